@@ -1,0 +1,42 @@
+"""The `worldfork` command: gathers the verbs and turns user errors into one clear line."""
+
+import os
+import sys
+from collections.abc import Callable
+
+import typer
+
+from worldfork.errors import WorldforkError
+
+__all__ = ["app", "main"]
+
+# A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
+VERBS: dict[str, Callable[..., None]] = {}
+
+app = typer.Typer(
+    name="worldfork",
+    help="Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, verb in VERBS.items():
+    app.command(name)(verb)
+
+
+def main() -> None:
+    """Run a verb. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted."""
+    try:
+        app()
+    except WorldforkError as error:
+        if os.environ.get("WORLDFORK_TRACEBACK"):
+            raise
+        print(f"worldfork: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("worldfork: interrupted; run the same command again to resume.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Turns ledgers into figures, tables and a page. No JAX, no MuJoCo."""

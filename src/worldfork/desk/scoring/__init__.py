@@ -1,0 +1,1 @@
+"""Effects, rankings, policies and their controls (paper, stage 3)."""

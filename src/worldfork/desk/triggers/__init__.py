@@ -1,0 +1,1 @@
+"""Rules that read the pre-fork stream and say when to update."""

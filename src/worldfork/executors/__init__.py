@@ -1,0 +1,1 @@
+"""Where blocks of forks run: this process, or many machines."""

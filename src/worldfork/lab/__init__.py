@@ -1,0 +1,1 @@
+"""Turns a registration into a ledger (JAX, MuJoCo)."""

@@ -1,0 +1,1 @@
+"""What acts in a world and can be updated."""

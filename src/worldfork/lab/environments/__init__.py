@@ -1,0 +1,1 @@
+"""Worlds that drift: batched, exact, and forkable because their state is data."""

@@ -1,0 +1,65 @@
+"""The Environment contract: a batch of worlds whose whole state is data.
+
+Axes: B environments, A actions, O observations, S numbers of physical state.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Bool, Float64, Integer
+
+__all__ = ["Environment", "State", "concatenate"]
+
+Level = float | Float64[np.ndarray, " B"]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Everything a batch of worlds is, at one moment: copy it, slice it, save it, send it.
+
+    The observation travels with the physics because some of it (a touch sensor, say) belongs to the step that
+    led here and can not be computed again from the physics alone.
+    """
+
+    physics: Float64[np.ndarray, "B S"]
+    observation: Float64[np.ndarray, "B O"]
+    unstable: Bool[np.ndarray, " B"]  # the simulator has warned of divergence since reset
+
+    def __len__(self) -> int:
+        return len(self.physics)
+
+    def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
+        """The worlds at `index` (a slice or an array), as copies."""
+        return State(*(np.array(getattr(self, field.name)[index]) for field in dataclasses.fields(self)))
+
+
+def concatenate(states: Sequence[State]) -> State:
+    """One batch from several."""
+    names = [field.name for field in dataclasses.fields(State)]
+    return State(*(np.concatenate([getattr(state, name) for state in states]) for name in names))
+
+
+class Environment(Protocol):
+    """A batch of worlds. Pure: what a call returns depends on its arguments alone."""
+
+    name: str
+    observation_size: int
+    action_size: int
+    episode_steps: int  # control steps per episode
+    action_repeat: int  # environment steps per control step
+
+    def reset(self, seeds: Integer[np.ndarray, " B"], level: Level = 0.0) -> State:
+        """Initial states: row b is a function of `seeds[b]` and the drift level, nothing else."""
+        ...
+
+    def step(
+        self, state: State, action: Float64[np.ndarray, "B A"], level: Level = 0.0
+    ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
+        """One control step at drift `level`: the next state, its observation, and the reward."""
+        ...
+
+    def read_back(self) -> dict[str, float]:
+        """The physical parameters of the constructed simulator at level 0: the proof that physics is clean."""
+        ...

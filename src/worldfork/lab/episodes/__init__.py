@@ -1,0 +1,1 @@
+"""Rolls out batches of episodes: agent x environment x draws."""

@@ -1,0 +1,1 @@
+"""Paired branches on matched episodes (paper, stage 2)."""

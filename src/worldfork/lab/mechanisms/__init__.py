@@ -1,0 +1,1 @@
+"""What UPDATE does to the parameters."""

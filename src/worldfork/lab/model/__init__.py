@@ -1,0 +1,1 @@
+"""The recurrent state-space model: what the agent believes and predicts."""

@@ -1,0 +1,1 @@
+"""Search over action sequences through any imagine function; knows no model."""

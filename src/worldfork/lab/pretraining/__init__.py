@@ -1,0 +1,1 @@
+"""Trains checkpoints on clean physics."""

@@ -1,0 +1,1 @@
+"""The frozen deployment, its log and its window (paper, stage 1)."""

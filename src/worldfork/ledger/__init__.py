@@ -1,0 +1,1 @@
+"""What happened: one row per fork, append-only."""

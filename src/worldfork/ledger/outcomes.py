@@ -1,0 +1,1 @@
+"""What followed a fork: the returns of both branches, dR, and divergence."""

@@ -1,0 +1,1 @@
+"""What will be run: frozen, strict, hashed before anything runs."""

@@ -1,0 +1,1 @@
+"""A whole study as calls in order: the file to read first."""

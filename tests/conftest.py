@@ -1,0 +1,17 @@
+"""Every test runs with key reuse as an error (see `worldfork.randomness.audit`)."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests choose a backend themselves
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from worldfork import randomness
+
+
+@pytest.fixture(autouse=True)
+def audited_keys() -> Iterator[None]:
+    with randomness.audit():
+        yield
