@@ -1,1 +1,21 @@
-"""What will be run: frozen, strict, hashed before anything runs."""
+"""What will be run: frozen, hashed and readable before anything runs."""
+
+from worldfork.registration.canonical import canonical, digest
+from worldfork.registration.grid import Cell, cells, hold_owner, stream_owner
+from worldfork.registration.reading import difference, parse, read, restore
+from worldfork.registration.records import Arm, Registration
+
+__all__ = [
+    "Arm",
+    "Cell",
+    "Registration",
+    "canonical",
+    "cells",
+    "difference",
+    "digest",
+    "hold_owner",
+    "parse",
+    "read",
+    "restore",
+    "stream_owner",
+]

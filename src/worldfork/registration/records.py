@@ -1,0 +1,187 @@
+"""What is registered before anything runs (paper, "Design corrections and pre-registered plan").
+
+Frozen and strict: an unknown field is an error, a number is never a string. Every arm is stored complete, as it
+will be run; the shorthand of the TOML file (shared tables that arms vary) ends in `reading`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from worldfork.registration.canonical import digest
+
+__all__ = [
+    "Amount",
+    "Arm",
+    "Evaluation",
+    "Execution",
+    "Grid",
+    "Mechanism",
+    "Prediction",
+    "Registration",
+    "Scoring",
+    "Stream",
+    "Task",
+]
+
+SCHEMA = "worldfork.registration/1"
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
+Direction = Literal["toward", "away"]
+Index = Annotated[int, Field(ge=0, lt=2**31)]
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+Settings = dict[str, Any]  # an agent's or a mechanism's own; whoever reads them refuses what it does not know
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Grid(Record):
+    """The cells that every arm shares."""
+
+    tasks: tuple[Name, ...] = Field(min_length=1)
+    checkpoints: tuple[Index, ...] = Field(min_length=1)
+    directions: tuple[Direction, ...] = Field(min_length=1)
+    stream_seeds: tuple[Index, ...] = (0,)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Grid":
+        for name, values in self:
+            if len(set(values)) < len(values):
+                raise ValueError(f"`grid.{name}` names something twice: {list(values)}")
+        return self
+
+
+class Stream(Record):
+    """The frozen deployment. Decision point k is at the end of episode k."""
+
+    decision_points: Count = 24
+    drift_period: Count = 20_000  # environment steps from one end of the drift to the other
+    action_noise: Amount = 0.0  # sigma_a: standard deviation of what is added to each planned action
+
+
+class Evaluation(Record):
+    """How both branches are evaluated."""
+
+    mode: Literal["pinned", "forward"] = "pinned"
+    episodes: Count = 30  # m, per branch
+
+
+class Mechanism(Record):
+    """What UPDATE does."""
+
+    name: Name = "finetune"
+    steps: Annotated[int, Field(ge=0)] = 200  # N gradient steps
+    window: Count = 10_000  # W, the last control transitions it may see
+    scope: str = "model"  # or "model+value"
+    settings: Settings = {}
+
+
+class Arm(Record):
+    """One way of running the grid, complete."""
+
+    name: Name
+    tasks: tuple[Name, ...] = Field(min_length=1)
+    stream_seeds: tuple[Index, ...] = Field(min_length=1)
+    stream: Stream
+    evaluation: Evaluation
+    mechanism: Mechanism
+    precision: str | None = None  # of evaluation and update; None: the task's
+    settings: Settings = {}  # changes to the task's agent settings, for evaluation and update
+
+
+class Task(Record):
+    """What runs in a task, and how its world drifts."""
+
+    agent: Name
+    drift_scale: float = Field(gt=0)  # the physical parameter at level 1, relative to its nominal value
+    checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
+    precision: str = "float32"
+    competence_floor: float | None = None  # clean return below which a checkpoint is not forked
+    settings: Settings = {}
+
+
+class Execution(Record):
+    """Batch shapes. They enter the ledger for agents whose results depend on them."""
+
+    forks_per_block: Count = 20  # F: a block evaluates 2F parameter sets
+    streams_per_batch: Count = 10
+    halves: Literal[1, 2] = 1  # 2: the agent plans for one half of the episodes while physics steps the other
+
+
+class Prediction(Record):
+    """A figure said beforehand: the score answers held, falsified or unresolved."""
+
+    name: Name
+    task: Name
+    arm: Name | None = None
+    figure: str = "mean"  # a path into the score's JSON, or `mean`: the all-attempted mean dR
+    between: tuple[float, float] | None = None
+    falsified_below: float | None = None
+    falsified_above: float | None = None
+
+
+class Scoring(Record):
+    """What scoring will use; chosen before the ledger it scores exists."""
+
+    divergence_fraction: float | None = Field(default=0.30, gt=0)  # None switches the rule off
+    running_quantile_rate: float = Field(default=0.3, gt=0, lt=1)
+    contraction_edges: dict[Name, tuple[float, ...]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _off(cls, given: Any) -> Any:
+        # TOML has no null: `divergence_fraction = "off"` is how a person switches the rule off.
+        if isinstance(given, dict) and given.get("divergence_fraction") == "off":
+            return {**given, "divergence_fraction": None}
+        return given
+
+
+class Guess(Record):
+    """Standard deviations of dR that a power estimate may assume where no earlier ledger is at hand."""
+
+    checkpoint: Amount
+    fork: Amount
+    episode: Amount
+
+
+class Registration(Record):
+    """A whole study, decided."""
+
+    schema_: Literal["worldfork.registration/1"] = Field(alias="schema")
+    name: Name
+    about: str = ""
+    seed: Index = 0
+    grid: Grid
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    tasks: dict[Name, Task]
+    execution: Execution = Execution()
+    scoring: Scoring = Scoring()
+    predictions: tuple[Prediction, ...] = ()
+    guess: dict[Name, Guess] = {}
+
+    @property
+    def digest(self) -> str:
+        """What every row of the study's ledger points to."""
+        return digest(self.model_dump(mode="json", by_alias=True))
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Registration":
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two arms have one name: {names}")
+        for arm in self.arms:
+            if unknown := sorted(set(arm.tasks) - set(self.tasks)):
+                raise ValueError(
+                    f"arm `{arm.name}` runs {unknown}, which have no table: add [tasks.{unknown[0]}] "
+                    f"(there are tables for {sorted(self.tasks)})"
+                )
+        for said in self.predictions:
+            if said.task not in self.tasks or (said.arm is not None and said.arm not in names):
+                raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
+        return self

@@ -1,0 +1,123 @@
+"""Registrations: strict, stable in digest and ids, and honest about what never binds."""
+
+from pathlib import Path
+
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.registration import cells, difference, hold_owner, parse, read, restore, stream_owner
+from worldfork.registration.advice import never_binds
+from worldfork.registration.canonical import canonical
+
+FOLDER = Path(__file__).parents[2] / "registrations"
+SMALL = """
+schema = "worldfork.registration/1"
+name = "small"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0, 1]
+directions = ["toward", "away"]
+[stream]
+decision_points = 4
+drift_period = 100
+[mechanism]
+steps = 10
+window = 100
+[tasks.linear_quadratic]
+agent = "linear_quadratic"
+drift_scale = 2.0
+"""
+ARMS = """
+[[arms]]
+name = "few"
+[[arms]]
+name = "many"
+mechanism = {steps = 20}
+[[arms]]
+name = "forward"
+evaluation = {mode = "forward"}
+[[arms]]
+name = "noisy"
+stream = {action_noise = 0.5}
+"""
+STEPS = {"linear_quadratic": (50, 50), "cartpole": (250, 1000), "walker": (250, 1000), "cheetah": (250, 1000)}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_committed_registration_reads_and_is_named_after_its_file(path: Path) -> None:
+    registration = read(path)
+    assert registration.name == path.stem
+    ids = [cell.id for cell in cells(registration)]
+    assert len(set(ids)) == len(ids) > 0
+    spelled = canonical(registration.model_dump(mode="json", by_alias=True))
+    assert restore(spelled).digest == registration.digest
+
+
+def test_cells_are_spelled_out_in_order_with_readable_ids() -> None:
+    assert [cell.id for cell in cells(parse(SMALL))] == [
+        "small-linear_quadratic-c0-toward-s0",
+        "small-linear_quadratic-c0-away-s0",
+        "small-linear_quadratic-c1-toward-s0",
+        "small-linear_quadratic-c1-away-s0",
+    ]
+
+
+def test_an_arm_states_only_what_it_varies() -> None:
+    many = parse(SMALL + ARMS).arm("many")
+    assert (many.mechanism.steps, many.mechanism.window, many.stream.decision_points) == (20, 100, 4)
+
+
+def test_the_digest_sees_every_value_and_nothing_else() -> None:
+    reference = parse(SMALL).digest
+    assert parse(SMALL.replace("steps = 10", "steps  =  10  # a comment")).digest == reference
+    assert parse(SMALL.replace("steps = 10", "steps = 11")).digest != reference
+    assert parse(SMALL.replace("drift_scale = 2.0", "drift_scale = 2.0000000000000004")).digest != reference
+
+
+def test_arms_share_streams_and_hold_evaluations_as_the_protocol_says() -> None:
+    registration = parse(SMALL + ARMS)
+    streams = {cell.arm: owner.arm for cell, owner in stream_owner(registration).items()}
+    holds = {cell.arm: owner.arm for cell, owner in hold_owner(registration).items()}
+    assert streams == {"few": "few", "many": "few", "forward": "few", "noisy": "noisy"}
+    assert holds == {"few": "few", "many": "few", "forward": "forward", "noisy": "noisy"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("steps = 10", "stepz = 10", "known here: name, scope, settings, steps, window"),
+        ("steps = 10", 'steps = "10"', "steps"),
+        ("drift_scale = 2.0", "drift_scale = nan", "drift_scale"),
+        ("checkpoints = [0, 1]", "checkpoints = [0, 0]", "twice"),
+        ('directions = ["toward", "away"]', 'directions = ["sideways"]', "'toward' or 'away'"),
+        ("[tasks.linear_quadratic]", "[tasks.other]", "add [tasks.linear_quadratic]"),
+        ("[grid]", "[grid", "not valid TOML"),
+        ("drift_period = 100", "drift_period = 0", "greater than or equal to 1"),
+        ("worldfork.registration/1", "worldfork.registration/9", "worldfork.registration/1"),
+    ],
+)
+def test_a_wrong_file_is_answered_with_what_to_change(old: str, new: str, told: str) -> None:
+    with pytest.raises(WorldforkError, match="registration") as refusal:
+        parse(SMALL.replace(old, new))
+    assert told in str(refusal.value)
+
+
+def test_what_never_binds_is_said() -> None:
+    wide = (
+        SMALL.replace("window = 100", "window = 900")
+        + ARMS
+        + '[[arms]]\nname = "wide"\nmechanism = {window = 200}\n'
+    )
+    said = "\n".join(never_binds(parse(wide), STEPS))
+    assert "a window of 900 transitions never binds in a stream of 200" in said
+    assert "wide and few are the same mechanism on linear_quadratic" in said
+    assert "forward, linear_quadratic: at 3 of 4 decision points the drift has ended" in said
+    assert never_binds(parse(SMALL), STEPS) == []
+
+
+def test_the_difference_of_two_registrations_names_the_leaves() -> None:
+    before, after = (
+        parse(text).model_dump(mode="json", by_alias=True)
+        for text in (SMALL, SMALL.replace("steps = 10", "steps = 11"))
+    )
+    assert difference(before, after) == ["arms[0].mechanism.steps: 10 -> 11"]
