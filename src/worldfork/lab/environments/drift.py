@@ -1,0 +1,84 @@
+"""Drift and noise: how a level moves along a stream, what it does to a parameter, and what noise does to an action.
+
+Paper, "Drift schedules"; both are pure functions, so a fork needs no more than the step at which it was taken.
+"""
+
+import dataclasses
+from typing import Final, Literal
+
+import numpy as np
+from jaxtyping import Float64, Integer, Shaped
+
+from worldfork.errors import WorldforkError
+
+__all__ = ["PERIODS", "Direction", "Evaluation", "Schedule", "evaluation_levels", "factor", "noisy_action"]
+
+Direction = Literal["toward", "away"]
+Evaluation = Literal["pinned", "forward"]
+
+# Environment steps a schedule takes from one end to the other.
+PERIODS: Final = {"corrected": 20_000, "legacy": 2_000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Where the level is at each environment step since the stream began.
+
+    `away` leaves nominal physics (level 0 to 1); `toward` returns to it (1 to 0); both then stay where they are.
+
+    >>> Schedule("away", PERIODS["corrected"]).level(np.array([0, 1000, 30_000]))
+    array([0.  , 0.05, 1.  ])
+    """
+
+    direction: Direction
+    period: int
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("toward", "away"):
+            raise WorldforkError(f"A schedule's direction is 'toward' or 'away'; got {self.direction!r}.")
+        if self.period < 1:
+            raise WorldforkError(f"A schedule's period is a positive number of steps; got {self.period}.")
+
+    def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
+        """The drift level in [0, 1]."""
+        travelled = np.minimum(1.0, self._steps(env_step) / self.period)
+        return np.asarray(travelled if self.direction == "away" else 1.0 - travelled)
+
+    def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
+        """The level's change over the environment step that starts at `env_step`; 0 once it has arrived."""
+        steps = self._steps(env_step)
+        return np.asarray(self.level(steps + 1) - self.level(steps))
+
+    @staticmethod
+    def _steps(env_step: int | Integer[np.ndarray, "*n"]) -> Integer[np.ndarray, "*n"]:
+        steps = np.asarray(env_step)
+        if (steps < 0).any():
+            raise WorldforkError(f"Environment steps count from 0 at the stream's beginning; got {steps.min()}.")
+        return steps
+
+
+def evaluation_levels(
+    schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
+) -> Float64[np.ndarray, " {control_steps}"]:
+    """The level at each control step of an evaluation episode that starts at the fork (paper, "Pinned evaluation").
+
+    `pinned` holds the level of the fork; `forward` goes on from there along the schedule.
+    """
+    if mode not in ("pinned", "forward"):
+        raise WorldforkError(f"An evaluation is 'pinned' or 'forward'; got {mode!r}.")
+    moving = action_repeat if mode == "forward" else 0
+    return schedule.level(fork_env_step + moving * np.arange(control_steps))
+
+
+def factor(level: Float64[np.ndarray, "*n"], scale: float) -> Float64[np.ndarray, "*n"]:
+    """What the drifting parameter is multiplied by; exactly 1 at level 0."""
+    return 1.0 + level * (scale - 1.0)
+
+
+def noisy_action(
+    planned: Shaped[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], sigma_a: float
+) -> Float64[np.ndarray, "*n A"]:
+    """The action that is executed; the model sees the planned one. `normal` is standard: sigma_a scales it."""
+    if not (np.isfinite(sigma_a) and sigma_a >= 0):
+        raise WorldforkError(f"`sigma_a` is a finite standard deviation, zero or more; got {sigma_a}.")
+    return np.clip(planned.astype(np.float64) + sigma_a * normal, -1.0, 1.0)

@@ -1,0 +1,139 @@
+"""A scratchpad of MuJoCo simulators: rows of state go in, are stepped on threads, and come out.
+
+`mujoco.batch` is exact (a row's future does not depend on its place, on the other rows, or on the threads) and its
+rows are whole: solver warm starts included. Capacity grows to the batches it is given, up to a limit beyond which
+batches go through in parts: memory stays bounded and simulators stay in the processor's cache.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mujoco
+import numpy as np
+from jaxtyping import Bool, Float64
+from mujoco.batch import Batch, SimulationError
+
+__all__ = ["Fields", "Simulators"]
+
+Fields = Mapping[str, Float64[np.ndarray, "n ..."]]
+
+# Simulators kept per thread at most; a thread is busy from about 8.
+PER_THREAD: Final = 128
+STATE_FIELDS: Final = ("qpos", "qvel", "ctrl")
+# What dm_control's step leaves behind: positions and velocities of the new state, forces of the last substep.
+UP_TO_VELOCITY: Final = int(mujoco.mjtStage.mjSTAGE_VEL)
+WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+COUNT: Final = 1  # a warning is a pair: last info, count
+
+
+class Simulators:
+    """Some worlds of one model in use at a time; what they were before is overwritten by `load` or `begin`."""
+
+    def __init__(
+        self, model: Any, *, derived: tuple[str, ...], substeps: int, parameter: str, threads: int
+    ) -> None:
+        self.state_size = int(mujoco.mj_stateSize(model, WHOLE_STATE))
+        self._model = model
+        self._derived = derived
+        self._substeps = substeps
+        self._parameter = parameter
+        self._threads = threads
+        self._capacity = 0
+        self._size = 0
+
+    def reserve(self, count: int) -> int:
+        """Make room for `count` worlds, or for as many as may be stepped together; returns how many that is."""
+        wanted = min(1 << max(count - 1, 0).bit_length(), PER_THREAD * self._threads)
+        if wanted > self._capacity:
+            self._capacity = wanted
+            self._batch = Batch(self._model, wanted, nthread=min(self._threads, wanted), persistent=True)
+            self._outputs = {name: self._batch.bind(name) for name in (*STATE_FIELDS, *self._derived)}
+            self._drifting = self._batch.expand("opt.gravity" if self._parameter == "gravity" else "geom_friction")
+        return self._capacity
+
+    def load(self, rows: Float64[np.ndarray, "n S"], factors: Float64[np.ndarray, " n"]) -> None:
+        """Put worlds in place, each with its own physics."""
+        self._use(factors)
+        self._batch.state[: self._size] = rows
+
+    def control(self, controls: Float64[np.ndarray, "n A"]) -> None:
+        self._outputs["ctrl"][: self._size] = controls
+
+    def step(self) -> Bool[np.ndarray, " n"]:
+        """One environment step; says which worlds the simulator has warned of."""
+        return self._run(self._batch.step, nstep=self._substeps, stage=UP_TO_VELOCITY)
+
+    def begin(
+        self,
+        positions: Float64[np.ndarray, "n q"],
+        velocities: Float64[np.ndarray, "n v"],
+        factors: Float64[np.ndarray, " n"],
+        *,
+        settling_steps: int,
+    ) -> Bool[np.ndarray, " n"]:
+        """Initial states as dm_control makes them: reset, place, settle, forward; says which are unstable."""
+        self._use(factors)
+        if settling_steps:
+            self._batch.state[: self._size] = self._first_settling_step(positions, factors)
+            unstable = self._run(self._batch.step, nstep=settling_steps - 1)
+            self._batch.bind("time")[: self._size] = 0.0
+        else:
+            unstable = self._run(self._batch.reset)
+            self._outputs["qpos"][: self._size] = positions
+            self._outputs["qvel"][: self._size] = velocities
+        return unstable | self._run(self._batch.forward)
+
+    def rows(self) -> Float64[np.ndarray, "n S"]:
+        """The worlds' states, as a copy."""
+        return self._batch.state[: self._size].copy()
+
+    def fields(self) -> Fields:
+        """Live arrays of the worlds in use: read, do not keep."""
+        return {name: values[: self._size] for name, values in self._outputs.items()}
+
+    def model_at(self, factors: Float64[np.ndarray, "1"]) -> Any:
+        """The model that a simulator runs on, read back from it once its physics is set."""
+        self.reserve(1)
+        self._use(factors)
+        return self._batch.get_model(0)
+
+    def _use(self, factors: Float64[np.ndarray, " n"]) -> None:
+        """Take the first n simulators, with physics multiplied by `factors`."""
+        self._size = len(factors)
+        self._ids = None if self._size == self._capacity else np.arange(self._size, dtype=np.int32)
+        self._batch.warning[: self._size] = 0
+        drifting = self._drifting[: self._size]
+        if self._parameter == "gravity":
+            drifting[:] = self._model.opt.gravity * factors[:, None]
+        else:
+            drifting[:, :, 0] = self._model.geom_friction[:, 0] * factors[:, None]
+
+    def _run(self, advance: Any, **arguments: int) -> Bool[np.ndarray, " n"]:
+        try:
+            advance(self._ids, **arguments)
+            failed = np.zeros(self._size, np.bool_)
+        except SimulationError:  # those worlds kept their state, the others went on
+            failed = self._batch.status[: self._size] != 0
+        return failed | (self._batch.warning[: self._size, :, COUNT] > 0).any(axis=1)
+
+    def _first_settling_step(
+        self, positions: Float64[np.ndarray, "n q"], factors: Float64[np.ndarray, " n"]
+    ) -> Float64[np.ndarray, "n S"]:
+        """dm_control's first step after placing the joints uses the forces of the pose before it; so must ours.
+
+        Batch has no such half step, so it is taken one world at a time; it is the cheap one of the settling steps.
+        """
+        rows = np.empty((self._size, self.state_size))
+        data = mujoco.MjData(self._model)
+        model = self._batch.get_model(0)
+        for row, position, multiplier in zip(rows, positions, factors, strict=True):
+            if self._parameter == "gravity":
+                model.opt.gravity[:] = self._model.opt.gravity * multiplier
+            else:
+                model.geom_friction[:, 0] = self._model.geom_friction[:, 0] * multiplier
+            mujoco.mj_resetData(model, data)
+            mujoco.mj_forward(model, data)
+            data.qpos[:] = position
+            mujoco.mj_step2(model, data)
+            mujoco.mj_getState(model, data, row, WHOLE_STATE)
+        return rows

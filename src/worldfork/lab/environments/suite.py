@@ -1,0 +1,163 @@
+"""Control Suite tasks in batches: exact dm_control semantics on `mujoco.batch`, with the state outside.
+
+A task file subclasses `SuiteEnvironment` and says which model it is, how an episode begins, what is observed and
+what is rewarded. Everything else is here: drift, stepping, initial states, instability.
+
+Axes: B environments, A actions, O observations, S numbers of physical state, n worlds stepped together.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Literal
+
+import mujoco
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from worldfork.lab.environments import check
+from worldfork.lab.environments.base import State
+from worldfork.lab.environments.drift import factor
+from worldfork.lab.environments.simulators import Fields, Simulators
+from worldfork.lab.environments.suite_files import compile_model
+
+__all__ = ["Fields", "Randomness", "SuiteEnvironment"]
+
+Randomness = np.random.RandomState  # the generator dm_control draws initial states from
+Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
+
+CACHED_RESETS: Final = 32_768
+
+
+class SuiteEnvironment:
+    """One task of the suite. Calls are pure: simulators and known initial states are kept only to save time."""
+
+    name: ClassVar[str]
+    xml: ClassVar[str]
+    substeps: ClassVar[int]  # physics steps per environment step
+    parameter: ClassVar[Literal["gravity", "friction"]]  # what drifts
+    derived: ClassVar[tuple[str, ...]]  # MjData fields that `observe` and `reward` read, besides the state
+    settling_steps: ClassVar[int] = 0  # physics steps before an episode begins
+
+    episode_steps = 250
+    action_repeat = 4
+    simulator = f"mujoco {mujoco.__version__}"
+
+    def __init__(self, *, scale: float, threads: int) -> None:
+        self.scale = check.scale(scale)
+        self.model: Any = compile_model(self.xml)
+        self.action_size = int(self.model.nu)
+        self._simulators = Simulators(
+            self.model, derived=self.derived, substeps=self.substeps, parameter=self.parameter, threads=threads
+        )
+        self._known: OrderedDict[tuple[int, float], tuple[np.ndarray, np.ndarray, bool]] = OrderedDict()
+        # One caller at a time: the simulators are a scratchpad.
+        self._lock = threading.Lock()
+        self.observation_size = self.reset(np.zeros(1, np.int64)).observation.shape[1]
+
+    def draw(self, random: Randomness) -> tuple[Float64[np.ndarray, " q"], Float64[np.ndarray, " v"]]:
+        """Positions and velocities of an initial state, drawn in dm_control's order."""
+        raise NotImplementedError
+
+    def observe(self, fields: Fields) -> Float64[np.ndarray, "n O"]:
+        """dm_control's observations, in its order."""
+        raise NotImplementedError
+
+    def reward(self, fields: Fields) -> Float64[np.ndarray, " n"]:
+        """dm_control's reward of one environment step."""
+        raise NotImplementedError
+
+    def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
+        """dm_control's initial states for `random=seed`, in the physics of `level`.
+
+        The physics matters: warm starts, and the fall that precedes cheetah's episodes, depend on it.
+        """
+        numbers = check.seeds(seeds)
+        factors = factor(check.level(level, len(numbers)), self.scale)
+        keys = list(zip(numbers.tolist(), factors.tolist(), strict=True))
+        with self._lock:
+            missing = [key for key in dict.fromkeys(keys) if key not in self._known]
+            found = {key: self._known[key] for key in dict.fromkeys(keys) if key in self._known}
+            found.update(zip(missing, self._begin(missing), strict=True))
+            for key in found:
+                self._known[key] = found[key]
+                self._known.move_to_end(key)
+            while len(self._known) > CACHED_RESETS:
+                self._known.popitem(last=False)
+        rows = [found[key] for key in keys]
+        if not rows:
+            return State(
+                np.empty((0, self._simulators.state_size)),
+                np.empty((0, self.observation_size)),
+                np.empty(0, np.bool_),
+            )
+        return State(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]), np.array([r[2] for r in rows]))
+
+    def step(
+        self, state: State, action: Shaped[np.ndarray, "..."], level: Numbers = 0.0
+    ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
+        """Four environment steps with one action; the reward is the sum of their rewards.
+
+        A world in which the simulator warns of divergence is marked `unstable`. It earns nothing from that
+        environment step on and its observation is finite; its neighbours never notice. dm_control would raise.
+        """
+        batch = len(state)
+        check.state(state, physics_size=self._simulators.state_size, observation_size=self.observation_size)
+        controls = check.action(action, (batch, self.action_size))
+        factors = factor(check.level(level, batch), self.scale)
+        physics = np.empty_like(state.physics)
+        observation = np.empty_like(state.observation)
+        unstable = state.unstable.copy()
+        reward = np.zeros(batch)
+        with self._lock:
+            for part in self._parts(batch):
+                worlds = self._simulators
+                worlds.load(state.physics[part], factors[part])
+                worlds.control(controls[part])
+                for _ in range(self.action_repeat):
+                    unstable[part] |= worlds.step()
+                    reward[part] += np.where(unstable[part], 0.0, self._read(self.reward))
+                physics[part] = worlds.rows()
+                observation[part] = self._read(self.observe)
+                unstable[part] |= ~np.isfinite(observation[part]).all(axis=1)
+        observation[unstable] = np.nan_to_num(observation[unstable], nan=0.0, posinf=0.0, neginf=0.0)
+        after = State(physics, observation, unstable)
+        return after, observation.copy(), reward
+
+    def read_back(self) -> dict[str, float]:
+        """Gravity, every geom's sliding friction and the time step, as the simulators hold them at level 0."""
+        with self._lock:
+            return physical_parameters(self._simulators.model_at(factor(np.zeros(1), self.scale)))
+
+    def nominal(self) -> dict[str, float]:
+        """The same parameters as the published model states them, compiled anew."""
+        return physical_parameters(compile_model(self.xml))
+
+    def _begin(self, keys: list[tuple[int, float]]) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
+        """Initial states for (seed, factor), as many at a time as there are simulators."""
+        for part in self._parts(len(keys)):
+            drawn = [self.draw(Randomness(seed)) for seed, _ in keys[part]]
+            unstable = self._simulators.begin(
+                np.array([qpos for qpos, _ in drawn]),
+                np.array([qvel for _, qvel in drawn]),
+                np.array([factor for _, factor in keys[part]]),
+                settling_steps=self.settling_steps,
+            )
+            observation = np.nan_to_num(self._read(self.observe), nan=0.0, posinf=0.0, neginf=0.0)
+            yield from zip(self._simulators.rows(), observation, unstable.tolist(), strict=True)
+
+    def _read(self, what: Any) -> np.ndarray:
+        with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
+            return what(self._simulators.fields())
+
+    def _parts(self, batch: int) -> Iterator[slice]:
+        size = self._simulators.reserve(batch)
+        return (slice(start, min(start + size, batch)) for start in range(0, batch, size))
+
+
+def physical_parameters(model: Any) -> dict[str, float]:
+    """What could drift, by name."""
+    values = {f"gravity.{axis}": float(value) for axis, value in zip("xyz", model.opt.gravity, strict=True)}
+    for geom in range(model.ngeom):
+        values[f"friction.{model.geom(geom).name}"] = float(model.geom_friction[geom, 0])
+    return values | {"timestep": float(model.opt.timestep)}
