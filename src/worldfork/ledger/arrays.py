@@ -1,0 +1,74 @@
+"""The stream's arrays on disk: Parquet for what was logged, .npz without pickle for what UPDATE needs."""
+
+import hashlib
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worldfork.errors import WorldforkError
+from worldfork.ledger import files
+
+__all__ = ["content_digest", "read_npz", "read_parquet", "write_npz", "write_parquet"]
+
+Columns = Mapping[str, NDArray[np.generic]]
+
+
+def content_digest(arrays: Columns) -> str:
+    """SHA-256 of names, types, shapes and values: the same for the same arrays, however a file stores them."""
+    hashed = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        hashed.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        hashed.update(array.tobytes())
+    return hashed.hexdigest()
+
+
+def write_parquet(path: Path, columns: Columns) -> str:
+    """Write equally long columns; returns their content digest."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), buffer)
+    files.replace(path, buffer.getvalue())
+    return content_digest(columns)
+
+
+def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
+    """The columns back, in the types they were written in."""
+    import pyarrow.parquet as pq
+
+    with _readable(path):
+        table = pq.read_table(io.BytesIO(path.read_bytes()))
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def write_npz(path: Path, arrays: Columns) -> str:
+    """Write named arrays; returns their content digest."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    files.replace(path, buffer.getvalue())
+    return content_digest(arrays)
+
+
+def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays back."""
+    with _readable(path), np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+class _readable:
+    """Any failure to read `path` as one clear error: the libraries raise a dozen kinds on a damaged file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            raise WorldforkError(f"`{self.path}` is damaged or not there ({error}).") from error

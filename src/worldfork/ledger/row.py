@@ -1,0 +1,121 @@
+"""A fork row: what was known at a decision point, and what both branches then earned.
+
+Strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count beside
+them; `seal` and `read_line` are each other's inverse, byte for byte.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from worldfork.errors import WorldforkError
+from worldfork.registration.canonical import canonical, digest
+
+__all__ = ["Counts", "Digests", "FitRecord", "ForkRow", "finite", "mean", "read_line", "seal"]
+
+SCHEMA = "worldfork.row/1"
+Number = float | None
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Counts(_Record):
+    """Something counted in each branch."""
+
+    hold: int
+    update: int
+
+
+class Digests(_Record):
+    """SHA-256 of the random arrays each branch received: equal, or the pair is no pair."""
+
+    hold: str
+    update: str
+
+
+class FitRecord(_Record):
+    """What the mechanism did."""
+
+    loss_before: Number
+    loss_after: Number
+    grad_norm: Number  # of the last step
+    param_shift: Number  # Euclidean norm of the change
+    window: int  # transitions it could see
+    non_finite: int  # parameters that are not finite afterwards
+
+
+class ForkRow(_Record):
+    """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
+
+    schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
+    cell: str
+    k: int = Field(ge=1)
+    step: int  # control steps before the fork
+    env_step: int
+    level: float  # drift level at the fork
+    rate: float  # its change over the last control step
+    signals: dict[str, Number]  # from the stream before the fork alone
+    hold: tuple[Number, ...]  # return of each episode
+    update: tuple[Number, ...]
+    r_hold: Number  # their means; null where an episode's return is not finite
+    r_update: Number
+    delta: Number  # r_update - r_hold
+    fit: FitRecord
+    nonfinite_actions: Counts  # planned actions that were not finite, replaced by zero
+    nonfinite_returns: Counts  # episodes whose return is not finite: the nulls in `hold` and `update`
+    unstable_episodes: Counts  # episodes in which the simulator warned of divergence
+    draws: Digests
+    stream: str  # content digests of stream.parquet and window.npz
+    window: str
+    prev: str
+    digest: str
+
+    def payload(self) -> dict[str, object]:
+        """Everything that the digest covers."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+
+def seal(row: ForkRow, *, prev: str) -> ForkRow:
+    """The row chained to `prev`, with its digest."""
+    chained = row.model_copy(update={"prev": prev})
+    return chained.model_copy(update={"digest": digest(chained.payload())})
+
+
+def read_line(line: str, *, where: str) -> ForkRow:
+    """The row on one line of forks.jsonl, after checking that the line is the row's own canonical spelling."""
+    try:
+        given = json.loads(line)
+        version = given.get("schema") if isinstance(given, dict) else None
+        if version != SCHEMA:
+            raise WorldforkError(
+                f"{where}: a row of schema {version!r}; this version of worldfork reads {SCHEMA!r}. "
+                "Read it with the version that wrote it, or export it there to a flat table."
+            )
+        row = ForkRow.model_validate_json(line)
+    except (ValueError, ValidationError) as error:
+        raise WorldforkError(f"{where}: not a fork row ({error}).") from error
+    if digest(row.payload()) != row.digest or canonical(row.model_dump(mode="json", by_alias=True)) != line:
+        raise WorldforkError(
+            f"{where}: fork {row.k} of {row.cell} is not what was written: its digest does not match."
+        )
+    return row
+
+
+def finite(values: Iterable[float]) -> tuple[Number, ...]:
+    """Non-finite values as null."""
+    return tuple(float(value) if math.isfinite(value) else None for value in values)
+
+
+def mean(values: tuple[Number, ...]) -> Number:
+    """The mean, correctly rounded whatever the order; undefined where one of them is.
+
+    >>> mean((1.0, 2.0)), mean((1.0, None))
+    (1.5, None)
+    """
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
