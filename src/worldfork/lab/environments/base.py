@@ -5,7 +5,7 @@ Axes: B environments, A actions, O observations, S numbers of physical state.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Integer
@@ -41,10 +41,13 @@ def concatenate(states: Sequence[State]) -> State:
     return State(*(np.concatenate([getattr(state, name) for state in states]) for name in names))
 
 
+@runtime_checkable
 class Environment(Protocol):
     """A batch of worlds. Pure: what a call returns depends on its arguments alone."""
 
     name: str
+    simulator: str  # what steps it and which version: part of a ledger's identity
+    parameter: str  # what drifts
     observation_size: int
     action_size: int
     episode_steps: int  # control steps per episode
@@ -62,4 +65,8 @@ class Environment(Protocol):
 
     def read_back(self) -> dict[str, float]:
         """The physical parameters of the constructed simulator at level 0: the proof that physics is clean."""
+        ...
+
+    def nominal(self) -> dict[str, float]:
+        """The same parameters by the world's definition, not by way of the simulator."""
         ...

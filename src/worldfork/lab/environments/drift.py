@@ -1,6 +1,7 @@
 """Drift and noise: how a level moves along a stream, what it does to a parameter, and what noise does to an action.
 
-Paper, "Drift schedules"; both are pure functions, so a fork needs no more than the step at which it was taken.
+Paper, "Deployment stream": volatility is drift in a physics parameter, stochasticity is noise on the executed
+action. Both are pure functions: to go on from a fork takes no more than the step at which it was taken.
 """
 
 import dataclasses
@@ -45,9 +46,9 @@ class Schedule:
         return np.asarray(travelled if self.direction == "away" else 1.0 - travelled)
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The level's change over the environment step that starts at `env_step`; 0 once it has arrived."""
-        steps = self._steps(env_step)
-        return np.asarray(self.level(steps + 1) - self.level(steps))
+        """The level's change per environment step from `env_step` on; 0 once it has arrived."""
+        slope = 1.0 / self.period if self.direction == "away" else -1.0 / self.period
+        return np.where(self._steps(env_step) < self.period, slope, 0.0)
 
     @staticmethod
     def _steps(env_step: int | Integer[np.ndarray, "*n"]) -> Integer[np.ndarray, "*n"]:
@@ -60,9 +61,10 @@ class Schedule:
 def evaluation_levels(
     schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
 ) -> Float64[np.ndarray, " {control_steps}"]:
-    """The level at each control step of an evaluation episode that starts at the fork (paper, "Pinned evaluation").
+    """The level at each control step of an evaluation episode that starts at the fork.
 
-    `pinned` holds the level of the fork; `forward` goes on from there along the schedule.
+    Paper, "Pinned-physics bias and the forward-window arm": `pinned` holds the level of the fork; `forward` goes on
+    from there along the schedule.
     """
     if mode not in ("pinned", "forward"):
         raise WorldforkError(f"An evaluation is 'pinned' or 'forward'; got {mode!r}.")

@@ -19,7 +19,7 @@ from worldfork.lab.environments import check
 from worldfork.lab.environments.base import State
 from worldfork.lab.environments.drift import factor
 from worldfork.lab.environments.simulators import Fields, Simulators
-from worldfork.lab.environments.suite_files import compile_model
+from worldfork.lab.environments.suite_files import compile_model, read_model
 
 __all__ = ["Fields", "Randomness", "SuiteEnvironment"]
 
@@ -132,6 +132,10 @@ class SuiteEnvironment:
     def nominal(self) -> dict[str, float]:
         """The same parameters as the published model states them, compiled anew."""
         return physical_parameters(compile_model(self.xml))
+
+    def model_xml(self) -> tuple[str, dict[str, bytes]]:
+        """The published model and the files it includes, textures and all: for rendering a state, or reading it."""
+        return read_model(self.xml)
 
     def _begin(self, keys: list[tuple[int, float]]) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
         """Initial states for (seed, factor), as many at a time as there are simulators."""

@@ -1,0 +1,78 @@
+"""Schedules, what a level does to a parameter, and what noise does to an action."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments import load
+from worldfork.lab.environments.drift import PERIODS, Schedule, evaluation_levels, factor, noisy_action
+
+FORKS = 1000 * np.arange(1, 25)  # environment steps of the decision points
+
+
+def test_the_corrected_schedule_arrives_after_twenty_episodes() -> None:
+    away, toward = (Schedule(direction, PERIODS["corrected"]) for direction in ("away", "toward"))
+    np.testing.assert_allclose(away.level(FORKS), np.minimum(FORKS / 20_000, 1.0), rtol=0, atol=0)
+    np.testing.assert_allclose(toward.level(FORKS[:4]), [0.95, 0.9, 0.85, 0.8], rtol=1e-15)
+    assert away.level(0) == 0.0
+    assert toward.level(0) == 1.0
+    assert (toward.level(FORKS[19:]) == 0.0).all()
+    common = set(np.round(away.level(FORKS[:19]), 9)) & set(np.round(toward.level(FORKS[:19]), 9))
+    assert len(common) == 19, "the directions meet at 19 levels"
+
+
+def test_the_legacy_schedule_is_half_way_at_the_first_fork_and_over_at_the_second() -> None:
+    legacy = Schedule("away", PERIODS["legacy"])
+    assert legacy.level(FORKS[:3]).tolist() == [0.5, 1.0, 1.0]
+
+
+@given(direction=st.sampled_from(["away", "toward"]), period=st.integers(1, 30_000), step=st.integers(0, 40_000))
+def test_the_level_moves_at_its_rate_and_stays_in_bounds(direction: str, period: int, step: int) -> None:
+    schedule = Schedule(direction, period)  # type: ignore[arg-type]
+    here, there = schedule.level(np.array([step, step + 1]))
+    assert 0.0 <= here <= 1.0
+    assert there - here == pytest.approx(float(schedule.rate(step)), abs=1e-12)
+
+
+def test_pinned_evaluation_stays_and_forward_evaluation_goes_on() -> None:
+    schedule = Schedule("toward", 20_000)
+    pinned = evaluation_levels(schedule, 5_000, control_steps=250, action_repeat=4, mode="pinned")
+    forward = evaluation_levels(schedule, 5_000, control_steps=250, action_repeat=4, mode="forward")
+    assert (pinned == 0.75).all()
+    np.testing.assert_array_equal(forward, schedule.level(5_000 + 4 * np.arange(250)))
+    assert forward[0] == pinned[0]
+
+
+def test_the_parameter_is_nominal_at_level_zero_and_scaled_at_level_one() -> None:
+    np.testing.assert_array_equal(factor(np.array([0.0, 0.5, 1.0]), 0.5), [1.0, 0.75, 0.5])
+    assert factor(np.zeros(1), 1e300)[0] == 1.0
+
+
+def test_only_the_product_of_level_and_scale_matters() -> None:
+    halfway, all_the_way = load("walker-walk", scale=0.5, threads=1), load("walker-walk", scale=0.75, threads=1)
+    seeds, action = np.arange(3), np.random.default_rng(0).uniform(-1, 1, (3, 6))
+    one, _, _ = halfway.step(halfway.reset(seeds, 0.5), action, 0.5)
+    other, _, _ = all_the_way.step(all_the_way.reset(seeds, 1.0), action, 1.0)
+    np.testing.assert_array_equal(one.physics, other.physics)
+
+
+def test_noise_is_scaled_added_and_clipped() -> None:
+    executed = noisy_action(np.array([[0.5, -0.5]], np.float32), np.array([[1.0, -2.0]]), 0.3)
+    np.testing.assert_allclose(executed, [[0.8, -1.0]], rtol=1e-15)
+    planned = np.array([[0.1, 0.2]])
+    np.testing.assert_array_equal(noisy_action(planned, np.array([[5.0, -5.0]]), 0.0), planned)
+
+
+@pytest.mark.parametrize("sigma_a", [-0.1, np.nan, np.inf])
+def test_impossible_noise_is_refused(sigma_a: float) -> None:
+    with pytest.raises(WorldforkError, match="`sigma_a` is a finite"):
+        noisy_action(np.zeros((1, 1)), np.zeros((1, 1)), sigma_a)
+
+
+def test_impossible_schedules_are_refused() -> None:
+    with pytest.raises(WorldforkError, match="positive number of steps; got 0"):
+        Schedule("away", 0)
+    with pytest.raises(WorldforkError, match="count from 0"):
+        Schedule("away", 10).level(np.array([-1]))
