@@ -1,1 +1,84 @@
-"""What a trigger may see: the stream up to the fork, and nothing of what followed."""
+"""What a trigger may see: the stream up to the fork, and nothing of what followed.
+
+One record holds every fork of one task and one arm as columns, sorted by cell and then by k. It knows neither
+returns nor dR, and the import contract "a trigger never sees an outcome" keeps it so (paper, "Scoring").
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+__all__ = ["CellKey", "Prefork", "Stream"]
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class CellKey:
+    """One deployment: a checkpoint, a drift direction, a stream seed."""
+
+    checkpoint: str
+    direction: str
+    stream_seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """One cell's log of the frozen deployment; entry t belongs to control step t + 1."""
+
+    error: Float[np.ndarray, "steps"]
+    kl: Float[np.ndarray, "steps"]
+
+    def until(self, step: int) -> "Stream":
+        """The same stream, ended after `step` control steps."""
+        return Stream(error=self.error[:step], kl=self.kl[:step])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prefork:
+    """The forks of one task and one arm, as a trigger sees them."""
+
+    task: str
+    cells: tuple[CellKey, ...]
+    cell: Int[np.ndarray, "forks"]  # index into `cells`, ascending
+    k: Int[np.ndarray, "forks"]  # decision point, ascending within a cell
+    level: Float[np.ndarray, "forks"]  # drift level; NaN where it was not recorded
+    signals: Mapping[str, Float[np.ndarray, "forks"]]  # as recorded before the fork; NaN is a missing signal
+    step: Int[np.ndarray, "forks"]  # control steps of the stream before the fork; 0 without a stream
+    streams: tuple[Stream | None, ...] = ()  # one per cell, or none at all
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+    def spans(self) -> Iterator[tuple[int, slice]]:
+        """Each cell that has forks, with the slice they occupy."""
+        bounds = np.searchsorted(self.cell, np.arange(len(self.cells) + 1))
+        for index, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            if stop > start:
+                yield index, slice(int(start), int(stop))
+
+    def stream(self, cell: int) -> Stream | None:
+        """The step log of a cell, where there is one."""
+        return self.streams[cell] if self.streams else None
+
+    def take(self, keep: Bool[np.ndarray, "forks"]) -> "Prefork":
+        """The forks where `keep` is true; cells keep their index even when they become empty."""
+        return dataclasses.replace(
+            self,
+            cell=self.cell[keep],
+            k=self.k[keep],
+            level=self.level[keep],
+            signals={name: values[keep] for name, values in self.signals.items()},
+            step=self.step[keep],
+        )
+
+    def until(self, k: int) -> "Prefork":
+        """The world as it was at decision point k: no later fork, no later step of any stream."""
+        known = self.take(self.k <= k)
+        last = {int(cell): int(step) for cell, step in zip(known.cell, known.step, strict=True)}
+        streams = tuple(
+            None if stream is None else stream.until(last.get(index, 0))
+            for index, stream in enumerate(self.streams)
+        )
+        return dataclasses.replace(known, streams=streams)

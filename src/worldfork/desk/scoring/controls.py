@@ -1,0 +1,214 @@
+"""Does a policy earn more than firing as often at random (paper, "Trigger rankings do not demonstrably transfer")?
+
+Three nulls, all keeping the number of fires in every cell: fires permuted freely within the cell, permuted within
+contiguous time blocks of it, and shifted around it in a circle. Signals and dR are both autocorrelated along a
+stream, and only the shift respects that (docs/scoring.md has the false-positive rates).
+
+Every policy is tested against the same draws. For one cell and one draw, dR is put in random order; a policy with n
+fires there earns the sum of the first n. So one sort serves all policies, and a matrix product adds them up.
+"""
+
+import concurrent.futures
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt
+
+from worldfork.desk.scoring.draws import cell_draws
+from worldfork.ledger.prefork import Prefork
+
+__all__ = ["BLOCKS", "Policies", "control_totals", "holm", "judge"]
+
+BLOCKS: Final = (2, 4, 6)
+VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
+FORKS_PER_JOB: Final = 1000  # fixed, so that sums are added in one order on any machine
+CHUNK: Final = 1 << 16  # elements sorted at a time: small enough to stay in cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Policies:
+    """Decisions of several policies on the forks where `scored`; the rest of the forks are left out."""
+
+    scored: Bool[np.ndarray, "forks"]
+    fired: Bool[np.ndarray, "forks policies"]
+
+
+def control_totals(
+    prefork: Prefork,
+    delta: Float[np.ndarray, "forks"],
+    sets: Sequence[Policies],
+    *,
+    permutations: int,
+    seed: int,
+    advance: Callable[[int], None] = lambda forks: None,
+) -> list[dict[str, Float[np.ndarray, "permutations policies"]]]:
+    """For each set of policies and each variant, the totals under that null. `advance` hears of finished forks."""
+    widths = [policies.fired.shape[1] for policies in sets]
+
+    def nothing() -> dict[str, Float[np.ndarray, "permutations policies"]]:
+        return {name: np.zeros((permutations, sum(widths))) for name in VARIANTS}
+
+    def work(job: list[tuple[int, slice]]) -> dict[str, Float[np.ndarray, "permutations policies"]]:
+        found = nothing()
+        for index, span in job:
+            _add_cell(found, prefork, index, span, delta, sets, seed)
+        return found
+
+    totals, jobs = nothing(), _jobs(prefork)
+    # The sorts and products release the interpreter's lock, so threads are enough.
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for job, found in zip(jobs, _bounded_map(pool, work, jobs), strict=True):
+            for name in VARIANTS:
+                totals[name] += found[name]
+            advance(sum(span.stop - span.start for _, span in job))
+    bounds = np.cumsum([0, *widths])
+    return [{name: totals[name][:, start:stop] for name in VARIANTS} for start, stop in itertools.pairwise(bounds)]
+
+
+def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> dict[str, Any]:
+    """Mean and 95% interval of the null, and p: the share of draws, with the policy itself, that earn as much.
+
+    A draw within rounding of the observed total earns as much, so that always firing has p = 1.
+    """
+    reached = int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
+    low, high = np.quantile(totals, [0.025, 0.975])
+    return {
+        "mean": float(totals.mean()),
+        "interval": [float(low), float(high)],
+        "p": (1 + reached) / (1 + len(totals)),
+        "permutations": len(totals),
+    }
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's adjustment over all of them.
+
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'c': 0.06, 'b': 0.06}
+    """
+    adjusted: dict[str, float] = {}
+    highest = 0.0
+    for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p))
+        adjusted[name] = highest
+    return adjusted
+
+
+def _add_cell(
+    totals: dict[str, Float[np.ndarray, "permutations policies"]],
+    prefork: Prefork,
+    index: int,
+    span: slice,
+    delta: Float[np.ndarray, "forks"],
+    sets: Sequence[Policies],
+    seed: int,
+) -> None:
+    """Add what each set's policies earn in one cell under each null."""
+    groups = _groups(delta[span], sets, span)
+    permutations = len(totals["random"])
+    forks = span.stop - span.start
+    draws = cell_draws("permutation", prefork.cells[index], seed=seed, task=prefork.task)
+    kind = np.uint32 if forks <= 32 else np.uint64
+    orders = {
+        (variant, group.columns): _Order(group, blocks, kind)
+        for group in groups
+        for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
+    }
+    rows = max(1, CHUNK // forks)
+    for start in range(0, permutations, rows):
+        chunk = slice(start, min(start + rows, permutations))
+        keys = draws.integers(0, np.iinfo(kind).max, (chunk.stop - start, forks), dtype=kind, endpoint=True)
+        for (variant, columns), order in orders.items():
+            totals[variant][chunk, columns[0] : columns[1]] += order.totals(keys)
+    shift = cell_draws("shift", prefork.cells[index], seed=seed, task=prefork.task).random(permutations)
+    for group in groups:
+        moved = (shift * len(group.delta)).astype(np.int64)
+        totals["shift"][:, group.columns[0] : group.columns[1]] += _circular(group.delta, group.fired)[moved]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    """Policies that are scored on the same forks of a cell."""
+
+    columns: tuple[int, int]
+    scored: Bool[np.ndarray, "attempted"]
+    delta: Float[np.ndarray, "forks"]
+    fired: Bool[np.ndarray, "forks policies"]
+
+
+def _groups(delta: Float[np.ndarray, "attempted"], sets: Sequence[Policies], span: slice) -> list[_Group]:
+    bounds = np.cumsum([0, *(policies.fired.shape[1] for policies in sets)]).tolist()
+    scored = [policies.scored[span] for policies in sets]
+    fired = [policies.fired[span] for policies in sets]
+    if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets
+        bounds, scored, fired = [0, bounds[-1]], scored[:1], [np.hstack(fired)]
+    return [
+        _Group((start, stop), keep, delta[keep], flags[keep])
+        for start, stop, keep, flags in zip(bounds[:-1], bounds[1:], scored, fired, strict=True)
+        if keep.any() and stop > start
+    ]
+
+
+class _Order:
+    """dR in random order within each time block of a cell, longer blocks first.
+
+    A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
+    the keys orders the places at random within each block.
+    """
+
+    def __init__(self, group: _Group, blocks: int, kind: type[np.unsignedinteger[Any]]) -> None:
+        forks = len(group.delta)
+        pieces = np.array_split(np.arange(forks), blocks)
+        self.columns = None if group.scored.all() else np.flatnonzero(group.scored)
+        self.delta = group.delta
+        self.first = np.zeros(group.fired.shape)  # once sorted, a policy earns the first n of each block
+        for piece in pieces:
+            self.first[piece] = np.arange(len(piece))[:, None] < group.fired[piece].sum(axis=0)
+        width, place = np.iinfo(kind).bits, (1 << max(1, (forks - 1).bit_length())) - 1
+        block = np.repeat(np.arange(blocks), [len(piece) for piece in pieces]).astype(kind)
+        self.label = (block << kind(width - 3)) | np.arange(forks, dtype=kind)
+        self.random = kind(((1 << (width - 3)) - 1) ^ place)
+        self.place = kind(place)
+
+    def totals(self, keys: UInt[np.ndarray, "rows attempted"]) -> Float[np.ndarray, "rows policies"]:
+        labelled = (keys if self.columns is None else keys[:, self.columns]) & self.random
+        labelled |= self.label
+        labelled.sort(axis=1)
+        labelled &= self.place
+        return self.delta[labelled] @ self.first
+
+
+def _circular(
+    delta: Float[np.ndarray, "forks"], fired: Bool[np.ndarray, "forks policies"]
+) -> Float[np.ndarray, "forks policies"]:
+    """The total of each policy with its fires moved on by 0, 1, ... places around the cell."""
+    spectrum = np.fft.rfft(delta)[:, None] * np.conj(np.fft.rfft(fired, axis=0))
+    return np.fft.irfft(spectrum, n=len(delta), axis=0)
+
+
+def _jobs(prefork: Prefork) -> list[list[tuple[int, slice]]]:
+    jobs: list[list[tuple[int, slice]]] = []
+    size = FORKS_PER_JOB
+    for index, span in prefork.spans():
+        if size >= FORKS_PER_JOB:
+            jobs.append([])
+            size = 0
+        jobs[-1].append((index, span))
+        size += span.stop - span.start
+    return jobs
+
+
+def _bounded_map(
+    pool: concurrent.futures.ThreadPoolExecutor, work: Callable[[Any], Any], jobs: Sequence[Any]
+) -> Iterator[Any]:
+    """Results in order, with only a few jobs ahead: each holds arrays as large as the answer."""
+    ahead = 2 * (os.cpu_count() or 1)
+    waiting = [pool.submit(work, job) for job in jobs[:ahead]]
+    for job in [*jobs[ahead:], *[None] * min(ahead, len(jobs))]:
+        yield waiting.pop(0).result()
+        if job is not None:
+            waiting.append(pool.submit(work, job))

@@ -1,0 +1,54 @@
+"""Where every trigger fires, by the fitted and by the running threshold."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool
+
+from worldfork.desk.scoring import policies
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.triggers import Alarms, Reading, Signal
+from worldfork.ledger.outcomes import Forks
+
+__all__ = ["NO_SIGNAL", "Decisions", "decide"]
+
+NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to rank or to threshold")
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """Where a trigger fires, on every attempted fork."""
+
+    signal: np.ndarray | None  # None for alarms
+    threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
+    fired: Bool[np.ndarray, "forks"] | Undefined
+    running: Bool[np.ndarray, "forks"] | Undefined
+
+
+def decide(
+    readings: Mapping[str, Reading], forks: Forks, *, scored: Bool[np.ndarray, "forks"], rate: float
+) -> dict[str, Decisions]:
+    """Where every trigger fires. Thresholds are fitted on the scored forks; the running quantile reads no label and
+    sees all attempted ones."""
+    checkpoint = partition(forks.prefork).checkpoint
+    count = len(partition(forks.prefork).checkpoints)
+    alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
+    found: dict[str, Decisions] = {}
+    for name, reading in readings.items():
+        if isinstance(reading, Alarms):
+            found[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
+        elif isinstance(reading, Signal):
+            signal = reading.values
+            running = policies.running_quantile(signal, forks.prefork, rate=rate)
+            if count < 2:
+                found[name] = Decisions(signal, None, alone, running)
+                continue
+            fitted = policies.leave_one_checkpoint_out(
+                signal[scored], forks.delta[scored], checkpoint[scored], count=count
+            )
+            threshold = fitted[checkpoint]
+            found[name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
+    return found

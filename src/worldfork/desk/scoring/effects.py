@@ -1,0 +1,71 @@
+"""What updating is worth on average (paper, "A fixed update rule loses return on all three tasks")."""
+
+from typing import Any
+
+import numpy as np
+
+from worldfork.desk.scoring import intervals
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.undefined import Figure, Undefined
+from worldfork.ledger.outcomes import Forks
+
+__all__ = ["drift_quartiles", "effect", "summary", "verdict"]
+
+
+def effect(forks: Forks, *, seed: int) -> dict[str, Any]:
+    """Mean dR: within cells, then within checkpoints, then over checkpoints, with both intervals."""
+    parts = partition(forks.prefork)
+    cells = parts.cell_means(forks.delta)
+    by_checkpoint = dict(zip(parts.checkpoints, parts.checkpoint_means(cells), strict=True))
+    known = np.array([mean for mean in by_checkpoint.values() if not np.isnan(mean)])
+    by_direction = {
+        direction: _mean(cells[(parts.cell_direction == code) & ~np.isnan(cells)])
+        for code, direction in enumerate(parts.directions)
+    }
+    empty = Undefined("no fork of this checkpoint was retained")
+    return {
+        **summary(known, seed=seed, task=forks.task),
+        "by_direction": by_direction,
+        "by_checkpoint": {name: empty if np.isnan(mean) else float(mean) for name, mean in by_checkpoint.items()},
+        "clusters": len(known),
+        "cells": int((~np.isnan(cells)).sum()),
+        "cells_without_forks": int(np.isnan(cells).sum()),
+        "forks": len(forks),
+    }
+
+
+def summary(checkpoint_means: np.ndarray, *, seed: int, task: str) -> dict[str, Any]:
+    """A mean over checkpoints with everything that is said about it."""
+    return {
+        "mean": _mean(checkpoint_means),
+        "bootstrap": intervals.bootstrap(checkpoint_means, seed=seed, task=task),
+        "student_t": intervals.student_t(checkpoint_means),
+        "mde": intervals.detectable(checkpoint_means),
+    }
+
+
+def verdict(all_attempted: dict[str, Any]) -> str | Undefined:
+    """Harmful, helpful or unresolved, by the Student-t interval of all attempted forks."""
+    interval = all_attempted["student_t"]
+    if isinstance(interval, Undefined):
+        return interval
+    return "harmful" if interval[1] < 0 else "helpful" if interval[0] > 0 else "unresolved"
+
+
+def drift_quartiles(forks: Forks) -> dict[str, list[Figure] | Undefined]:
+    """Within a direction, forks by drift level in four runs as equal as possible: the mean dR of each."""
+    parts = partition(forks.prefork)
+    found: dict[str, list[Figure] | Undefined] = {}
+    for code, direction in enumerate(parts.directions):
+        inside = parts.direction == code
+        level, k, delta = forks.prefork.level[inside], forks.prefork.k[inside], forks.delta[inside]
+        if np.isnan(level).any():
+            found[direction] = Undefined(f"{int(np.isnan(level).sum())} of {len(level)} forks have no drift level")
+            continue
+        runs = np.array_split(delta[np.lexsort((k, level))], 4)
+        found[direction] = [_mean(run) for run in runs]
+    return found
+
+
+def _mean(values: np.ndarray) -> Figure:
+    return float(values.mean()) if len(values) else Undefined("there are no forks to average")

@@ -1,0 +1,79 @@
+"""Intervals on a handful of clusters (paper, "Measurement error, plasticity, and the dose interval").
+
+The percentile bootstrap is the paper's interval, Student-t the one to believe: with five clusters the former covers
+about 84% (docs/scoring.md has the simulation).
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats
+
+from worldfork.desk.scoring.draws import figure_draws
+from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+
+__all__ = ["bootstrap", "cluster_interval", "detectable", "student_t"]
+
+ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, no seed
+RESAMPLES = 20_000
+
+
+def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Interval:
+    """95% percentile interval of the mean over resampled clusters."""
+    if len(values) < 2:
+        return Undefined(_too_few(len(values)))
+    means = values[_resamples(len(values), seed, task)].mean(axis=1)
+    return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
+
+
+def student_t(values: Float[np.ndarray, "clusters"]) -> Interval:
+    """95% interval of the mean with n - 1 degrees of freedom."""
+    if len(values) < 2:
+        return Undefined(_too_few(len(values)))
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    centre = float(values.mean())
+    return [centre - half, centre + half]
+
+
+def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
+    """Minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
+    if len(values) < 2:
+        return Undefined(_too_few(len(values)))
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(stats.t.ppf(0.975, len(values) - 1) + stats.norm.ppf(0.80)) * error
+
+
+def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> dict[str, Any]:
+    """The mean over clusters with its bootstrap interval; below three clusters their range, and it says so."""
+    if not len(values):
+        raise ValueError("no clusters: say why before coming here")
+    if len(values) < 3:
+        return {
+            "value": float(values.mean()),
+            "interval": [float(values.min()), float(values.max())],
+            "kind": "min-max",
+        }
+    return {"value": float(values.mean()), "interval": bootstrap(values, seed=seed, task=task), "kind": "bootstrap"}
+
+
+def _too_few(count: int) -> str:
+    return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
+
+
+def _resamples(count: int, seed: int, task: str) -> Int[np.ndarray, "resamples {count}"]:
+    if count <= ENUMERATED:
+        return _all_resamples(count)
+    return _drawn_resamples(count, seed, task)
+
+
+@functools.cache
+def _all_resamples(count: int) -> Int[np.ndarray, "resamples {count}"]:
+    return np.indices((count,) * count).reshape(count, -1).T
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn_resamples(count: int, seed: int, task: str) -> Int[np.ndarray, "resamples {count}"]:
+    return figure_draws("clusters", seed=seed, task=task).integers(0, count, (RESAMPLES, count))

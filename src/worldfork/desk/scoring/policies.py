@@ -1,0 +1,125 @@
+"""Signals into decisions, decisions into return (paper, "A ranking score is not policy utility").
+
+A policy fires where its signal reaches a threshold, and its total is the sum of dR over the forks where it fired.
+"""
+
+import bisect
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from worldfork.ledger.prefork import Prefork
+
+__all__ = ["fires", "fit_threshold", "leave_one_checkpoint_out", "oracle_total", "policy_total", "running_quantile"]
+
+EARLIER = 4  # a running quantile needs so many earlier values
+
+
+def fires(
+    signal: Float[np.ndarray, "forks"], threshold: float | Float[np.ndarray, "forks"]
+) -> Bool[np.ndarray, "forks"]:
+    """Where the signal reaches the threshold. A missing signal never fires."""
+    return signal >= threshold
+
+
+def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+    """The return earned, relative to never updating."""
+    return float(delta[fired].sum())
+
+
+def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
+    """What a rule that knew dR would earn: the ceiling of every policy."""
+    return float(delta[delta > 0].sum())
+
+
+def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf.
+
+    Totals that differ by rounding alone are equal, and equal totals go to the larger threshold: fewer updates.
+    """
+    everyone = np.zeros(len(signal), np.int64)
+    return float(_fit_without(signal, delta, everyone - 1, count=0)[0])
+
+
+def leave_one_checkpoint_out(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "{count}"]:
+    """For each checkpoint the threshold that suits the other checkpoints' forks best."""
+    return _fit_without(signal, delta, checkpoint, count=count)[1:]
+
+
+def _fit_without(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "fits"]:
+    """The best threshold over all forks, then over all but checkpoint 0, all but checkpoint 1, ...
+
+    One sort serves all of them: without a checkpoint, the total at every cut is the total of all forks less the
+    checkpoint's own, which is constant between the checkpoint's own forks.
+    """
+    known = ~np.isnan(signal)
+    order = np.argsort(signal[known], kind="stable")
+    values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
+    starts = np.flatnonzero(np.r_[True, values[1:] > values[:-1]]) if len(values) else np.zeros(0, np.int64)
+    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
+    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
+    distinct = values[starts]
+    place = np.cumsum(np.r_[False, values[1:] > values[:-1]]) if len(values) else np.zeros(0, np.int64)
+    sizes = np.bincount(place, minlength=len(distinct))
+    thresholds = np.empty(count + 1)
+    for left_out in range(-1, count):
+        mine = np.flatnonzero(owner == left_out) if left_out >= 0 else np.zeros(0, np.int64)
+        # Cuts 0..p still fire on an own fork at place p, so its gain comes off there.
+        own = np.zeros(len(total))
+        np.add.at(own, place[mine], gains[mine])
+        rest = total - np.cumsum(own[::-1])[::-1]
+        best = float(rest.max())
+        cut = int(np.flatnonzero(rest >= best - 1e-9 * max(1.0, abs(best)))[-1])
+        present = sizes - np.bincount(place[mine], minlength=len(distinct)) > 0
+        above, below = distinct[cut:][present[cut:]], distinct[:cut][present[:cut]]
+        if not len(above):
+            thresholds[left_out + 1] = np.inf
+        elif not len(below):
+            thresholds[left_out + 1] = -np.inf
+        else:
+            thresholds[left_out + 1] = _between(float(below[-1]), float(above[0]))
+    return thresholds
+
+
+def _between(below: float, above: float) -> float:
+    middle = below + (above - below) / 2
+    return middle if below < middle else above  # neighbouring floats have no midpoint
+
+
+def running_quantile(
+    signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
+) -> Bool[np.ndarray, "forks"]:
+    """Label-free: fires where the signal exceeds the (1 - rate) quantile of its stream's earlier values."""
+    fired = np.zeros(len(signal), bool)
+    for _, span in prefork.spans():
+        earlier: list[float] = []
+        for fork in range(span.start, span.stop):
+            value = float(signal[fork])
+            if value != value:  # missing
+                continue
+            if len(earlier) >= EARLIER:
+                fired[fork] = value > _sorted_quantile(earlier, 1 - rate)
+            bisect.insort(earlier, value)
+    return fired
+
+
+def _sorted_quantile(values: list[float], share: float) -> float:
+    """Linear interpolation, as numpy's default."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    step, share = values[high] - values[low], place - low
+    # Written as numpy writes it, so that a value that equals the quantile there equals it here.
+    return values[low] + step * share if share < 0.5 else values[high] - step * (1 - share)

@@ -1,0 +1,123 @@
+"""Where the uncertainty comes from, and where the next unit of budget buys most.
+
+dR of a fork is a mean over episodes, a checkpoint's is a mean over forks. Moment estimates of the three variances
+tell what more checkpoints, more forks or more episodes would do to the minimum detectable effect.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.undefined import Figure, Undefined
+from worldfork.ledger.outcomes import Forks
+
+__all__ = ["Design", "crn_gain", "design_advice", "minimum_detectable_effect", "variance_components"]
+
+NO_EPISODES = Undefined("it needs the per-episode returns `hold` and `update`, two or more per fork")
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """A study's size: checkpoints, forks of each, episodes of each branch."""
+
+    checkpoints: int
+    forks: float
+    episodes: float
+
+
+def minimum_detectable_effect(design: Design, *, checkpoint: float, fork: float, episode: float) -> float:
+    """The effect found with 80% power at 95% confidence, given the three variances; negative ones count as none."""
+    within = max(fork, 0.0) / design.forks + max(episode, 0.0) / (design.forks * design.episodes)
+    error = math.sqrt((max(checkpoint, 0.0) + within) / design.checkpoints)
+    return float(stats.t.ppf(0.975, design.checkpoints - 1) + stats.norm.ppf(0.80)) * error
+
+
+def variance_components(forks: Forks) -> dict[str, Figure]:
+    """Variance of dR between checkpoints, between forks of a checkpoint, and between paired episodes of a fork.
+
+    Moment estimates, unbiased and therefore possibly negative: such a component is not distinguishable from none.
+    """
+    parts = partition(forks.prefork)
+    delta = forks.delta
+    sizes = np.bincount(parts.checkpoint, minlength=len(parts.checkpoints)).astype(float)
+    sizes = sizes[sizes > 0]
+    groups, count = len(sizes), float(sizes.sum())
+    within, episode, m = _mean_square_within(forks), *_episode_variance(forks)
+    between: Figure = Undefined("it needs at least two checkpoints, and more forks than checkpoints")
+    if groups > 1 and not isinstance(within, Undefined):
+        means = np.bincount(parts.checkpoint, weights=delta) / np.maximum(np.bincount(parts.checkpoint), 1)
+        square = float(((means[parts.checkpoint] - delta.mean()) ** 2).sum()) / (groups - 1)
+        typical = (count - float((sizes**2).sum()) / count) / (groups - 1)
+        between = (square - within) / typical
+    fork = within
+    if isinstance(episode, Undefined):
+        fork = Undefined("without per-episode returns, forks and episodes can not be told apart")
+    elif not isinstance(within, Undefined):
+        fork = within - episode / m
+    return {"checkpoint": between, "fork": fork, "episode": episode}
+
+
+def design_advice(forks: Forks, components: dict[str, Figure]) -> dict[str, Any] | Undefined:
+    """The minimum detectable effect of this design, and of twice the budget spent on each of its three axes."""
+    known = {name: value for name, value in components.items() if not isinstance(value, Undefined)}
+    if len(known) < len(components):
+        missing = next(value for value in components.values() if isinstance(value, Undefined))
+        return Undefined(f"a variance component is undefined: {missing.why}")
+    checkpoints = len(set(partition(forks.prefork).checkpoint.tolist()))
+    now = Design(checkpoints, len(forks) / checkpoints, _episode_variance(forks)[1])
+    doubled = {
+        "checkpoints": dataclasses.replace(now, checkpoints=2 * now.checkpoints),
+        "forks": dataclasses.replace(now, forks=2 * now.forks),
+        "episodes": dataclasses.replace(now, episodes=2 * now.episodes),
+    }
+    effects = {name: minimum_detectable_effect(design, **known) for name, design in doubled.items()}
+    return {
+        **dataclasses.asdict(now),
+        "mde": minimum_detectable_effect(now, **known),
+        "mde_at_double": effects,
+        "buys_most": min(effects, key=lambda name: effects[name]),
+    }
+
+
+def crn_gain(forks: Forks) -> Figure:
+    """(var(hold) + var(update)) / var(update - hold), means over forks: what common random numbers buy."""
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    if hold is None or update is None:
+        return NO_EPISODES
+    enough = (~np.isnan(update - hold)).sum(axis=1) > 1
+    if not enough.any():
+        return NO_EPISODES
+    paired = np.isnan(update - hold)[enough]
+    hold, update = np.where(paired, np.nan, hold[enough]), np.where(paired, np.nan, update[enough])
+    apart = float((np.nanvar(hold, axis=1, ddof=1) + np.nanvar(update, axis=1, ddof=1)).mean())
+    together = float(np.nanvar(update - hold, axis=1, ddof=1).mean())
+    if together <= 1e-12 * max(apart, np.finfo(float).tiny):
+        return Undefined("the two branches differ by a constant in every fork: the factor has no bound")
+    return apart / together
+
+
+def _mean_square_within(forks: Forks) -> Figure:
+    checkpoint = partition(forks.prefork).checkpoint
+    groups = len(set(checkpoint.tolist()))
+    if len(forks) <= groups:
+        return Undefined("it needs more forks than checkpoints")
+    means = np.bincount(checkpoint, weights=forks.delta) / np.maximum(np.bincount(checkpoint), 1)
+    return float(((forks.delta - means[checkpoint]) ** 2).sum()) / (len(forks) - groups)
+
+
+def _episode_variance(forks: Forks) -> tuple[Figure, float]:
+    """Variance of one paired episode's difference, and the (harmonic mean) number of episodes per fork."""
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    if hold is None or update is None:
+        return NO_EPISODES, math.nan
+    difference = update - hold
+    counts = (~np.isnan(difference)).sum(axis=1)
+    enough = counts > 1
+    if not enough.any():
+        return NO_EPISODES, math.nan
+    variance = float(np.nanvar(difference[enough], axis=1, ddof=1).mean())
+    return variance, float(1 / np.mean(1 / counts[enough]))

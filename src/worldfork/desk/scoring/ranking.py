@@ -1,0 +1,45 @@
+"""Does a signal order helpful forks above harmful ones (paper, "Trigger rankings")?"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import stats
+
+from worldfork.desk.scoring.intervals import cluster_interval
+from worldfork.desk.scoring.partition import Partition
+from worldfork.desk.scoring.undefined import Figure, Undefined
+
+__all__ = ["auc", "ranking"]
+
+
+def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
+    """The chance that a positive fork has the larger signal, ties counting a half; missing signals are left out."""
+    known = ~np.isnan(signal)
+    ranks = stats.rankdata(signal[known])
+    helped = positive[known]
+    n_positive, n_negative = int(helped.sum()), int((~helped).sum())
+    if not n_positive or not n_negative:
+        return Undefined(f"{n_positive} forks with dR > 0 and {n_negative} without: a ranking needs both")
+    return float((ranks[helped].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+
+
+def ranking(
+    signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
+) -> dict[str, Any]:
+    """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
+    found = {
+        name: auc(signal[parts.checkpoint == code], delta[parts.checkpoint == code] > 0)
+        for code, name in enumerate(parts.checkpoints)
+    }
+    known = np.array([value for value in found.values() if not isinstance(value, Undefined)])
+    if not len(known):
+        why = Undefined("no checkpoint has forks both with dR > 0 and without")
+        return {"auc": why, "auc_interval": why, "auc_interval_kind": why, "auc_by_checkpoint": found}
+    mean = cluster_interval(known, seed=seed, task=task)
+    return {
+        "auc": mean["value"],
+        "auc_interval": mean["interval"],
+        "auc_interval_kind": mean["kind"],
+        "auc_by_checkpoint": found,
+    }

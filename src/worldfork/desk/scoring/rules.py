@@ -1,0 +1,43 @@
+"""What scoring uses, decided before the ledger it scores exists."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from worldfork.desk.scoring.predictions import Prediction
+from worldfork.errors import WorldforkError
+from worldfork.registration import Registration
+
+__all__ = ["Rules"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rules:
+    """A study's registration decides these; a flat table gets the defaults, which are the paper's."""
+
+    divergence: float | None = 0.30  # None switches the rule off
+    rate: float = 0.3  # of the running quantile
+    permutations: int = 20_000
+    seed: int = 0
+    triggers: tuple[str, ...] | None = None  # None: all that can be read
+    edges: Mapping[str, Sequence[float]] = dataclasses.field(
+        default_factory=dict
+    )  # of the contraction's bins, by task
+    predictions: tuple[Prediction, ...] = ()
+
+    @classmethod
+    def registered(cls, registration: Registration) -> "Rules":
+        """The rules that a study registered."""
+        return cls(
+            divergence=registration.scoring.divergence_fraction,
+            rate=registration.scoring.running_quantile_rate,
+            edges=registration.scoring.contraction_edges,
+            predictions=tuple(Prediction(**said.model_dump()) for said in registration.predictions),
+        )
+
+    def __post_init__(self) -> None:
+        if self.divergence is not None and not 0 < self.divergence < 1:
+            raise WorldforkError(f"The divergence fraction lies between 0 and 1; got {self.divergence:g}.")
+        if not 0 < self.rate < 1:
+            raise WorldforkError(f"The rate of the running quantile lies between 0 and 1; got {self.rate:g}.")
+        if self.permutations < 1:
+            raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")

@@ -1,0 +1,44 @@
+"""Change detectors over the step-level error stream: how an alarm in the stream becomes a decision at a fork."""
+
+import abc
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from worldfork.desk.triggers.base import Alarms, Reading, Trigger, Unavailable, draw_event
+from worldfork.ledger.prefork import Prefork
+from worldfork.randomness import Event
+
+__all__ = ["Detector", "alarm_steps"]
+
+
+class Detector(Trigger):
+    """Runs from the start of the stream and fires at a fork if it alarmed within the segment before it."""
+
+    @abc.abstractmethod
+    def alarms(
+        self, errors: Float[np.ndarray, "steps"], *, segment: int, event: Event
+    ) -> Bool[np.ndarray, "steps"]:
+        """Whether an alarm was raised at each step; step t may depend on steps up to the end of its segment."""
+
+    def read(self, prefork: Prefork, *, seed: int) -> Reading:
+        fired = np.zeros(len(prefork), bool)
+        for index, span in prefork.spans():
+            stream = prefork.stream(index)
+            if stream is None:
+                return Unavailable("needs the error of every step of the stream; a flat table has none")
+            segment = int(prefork.step[span.start] // max(int(prefork.k[span.start]), 1))
+            event = draw_event(prefork, prefork.cells[index], seed=seed, family=2)
+            # An error that is not finite carries no evidence for a detector of changes in its size.
+            errors = np.where(np.isfinite(stream.error), stream.error, 0.0)[: int(prefork.step[span.stop - 1])]
+            alarmed = self.alarms(errors, segment=segment, event=event)
+            for fork in range(span.start, span.stop):
+                step = int(prefork.step[fork])
+                fired[fork] = alarmed[max(step - segment, 0) : step].any()
+        return Alarms(fired)
+
+
+def alarm_steps(errors: Float[np.ndarray, "steps"], alarmed: Callable[[float], bool]) -> Bool[np.ndarray, "steps"]:
+    """Feed the errors one by one."""
+    return np.array([alarmed(error) for error in errors.tolist()], dtype=bool)
