@@ -47,7 +47,9 @@ def test_shapes_and_units(name: str) -> None:
     state = environment.reset(np.array([1, 2, 3]))
     after, observation, reward = environment.step(state, actions(environment, 3))
     assert environment.name == name
-    assert (environment.episode_steps, environment.action_repeat) == (250, 4)
+    assert environment.episode_steps >= 1
+    assert environment.action_repeat >= 1
+    assert environment.action_bound > 0
     assert observation.shape == state.observation.shape == (3, environment.observation_size)
     assert observation.dtype == reward.dtype == np.float64
     assert reward.shape == (3,)

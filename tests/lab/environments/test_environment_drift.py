@@ -59,16 +59,18 @@ def test_only_the_product_of_level_and_scale_matters() -> None:
 
 
 def test_noise_is_scaled_added_and_clipped() -> None:
-    executed = noisy_action(np.array([[0.5, -0.5]], np.float32), np.array([[1.0, -2.0]]), 0.3)
+    executed = noisy_action(np.array([[0.5, -0.5]], np.float32), np.array([[1.0, -2.0]]), sigma_a=0.3, bound=1.0)
     np.testing.assert_allclose(executed, [[0.8, -1.0]], rtol=1e-15)
     planned = np.array([[0.1, 0.2]])
-    np.testing.assert_array_equal(noisy_action(planned, np.array([[5.0, -5.0]]), 0.0), planned)
+    normal = np.array([[5.0, -5.0]])
+    np.testing.assert_array_equal(noisy_action(planned, normal, sigma_a=0.0, bound=1.0), planned)
+    np.testing.assert_allclose(noisy_action(planned, normal, sigma_a=1.0, bound=np.inf), [[5.1, -4.8]], rtol=1e-15)
 
 
 @pytest.mark.parametrize("sigma_a", [-0.1, np.nan, np.inf])
 def test_impossible_noise_is_refused(sigma_a: float) -> None:
     with pytest.raises(WorldforkError, match="`sigma_a` is a finite"):
-        noisy_action(np.zeros((1, 1)), np.zeros((1, 1)), sigma_a)
+        noisy_action(np.zeros((1, 1)), np.zeros((1, 1)), sigma_a=sigma_a, bound=1.0)
 
 
 def test_impossible_schedules_are_refused() -> None:

@@ -70,6 +70,7 @@ def compare(name: str, *, seeds: list[int], scale: float, level: Callable[[int],
     environment = load(name, scale=scale, threads=2)
     state = environment.reset(np.array(seeds), level=level(0))
     references = [begin(name, seed, multiplier=multiplier(environment, level(0))) for seed in seeds]
+    assert (environment.episode_steps, environment.action_repeat) == (250, 4)
     np.testing.assert_array_equal(np.stack([whole_state(reference) for reference in references]), state.physics)
     np.testing.assert_array_equal(
         np.stack([flat(reference.task.get_observation(reference.physics)) for reference in references]),

@@ -50,6 +50,7 @@ class Environment(Protocol):
     parameter: str  # what drifts
     observation_size: int
     action_size: int
+    action_bound: float  # actions lie in [-action_bound, action_bound]; infinity where they are free
     episode_steps: int  # control steps per episode
     action_repeat: int  # environment steps per control step
 

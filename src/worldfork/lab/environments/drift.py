@@ -8,7 +8,7 @@ import dataclasses
 from typing import Final, Literal
 
 import numpy as np
-from jaxtyping import Float64, Integer, Shaped
+from jaxtyping import Float, Float64, Integer
 
 from worldfork.errors import WorldforkError
 
@@ -78,9 +78,9 @@ def factor(level: Float64[np.ndarray, "*n"], scale: float) -> Float64[np.ndarray
 
 
 def noisy_action(
-    planned: Shaped[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], sigma_a: float
+    planned: Float[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], *, sigma_a: float, bound: float
 ) -> Float64[np.ndarray, "*n A"]:
-    """The action that is executed; the model sees the planned one. `normal` is standard: sigma_a scales it."""
+    """The executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
     if not (np.isfinite(sigma_a) and sigma_a >= 0):
         raise WorldforkError(f"`sigma_a` is a finite standard deviation, zero or more; got {sigma_a}.")
-    return np.clip(planned.astype(np.float64) + sigma_a * normal, -1.0, 1.0)
+    return np.clip(planned.astype(np.float64) + sigma_a * normal, -bound, bound)

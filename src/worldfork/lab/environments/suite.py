@@ -39,6 +39,7 @@ class SuiteEnvironment:
     derived: ClassVar[tuple[str, ...]]  # MjData fields that `observe` and `reward` read, besides the state
     settling_steps: ClassVar[int] = 0  # physics steps before an episode begins
 
+    action_bound = 1.0
     episode_steps = 250
     action_repeat = 4
     simulator = f"mujoco {mujoco.__version__}"
