@@ -6,6 +6,7 @@ what is rewarded. Everything else is here: drift, stepping, initial states, inst
 Axes: B environments, A actions, O observations, S numbers of physical state, n worlds stepped together.
 """
 
+import abc
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a 
 CACHED_RESETS: Final = 32_768
 
 
-class SuiteEnvironment:
+class SuiteEnvironment(abc.ABC):
     """One task of the suite. Calls are pure: simulators and known initial states are kept only to save time."""
 
     name: ClassVar[str]
@@ -54,19 +55,19 @@ class SuiteEnvironment:
         self._known: OrderedDict[tuple[int, float], tuple[np.ndarray, np.ndarray, bool]] = OrderedDict()
         # One caller at a time: the simulators are a scratchpad.
         self._lock = threading.Lock()
-        self.observation_size = self.reset(np.zeros(1, np.int64)).observation.shape[1]
+        self.observation_size = next(self._begin([(0, 1.0)]))[1].size
 
+    @abc.abstractmethod
     def draw(self, random: Randomness) -> tuple[Float64[np.ndarray, " q"], Float64[np.ndarray, " v"]]:
         """Positions and velocities of an initial state, drawn in dm_control's order."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def observe(self, fields: Fields) -> Float64[np.ndarray, "n O"]:
         """dm_control's observations, in its order."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def reward(self, fields: Fields) -> Float64[np.ndarray, " n"]:
         """dm_control's reward of one environment step."""
-        raise NotImplementedError
 
     def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
         """dm_control's initial states for `random=seed`, in the physics of `level`.
@@ -78,21 +79,17 @@ class SuiteEnvironment:
         keys = list(zip(numbers.tolist(), factors.tolist(), strict=True))
         with self._lock:
             missing = [key for key in dict.fromkeys(keys) if key not in self._known]
-            found = {key: self._known[key] for key in dict.fromkeys(keys) if key in self._known}
-            found.update(zip(missing, self._begin(missing), strict=True))
-            for key in found:
-                self._known[key] = found[key]
+            self._known.update(zip(missing, self._begin(missing), strict=True))
+            for key in keys:
                 self._known.move_to_end(key)
+            physics, observation, unstable = ([self._known[key][part] for key in keys] for part in range(3))
             while len(self._known) > CACHED_RESETS:
                 self._known.popitem(last=False)
-        rows = [found[key] for key in keys]
-        if not rows:
-            return State(
-                np.empty((0, self._simulators.state_size)),
-                np.empty((0, self.observation_size)),
-                np.empty(0, np.bool_),
-            )
-        return State(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]), np.array([r[2] for r in rows]))
+        return State(
+            np.array(physics).reshape(len(keys), self._simulators.state_size),
+            np.array(observation).reshape(len(keys), self.observation_size),
+            np.array(unstable, np.bool_),
+        )
 
     def step(
         self, state: State, action: Shaped[np.ndarray, "..."], level: Numbers = 0.0
@@ -117,13 +114,14 @@ class SuiteEnvironment:
                 worlds.control(controls[part])
                 for _ in range(self.action_repeat):
                     unstable[part] |= worlds.step()
-                    reward[part] += np.where(unstable[part], 0.0, self._read(self.reward))
+                    earned = self._read(self.reward)
+                    unstable[part] |= ~np.isfinite(earned)
+                    reward[part] += np.where(unstable[part], 0.0, earned)
                 physics[part] = worlds.rows()
                 observation[part] = self._read(self.observe)
-                unstable[part] |= ~np.isfinite(observation[part]).all(axis=1)
-        observation[unstable] = np.nan_to_num(observation[unstable], nan=0.0, posinf=0.0, neginf=0.0)
-        after = State(physics, observation, unstable)
-        return after, observation.copy(), reward
+        unstable |= ~np.isfinite(observation).all(axis=1)
+        observation = finite(observation)
+        return State(physics, observation, unstable), observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:
         """Gravity, every geom's sliding friction and the time step, as the simulators hold them at level 0."""
@@ -140,16 +138,18 @@ class SuiteEnvironment:
 
     def _begin(self, keys: list[tuple[int, float]]) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
         """Initial states for (seed, factor), as many at a time as there are simulators."""
+        random = Randomness(0)
         for part in self._parts(len(keys)):
-            drawn = [self.draw(Randomness(seed)) for seed, _ in keys[part]]
+            drawn = [self.draw(seeded(random, seed)) for seed, _ in keys[part]]
             unstable = self._simulators.begin(
                 np.array([qpos for qpos, _ in drawn]),
                 np.array([qvel for _, qvel in drawn]),
                 np.array([factor for _, factor in keys[part]]),
                 settling_steps=self.settling_steps,
             )
-            observation = np.nan_to_num(self._read(self.observe), nan=0.0, posinf=0.0, neginf=0.0)
-            yield from zip(self._simulators.rows(), observation, unstable.tolist(), strict=True)
+            yield from zip(
+                self._simulators.rows(), finite(self._read(self.observe)), unstable.tolist(), strict=True
+            )
 
     def _read(self, what: Any) -> np.ndarray:
         with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
@@ -158,6 +158,17 @@ class SuiteEnvironment:
     def _parts(self, batch: int) -> Iterator[slice]:
         size = self._simulators.reserve(batch)
         return (slice(start, min(start + size, batch)) for start in range(0, batch, size))
+
+
+def seeded(random: Randomness, seed: int) -> Randomness:
+    """`random` as a new Randomness(seed) would be; making a new one gathers entropy first and takes far longer."""
+    random.seed(seed)
+    return random
+
+
+def finite(observation: Float64[np.ndarray, "n O"]) -> Float64[np.ndarray, "n O"]:
+    """Only a world marked unstable can have observations that are not finite; it shows zeros instead."""
+    return np.where(np.isfinite(observation), observation, 0.0)
 
 
 def physical_parameters(model: Any) -> dict[str, float]:
