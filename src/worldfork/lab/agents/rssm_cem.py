@@ -1,0 +1,231 @@
+"""The paper's agent: an RSSM that filters, and CEM that plans through it; no actor (paper, Section 3.1).
+
+Every method is one compiled call over P parameter sets by E episodes. Results depend on the batch's shape by
+rounding, so the agent declares itself shape-sensitive and the block shape enters the ledger.
+"""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt32
+
+from worldfork import randomness
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.model import adam, losses
+from worldfork.lab.model.layers import Params
+from worldfork.lab.model.losses import Sequences
+from worldfork.lab.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.planner import cem
+from worldfork.lab.planner.cem import CEM, Imagine
+
+__all__ = ["RSSMCEM", "Belief", "imagination"]
+
+Training = tuple[dict[str, Array], dict[str, Array]]  # parameters and optimiser state
+Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
+
+SCOPES = {"model": ("model",), "model+value": ("model", "value")}
+
+
+class Belief(NamedTuple):
+    """What carries over from one control step to the next."""
+
+    latent: Latent
+    action: Float[Array, "P E A"]
+    warm: Float[Array, "P E H A"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RSSMCEM:
+    """Plain settings only, so that an agent is a value: equal settings, equal programs."""
+
+    model: RSSM
+    planner: CEM = dataclasses.field(default_factory=CEM)
+    sequences: int = 16  # a minibatch of UPDATE, pretraining's by default
+    length: int = 32
+    model_rate: float = 4e-4
+    value_rate: float = 3e-4
+    name: str = "rssm_cem"
+    shape_sensitive: bool = True
+
+    @property
+    def observation_size(self) -> int:
+        return self.model.observation_size
+
+    @property
+    def action_size(self) -> int:
+        return self.model.action_size
+
+    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
+        """The belief at an episode's first observation."""
+        return _begin(self, dict(parameters), jnp.asarray(observation, jnp.float32))
+
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+        """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
+        randomness.consume(plan_keys, randomness.Purpose.PLANNING)
+        belief, finite = _act(self, dict(parameters), belief, plan_keys)
+        return Decision(action=np.asarray(belief.action), replaced=~np.asarray(finite), belief=belief)
+
+    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+        """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
+        latent, error, kl = _observe(self, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
+        return Surprise(error=np.asarray(error), kl=np.asarray(kl), belief=belief._replace(latent=latent))
+
+    def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
+        """The training loss on the whole window, cut into sequences in order."""
+        return np.asarray(_loss(self, dict(parameters), _in_f32(window), jnp.asarray(window.size)))
+
+    def fit(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        steps: int,
+        scope: str,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Fit:
+        """Adam on minibatches of sequences of the window, from the checkpoint's optimiser state on."""
+        if scope not in SCOPES:
+            raise WorldforkError(f"Unknown scope {scope!r}; the known ones are {', '.join(map(repr, SCOPES))}.")
+        if (short := int(window.size.min())) < self.length:
+            raise WorldforkError(
+                f"The window holds {short} transitions and a training sequence {self.length}: "
+                "register a longer window or a smaller `length` for the agent."
+            )
+        randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
+        rows, size = _in_f32(window), jnp.asarray(window.size)
+        new, state, before, after, norm = _fit(
+            self, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
+        )
+        return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
+
+
+def imagination(model: RSSM, params: Params, latent: Latent) -> Imagine:
+    """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end."""
+
+    def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
+        count, horizon = actions.shape[:2]
+        start = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), latent)
+
+        def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
+            deter = model.advance(params, carry, action)
+            carry = Latent(deter, model.mean(model.prior(params, deter)))
+            return carry, model.reward(params, carry)
+
+        last, rewards = jax.lax.scan(advance, start, jnp.swapaxes(actions, 0, 1))
+        discounts = model.discount ** jnp.arange(horizon)
+        return discounts @ rewards + model.discount**horizon * model.value(params, last)
+
+    return imagine
+
+
+def sample_sequences(rows: Sequences, size: Array, key: Array, *, sequences: int, length: int) -> Sequences:
+    """A minibatch from rows [T, ...] of which the first `size` are real: starts drawn uniformly."""
+    starts = jax.random.randint(key, (sequences,), 0, size - length + 1)
+    index = starts[:, None] + jnp.arange(length)
+    return Sequences(*(x[index] for x in rows))
+
+
+def _in_f32(window: Window) -> Sequences:
+    observation, action, reward, next_observation = (
+        jnp.asarray(x, jnp.float32)
+        for x in (window.observation, window.action, window.reward, window.next_observation)
+    )
+    return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _begin(agent: RSSMCEM, params: Params, observation: Array) -> Belief:
+    latent = jax.vmap(agent.model.begin)(params, observation)
+    batch = observation.shape[:2]
+    return Belief(
+        latent,
+        jnp.zeros((*batch, agent.action_size)),
+        jnp.zeros((*batch, agent.planner.horizon, agent.action_size)),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tuple[Belief, Array]:
+    def one(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        return cem.plan(imagination(agent.model, params, latent), warm, key, settings=agent.planner)
+
+    episodes = jax.vmap(one, in_axes=(None, 0, 0, 0))
+    found = jax.vmap(episodes)(params, belief.latent, belief.warm, plan_keys)
+    warm = jax.vmap(jax.vmap(cem.shift))(found.mean)
+    return Belief(belief.latent, found.action, warm), found.finite
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _observe(agent: RSSMCEM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
+    model = agent.model
+
+    def one(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
+        deter = model.advance(params, latent, action)
+        prior = model.prior(params, deter)
+        posterior = model.posterior(params, deter, model.encode(params, observation))
+        predicted = model.decode(params, Latent(deter, model.mean(prior)))
+        error = jnp.mean((predicted - symlog(observation)) ** 2, -1)
+        return Latent(deter, model.mode(posterior)), error, losses.kl(posterior, prior)
+
+    return jax.vmap(one)(params, belief.latent, belief.action, observation)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _loss(agent: RSSMCEM, params: dict[str, Array], rows: Sequences, size: Array) -> Array:
+    def one(params: Params, rows: Sequences, size: Array) -> Array:
+        whole = rows.reward.shape[0] // agent.length
+        pieces = Sequences(*(x[: whole * agent.length].reshape(whole, 1, agent.length, *x.shape[1:]) for x in rows))
+        each = jax.vmap(lambda piece: losses.model_loss(agent.model, params, piece, None)[0])(pieces)
+        real = (jnp.arange(whole) + 1) * agent.length <= size
+        return jnp.sum(jnp.where(real, each, 0.0)) / jnp.sum(real)
+
+    return jax.vmap(one)(params, rows, size)
+
+
+@functools.partial(jax.jit, static_argnums=0, static_argnames=("steps", "scope"))
+def _fit(
+    agent: RSSMCEM,
+    params: dict[str, Array],
+    optimiser: dict[str, Array],
+    rows: Sequences,
+    size: Array,
+    batch_keys: Array,
+    *,
+    steps: int,
+    scope: str,
+) -> Fitted:
+    model = agent.model
+    rates = {"model": agent.model_rate, "value": agent.value_rate}
+
+    def objective(trained: Params, fixed: Params, batch: Sequences, key: Array) -> Array:
+        params = {**fixed, **trained}
+        loss, filtered = losses.model_loss(model, params, batch, key)
+        if "value" in SCOPES[scope]:
+            loss += losses.replay_value_loss(model, params, params, batch, filtered.latent)
+        return loss
+
+    def one(
+        params: dict[str, Array], optimiser: dict[str, Array], rows: Sequences, size: Array, words: Array
+    ) -> Fitted:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+
+        def descend(carry: Training, step: Array) -> tuple[Training, tuple[Array, Array]]:
+            params, optimiser = carry
+            pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
+            batch = sample_sequences(rows, size, pick_key, sequences=agent.sequences, length=agent.length)
+            trained = {name: x for name, x in params.items() if name.split("/")[0] in SCOPES[scope]}
+            loss, gradients = jax.value_and_grad(objective)(trained, params, batch, latent_key)
+            params, optimiser, norm = adam.step(params, gradients, optimiser, rates=rates)
+            return (params, optimiser), (loss, norm)
+
+        carry, (loss, norm) = jax.lax.scan(descend, (params, optimiser), jnp.arange(steps))
+        return (*carry, loss[0], loss[-1], norm[-1])
+
+    return jax.vmap(one)(params, optimiser, rows, size, batch_keys)

@@ -1,0 +1,70 @@
+"""Dense layers and RMS normalisation on flat dictionaries of arrays.
+
+A parameter set is a flat dictionary name -> array, as a checkpoint stores it; a layer owns the names under its
+prefix. Initialisers fill the dictionary, functions read it.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+__all__ = ["Params", "dense", "initialise_dense", "initialise_mlp", "mlp", "rms_norm"]
+
+Params = Mapping[str, Array]
+
+
+def initialise_dense(
+    key: Key[Array, ""], name: str, inputs: int, outputs: int, *, scale: float = 1.0
+) -> dict[str, Array]:
+    """Truncated-normal weights with variance scale**2 / inputs, zero biases."""
+    # 0.87963 is the standard deviation of a unit normal truncated at two
+    weights = jax.random.truncated_normal(key, -2.0, 2.0, (inputs, outputs)) * (scale / 0.87963 / jnp.sqrt(inputs))
+    return {f"{name}/weight": weights, f"{name}/bias": jnp.zeros(outputs)}
+
+
+def dense(params: Params, name: str, x: Float[Array, "*b i"], *, precision: str = "tf32") -> Float[Array, "*b o"]:
+    """x W + b. `precision`: `float32` in full, `tf32` as the hardware likes, `bf16` products accumulated in f32."""
+    weight = params[f"{name}/weight"]
+    if precision == "bf16":
+        product = jnp.matmul(
+            x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16), preferred_element_type=jnp.float32
+        )
+    else:
+        exactness = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
+        product = jnp.matmul(x, weight, precision=exactness)
+    return product + params[f"{name}/bias"]
+
+
+def rms_norm(params: Params, name: str, x: Float[Array, "*b i"]) -> Float[Array, "*b i"]:
+    """x scaled to unit root mean square, times a learned gain."""
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * params[f"{name}/gain"]
+
+
+def initialise_mlp(
+    key: Key[Array, ""], name: str, sizes: Sequence[int], *, output_scale: float = 1.0
+) -> dict[str, Array]:
+    """Hidden layers with normalisation, and a last dense layer: sizes = [inputs, hidden..., outputs]."""
+    params: dict[str, Array] = {}
+    keys = jax.random.split(key, len(sizes) - 1)
+    for layer, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
+        last = layer == len(sizes) - 2
+        params |= initialise_dense(
+            keys[layer], f"{name}/{layer}", inputs, outputs, scale=output_scale if last else 1.0
+        )
+        if not last:
+            params[f"{name}/{layer}/gain"] = jnp.ones(outputs)
+    return params
+
+
+def mlp(
+    params: Params, name: str, x: Float[Array, "*b i"], *, layers: int, precision: str = "tf32"
+) -> Float[Array, "*b o"]:
+    """`layers` dense layers with SiLU(RMSNorm(.)) between them; the last is linear."""
+    for layer in range(layers):
+        x = dense(params, f"{name}/{layer}", x, precision=precision)
+        if layer < layers - 1:
+            x = jax.nn.silu(rms_norm(params, f"{name}/{layer}", x))
+    return x

@@ -1,0 +1,75 @@
+"""Who acts during pretraining: the planner in some environments, the imagination actor in the others.
+
+Functions act on one member; the loop vmaps them. The first `planned` environments of a member are the planner's.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from worldfork.lab.agents.rssm_cem import imagination
+from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.planner import cem
+from worldfork.lab.pretraining.actor import policy
+from worldfork.lab.pretraining.learner import Learner, Masks
+from worldfork.lab.pretraining.recipe import Recipe
+
+__all__ = ["Collector", "choose_actions", "initialise_collector"]
+
+
+class Collector(NamedTuple):
+    """What each environment's driver remembers from one control step to the next."""
+
+    latent: Latent
+    action: Float[Array, "E A"]
+    warm: Float[Array, "planned H A"]
+
+
+def initialise_collector(model: RSSM, recipe: Recipe) -> Collector:
+    shape = (recipe.environments,)
+    return Collector(
+        Latent(jnp.zeros((*shape, model.deter)), jnp.zeros((*shape, model.stoch))),
+        jnp.zeros((*shape, model.action_size)),
+        jnp.zeros((recipe.planned, recipe.collection.horizon, model.action_size)),
+    )
+
+
+def choose_actions(
+    model: RSSM,
+    recipe: Recipe,
+    learner: Learner,
+    collector: Collector,
+    observation: Float[Array, "E O"],
+    key: Key[Array, ""],
+    masks: Masks,
+    *,
+    first: Bool[Array, ""],
+    random: Bool[Array, ""],
+) -> Collector:
+    """Filter the observation and choose each environment's next action, in [-1, 1]; uniform ones if `random`."""
+    plan_key, noise_key, actor_key, random_key = jax.random.split(key, 4)
+    params = learner.params
+    deter = model.advance(params, collector.latent, collector.action)
+    corrected = model.posterior(params, deter, model.encode(params, observation))
+    latent = jax.tree.map(
+        lambda fresh, old: jnp.where(first, fresh, old),
+        model.begin(params, observation),
+        Latent(deter, model.mode(corrected)),
+    )
+    warm = jnp.where(first, 0.0, collector.warm)
+
+    def search(latent: Latent, warm: Array, key: Array) -> cem.Plan:
+        settings = recipe.collection.planner()
+        return cem.plan(imagination(model, params, latent), warm, key, settings=settings, mask=masks.action)
+
+    planned = jax.vmap(search)(
+        Latent(*(x[: recipe.planned] for x in latent)), warm, jax.random.split(plan_key, recipe.planned)
+    )
+    noise = recipe.exploration * jax.random.normal(noise_key, planned.action.shape)
+    others = policy(learner.actor, Latent(*(x[recipe.planned :] for x in latent))).sample(actor_key)
+    action = jnp.concatenate([planned.action + noise, others])
+    uniform = jax.random.uniform(random_key, action.shape, minval=-1.0, maxval=1.0)
+    action = jnp.clip(jnp.where(random, uniform, action), -1.0, 1.0) * masks.action
+    return Collector(latent, action, jax.vmap(cem.shift)(planned.mean))

@@ -1,0 +1,135 @@
+"""One gradient step of pretraining: world model on replay, actor and value in imagination.
+
+Functions act on one member (one seed of one task); the training loop vmaps them over all members.
+`Masks` say which observations and actions of the padded arrays a member really has.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from worldfork.lab.model import adam, losses, twohot
+from worldfork.lab.model.losses import Sequences
+from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.pretraining.actor import initialise_actor, policy
+from worldfork.lab.pretraining.recipe import Recipe
+
+__all__ = ["Learner", "Masks", "initialise_learner", "train_step"]
+
+Params = dict[str, Array]
+
+
+class Masks(NamedTuple):
+    """1 where a padded array holds something real, else 0."""
+
+    observation: Float[Array, " O"]
+    action: Float[Array, " A"]
+
+
+class Learner(NamedTuple):
+    """Everything that training changes."""
+
+    params: Params
+    optimiser: Params
+    actor: Params
+    actor_optimiser: Params
+    slow: Params  # moving average of the value head
+    spread: Float[Array, ""]  # moving average of the range of imagined returns
+
+
+def initialise_learner(model: RSSM, key: Key[Array, ""]) -> Learner:
+    model_key, actor_key = jax.random.split(key)
+    params, actor = model.initialise(model_key), initialise_actor(model, actor_key)
+    slow = {name: x for name, x in params.items() if name.startswith("value/")}
+    return Learner(params, adam.initialise(params), actor, adam.initialise(actor), slow, jnp.zeros(()))
+
+
+def train_step(
+    model: RSSM, recipe: Recipe, learner: Learner, batch: Sequences, key: Key[Array, ""], masks: Masks
+) -> tuple[Learner, dict[str, Float[Array, ""]]]:
+    """World model, then actor and value from where the model's latents were."""
+    filter_key, start_key, dream_key = jax.random.split(key, 3)
+    world = {name: x for name, x in learner.params.items() if name.startswith("model/")}
+
+    def world_objective(world: Params) -> tuple[Array, losses.Filtered]:
+        return losses.model_loss(model, {**learner.params, **world}, batch, filter_key, masks.observation)
+
+    (model_loss, filtered), world_gradients = jax.value_and_grad(world_objective, has_aux=True)(world)
+    replayed = jax.lax.stop_gradient(filtered.latent)
+
+    flat = Latent(*(x.reshape(-1, x.shape[-1]) for x in replayed))
+    chosen = jax.random.choice(start_key, len(flat.deter), (recipe.starts,), replace=False)
+    dream = imagine(model, recipe, learner, Latent(flat.deter[chosen], flat.stoch[chosen]), dream_key, masks)
+
+    value_params = {name: x for name, x in learner.params.items() if name.startswith("value/")}
+
+    def value_objective(value: Params) -> Array:
+        params = {**learner.params, **value}
+        logits = model.value_logits(params, dream.before)
+        imagined = jnp.mean(twohot.log_loss(logits, dream.returns, low=0.0, high=model.value_high))
+        slow = {**learner.params, **learner.slow}
+        return imagined + recipe.replayed * losses.replay_value_loss(
+            model, params, slow, batch, replayed, trace=recipe.trace
+        )
+
+    def actor_objective(actor: Params) -> tuple[Array, Array]:
+        chosen = policy(actor, dream.before)
+        entropy = chosen.entropy(masks.action)
+        gain = chosen.log_probability(dream.action, masks.action) * dream.advantage
+        return -jnp.mean(gain + recipe.entropy * entropy), jnp.mean(entropy)
+
+    value_loss, value_gradients = jax.value_and_grad(value_objective)(value_params)
+    (_, entropy), actor_gradients = jax.value_and_grad(actor_objective, has_aux=True)(learner.actor)
+    params, optimiser, _ = adam.step(
+        learner.params,
+        {**world_gradients, **value_gradients},
+        learner.optimiser,
+        rates={"model": recipe.model_rate, "value": recipe.value_rate},
+    )
+    actor, actor_optimiser, _ = adam.step(
+        learner.actor, actor_gradients, learner.actor_optimiser, rates={"actor": recipe.actor_rate}
+    )
+    slow = {name: x + recipe.slow * (params[name] - x) for name, x in learner.slow.items()}
+    metrics = {
+        "model_loss": model_loss,
+        "value_loss": value_loss,
+        "entropy": entropy,
+        "kl": jnp.mean(losses.kl(filtered.posterior, filtered.prior)),
+        "imagined_return": jnp.mean(dream.returns),
+    }
+    return Learner(params, optimiser, actor, actor_optimiser, slow, dream.spread), metrics
+
+
+class Dream(NamedTuple):
+    """Imagined transitions, time first: the latent before each action, the action, and what came of it."""
+
+    before: Latent
+    action: Float[Array, "T N A"]
+    returns: Float[Array, "T N"]
+    advantage: Float[Array, "T N"]
+    spread: Float[Array, ""]
+
+
+def imagine(
+    model: RSSM, recipe: Recipe, learner: Learner, start: Latent, key: Key[Array, ""], masks: Masks
+) -> Dream:
+    """Roll the actor out in the model; advantages are in units of the spread of returns, at least 1."""
+
+    def advance(latent: Latent, step_key: Array) -> tuple[Latent, tuple[Latent, Array, Array, Array]]:
+        act_key, latent_key = jax.random.split(step_key)
+        action = policy(learner.actor, latent).sample(act_key) * masks.action
+        deter = model.advance(learner.params, latent, jnp.clip(action, -1.0, 1.0))
+        after = Latent(deter, model.sample(model.prior(learner.params, deter), latent_key))
+        slow = {**learner.params, **learner.slow}
+        return after, (latent, action, model.reward(learner.params, after), model.value(slow, after))
+
+    _, rows = jax.lax.scan(advance, start, jax.random.split(key, recipe.imagined))
+    before, action, reward, value = jax.lax.stop_gradient(rows)
+    returns = losses.lambda_returns(reward, value, discount=model.discount, trace=recipe.trace)
+    low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))
+    spread = learner.spread + 0.01 * (high - low - learner.spread)
+    baseline = jax.lax.stop_gradient(model.value({**learner.params, **learner.slow}, before))
+    advantage = (returns - baseline) / jnp.maximum(1.0, spread)
+    return Dream(before, action, returns, advantage, spread)

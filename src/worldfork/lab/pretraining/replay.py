@@ -1,0 +1,53 @@
+"""Replay on the device: every transition of every environment of every member, in arrays of fixed shape.
+
+Axes: M members, E environments, T control steps, O observations, A actions. Nothing is ever overwritten: a recipe
+knows beforehand how much it will collect.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from worldfork.lab.model.losses import Sequences
+
+__all__ = ["add", "empty", "sample"]
+
+
+def empty(members: int, environments: int, steps: int, observation: int, action: int) -> Sequences:
+    """Room for `steps` control steps; `Sequences` with axes [M, E, T, ...]."""
+    room = (members, environments, steps)
+    return Sequences(
+        jnp.zeros((*room, observation)),
+        jnp.zeros((*room, action)),
+        jnp.zeros(room),
+        jnp.zeros((*room, observation)),
+        jnp.zeros(room, bool),
+    )
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def add(
+    replay: Sequences,
+    step: int | Int[Array, ""],
+    observation: Float[Array, "M E O"],
+    action: Float[Array, "M E A"],
+    reward: Float[Array, "M E"],
+    next_observation: Float[Array, "M E O"],
+    first: Bool[Array, "M E"],
+) -> Sequences:
+    """The transition that every environment made at control step `step`."""
+    rows = (observation, action, reward, next_observation, first)
+    return Sequences(*(buffer.at[:, :, step].set(row) for buffer, row in zip(replay, rows, strict=True)))
+
+
+def sample(
+    replay: Sequences, filled: Int[Array, ""], key: Key[Array, ""], *, sequences: int, length: int
+) -> Sequences:
+    """A minibatch of one member's replay [E, T, ...], of which `filled` steps are there."""
+    who_key, when_key = jax.random.split(key)
+    who = jax.random.randint(who_key, (sequences,), 0, replay.reward.shape[0])[:, None]
+    starts = jax.random.randint(when_key, (sequences,), 0, filled - length + 1)
+    when = starts[:, None] + jnp.arange(length)
+    return Sequences(*(buffer[who, when] for buffer in replay))

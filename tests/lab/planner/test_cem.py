@@ -1,0 +1,86 @@
+"""The search is tested where the best action is known: a bowl, and a linear system whose LQR action it must find."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import solve_discrete_are
+
+from worldfork.lab.planner.cem import CEM, plan, shift
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("actions", [1, 6])
+def test_finds_the_bottom_of_a_bowl(actions):
+    target = jnp.linspace(-0.7, 0.6, 3 * actions).reshape(3, actions)
+    found = plan(
+        lambda candidates: -jnp.sum((candidates - target) ** 2, (1, 2)),
+        jnp.zeros((3, actions)),
+        KEY,
+        settings=CEM(minimum_std=0.01),
+    )
+    assert bool(found.finite)
+    np.testing.assert_allclose(found.mean, target, atol=0.1 if actions == 6 else 0.02)
+
+
+def test_finds_the_lqr_action():
+    """With the optimal cost-to-go as terminal value, the best plan's first action is -Kx at any horizon."""
+    a, b = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]])
+    q, r = np.eye(2), 0.1 * np.eye(1)
+    cost_to_go = solve_discrete_are(a, b, q, r)
+    gain = np.linalg.solve(r + b.T @ cost_to_go @ b, b.T @ cost_to_go @ a)
+    x = np.array([0.2, -0.1])
+
+    def imagine(candidates):
+        def one(actions):
+            state, value = jnp.asarray(x), 0.0
+            for action in actions:
+                value -= state @ q @ state + action @ r @ action
+                state = a @ state + b @ action
+            return value - state @ cost_to_go @ state
+
+        return jax.vmap(one)(candidates)
+
+    found = plan(imagine, jnp.zeros((4, 1)), KEY, settings=CEM(horizon=4, minimum_std=0.005, iterations=8))
+    np.testing.assert_allclose(found.action, -gain @ x, atol=0.02)
+
+
+def test_same_key_same_plan_and_another_key_another():
+    bowl = lambda candidates: -jnp.sum(candidates**2, (1, 2))  # noqa: E731
+    search = lambda key: plan(bowl, jnp.zeros((3, 2)), key, settings=CEM()).action  # noqa: E731
+    np.testing.assert_array_equal(search(KEY), search(KEY))
+    assert not np.array_equal(search(KEY), search(jax.random.key(1)))
+
+
+def test_candidates_that_are_not_finite_rank_last():
+    """Half of the space is poisoned, with +inf too: the search must find the best of the other half."""
+
+    def imagine(candidates):
+        first = candidates[:, 0, 0]
+        value = -((first - 0.5) ** 2)
+        return jnp.where(first > 0.3, jnp.where(first > 0.6, jnp.inf, jnp.nan), value)
+
+    found = plan(imagine, jnp.zeros((2, 1)), KEY, settings=CEM(horizon=2))
+    assert bool(found.finite)
+    assert 0.0 < float(found.action[0]) <= 0.3
+
+
+@pytest.mark.parametrize("poison", [jnp.nan, jnp.inf, -jnp.inf])
+def test_with_nothing_finite_it_says_so(poison):
+    found = plan(lambda c: jnp.full(len(c), poison), jnp.full((3, 2), jnp.nan), KEY, settings=CEM())
+    assert not bool(found.finite)
+    np.testing.assert_array_equal(found.action, 0.0)
+
+
+def test_masked_actions_stay_zero_and_the_rest_within_bounds():
+    found = plan(
+        lambda c: jnp.sum(c, (1, 2)), jnp.zeros((3, 4)), KEY, settings=CEM(), mask=jnp.array([1.0, 0.0, 1.0, 0.0])
+    )
+    np.testing.assert_array_equal(found.action[1::2], 0.0)
+    assert (found.action[::2] > 0.9).all()
+    assert (found.action <= 1.0).all()
+
+
+def test_shift_moves_the_plan_one_step_on():
+    np.testing.assert_array_equal(shift(jnp.arange(3.0)[:, None]), [[1.0], [2.0], [2.0]])
