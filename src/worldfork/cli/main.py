@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import typer
 
+from worldfork.cli.score import score
 from worldfork.errors import WorldforkError
 
 __all__ = ["app", "main"]
 
 # A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
-VERBS: dict[str, Callable[..., None]] = {}
+VERBS: dict[str, Callable[..., None]] = {
+    "score": score,
+}
 
 app = typer.Typer(
     name="worldfork",
@@ -20,6 +23,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def _verbs() -> None:
+    """Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations."""
+    # Its presence keeps verbs as verbs even where there is only one.
+
+
 for name, verb in VERBS.items():
     app.command(name)(verb)
 

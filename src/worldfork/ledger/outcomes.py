@@ -1,13 +1,14 @@
 """What followed a fork: the returns of both branches, dR, and divergence (paper, "Paired labels")."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork.ledger.prefork import Prefork
 
-__all__ = ["Divergence", "Forks", "Outcomes", "diverged"]
+__all__ = ["Divergence", "Forks", "Outcomes", "diverged", "join"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,30 @@ class Forks:
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Forks":
         """The forks where `keep` is true; cells keep their index."""
         return dataclasses.replace(self, prefork=self.prefork.take(keep), outcomes=self.outcomes.take(keep))
+
+
+def join(parts: Sequence[Forks]) -> Forks:
+    """The forks of several arms that differ in their stream seeds alone, as one; signals and logs stay behind."""
+    cells = sorted({cell for part in parts for cell in part.prefork.cells})
+    code = {cell: index for index, cell in enumerate(cells)}
+    cell = np.concatenate([[code[part.prefork.cells[index]] for index in part.prefork.cell] for part in parts])
+    k = np.concatenate([part.prefork.k for part in parts])
+    order = np.lexsort((k, cell))
+    return Forks(
+        prefork=Prefork(
+            task=parts[0].task,
+            cells=tuple(cells),
+            cell=cell[order].astype(np.int64),
+            k=k[order],
+            level=np.concatenate([part.prefork.level for part in parts])[order],
+            signals={},
+            step=np.concatenate([part.prefork.step for part in parts])[order],
+        ),
+        outcomes=Outcomes(
+            r_hold=np.concatenate([part.outcomes.r_hold for part in parts])[order],
+            r_update=np.concatenate([part.outcomes.r_update for part in parts])[order],
+        ),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,7 +73,9 @@ def _resampled(forks: Forks, seed: int) -> tuple[Interval, Interval]:
     rows = max(1, CHUNK // cells)
     for start in range(0, RESAMPLES, rows):
         stop = min(start + rows, RESAMPLES)
-        n, sx, sy, sxx, sxy, syy = sums[draws.integers(0, cells, (stop - start, cells))].sum(axis=1).T
+        drawn = draws.integers(0, cells, (stop - start, cells)) + cells * np.arange(stop - start)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        n, sx, sy, sxx, sxy, syy = (times.astype(np.float64) @ sums).T
         spread = sxx - sx * sx / n
         # A resample of cells whose forks all have one r_hold has no slope.
         defined = spread > 1e-12 * np.maximum(sxx, np.finfo(float).tiny)

@@ -5,7 +5,7 @@ contiguous time blocks of it, and shifted around it in a circle. Signals and dR 
 stream, and only the shift respects that (docs/scoring.md has the false-positive rates).
 
 Every policy is tested against the same draws. For one cell and one draw, dR is put in random order; a policy with n
-fires there earns the sum of the first n. So one sort serves all policies, and a matrix product adds them up.
+fires there earns the sum of n in a row. So one sort serves all policies, and a matrix product adds them up.
 """
 
 import concurrent.futures
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import threadpoolctl
 from jaxtyping import Bool, Float, UInt
 
 from worldfork.desk.scoring.draws import cell_draws
@@ -26,6 +27,7 @@ __all__ = ["BLOCKS", "Policies", "control_totals", "holm", "judge"]
 BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
 FORKS_PER_JOB: Final = 1000  # fixed, so that sums are added in one order on any machine
+TURNS: Final = 4  # draws from one random order
 CHUNK: Final = 1 << 16  # elements sorted at a time: small enough to stay in cache
 
 
@@ -59,8 +61,12 @@ def control_totals(
         return found
 
     totals, jobs = nothing(), _jobs(prefork)
-    # The sorts and products release the interpreter's lock, so threads are enough.
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
+    # its own would only get in their way.
+    with (
+        threadpoolctl.threadpool_limits(1, user_api="blas"),
+        concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
+    ):
         for job, found in zip(jobs, _bounded_map(pool, work, jobs), strict=True):
             for name in VARIANTS:
                 totals[name] += found[name]
@@ -111,30 +117,31 @@ def _add_cell(
     groups = _groups(delta[span], sets, span)
     permutations = len(totals["random"])
     forks = span.stop - span.start
-    draws = cell_draws("permutation", prefork.cells[index], seed=seed, task=prefork.task)
-    kind = np.uint32 if forks <= 32 else np.uint64
-    orders = {
-        (variant, group.columns): _Order(group, blocks, kind)
-        for group in groups
-        for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
-    }
-    rows = max(1, CHUNK // forks)
-    for start in range(0, permutations, rows):
-        chunk = slice(start, min(start + rows, permutations))
-        keys = draws.integers(0, np.iinfo(kind).max, (chunk.stop - start, forks), dtype=kind, endpoint=True)
-        for (variant, columns), order in orders.items():
-            totals[variant][chunk, columns[0] : columns[1]] += order.totals(keys)
-    shift = cell_draws("shift", prefork.cells[index], seed=seed, task=prefork.task).random(permutations)
+    draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
+    shift = draws.random(permutations)
     for group in groups:
         moved = (shift * len(group.delta)).astype(np.int64)
-        totals["shift"][:, group.columns[0] : group.columns[1]] += _circular(group.delta, group.fired)[moved]
+        totals["shift"][:, group.columns] += _circular(group.delta, group.fired).take(moved, axis=0)
+    kind = np.uint32 if forks <= 32 else np.uint64
+    orders = [
+        (totals[variant], group.columns, _Order(group, blocks, kind))
+        for group in groups
+        for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
+    ]
+    rows = max(1, CHUNK // forks)
+    for start in range(0, permutations, rows * TURNS):
+        stop = min(start + rows * TURNS, permutations)
+        shape = (-(-(stop - start) // TURNS), forks)
+        keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)
+        for earned, columns, order in orders:
+            earned[start:stop, columns] += order.totals(keys)[: stop - start]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
     """Policies that are scored on the same forks of a cell."""
 
-    columns: tuple[int, int]
+    columns: slice
     scored: Bool[np.ndarray, "attempted"]
     delta: Float[np.ndarray, "forks"]
     fired: Bool[np.ndarray, "forks policies"]
@@ -147,7 +154,7 @@ def _groups(delta: Float[np.ndarray, "attempted"], sets: Sequence[Policies], spa
     if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets
         bounds, scored, fired = [0, bounds[-1]], scored[:1], [np.hstack(fired)]
     return [
-        _Group((start, stop), keep, delta[keep], flags[keep])
+        _Group(slice(start, stop), keep, delta[keep], flags[keep])
         for start, stop, keep, flags in zip(bounds[:-1], bounds[1:], scored, fired, strict=True)
         if keep.any() and stop > start
     ]
@@ -157,29 +164,34 @@ class _Order:
     """dR in random order within each time block of a cell, longer blocks first.
 
     A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
-    the keys orders the places at random within each block.
+    the keys orders the places at random within each block. A random order read from any place around its circle is
+    as random, so each serves a few draws.
     """
 
     def __init__(self, group: _Group, blocks: int, kind: type[np.unsignedinteger[Any]]) -> None:
-        forks = len(group.delta)
+        forks, policies = group.fired.shape
         pieces = np.array_split(np.arange(forks), blocks)
         self.columns = None if group.scored.all() else np.flatnonzero(group.scored)
         self.delta = group.delta
-        self.first = np.zeros(group.fired.shape)  # once sorted, a policy earns the first n of each block
+        earning = np.zeros((forks, TURNS, policies))  # once sorted, a policy earns n of each block from the start
         for piece in pieces:
-            self.first[piece] = np.arange(len(piece))[:, None] < group.fired[piece].sum(axis=0)
-        width, place = np.iinfo(kind).bits, (1 << max(1, (forks - 1).bit_length())) - 1
+            place = np.arange(len(piece))[:, None] - np.arange(TURNS) * len(piece) // TURNS
+            earning[piece] = (place % max(len(piece), 1))[:, :, None] < group.fired[piece].sum(axis=0)
+        self.earning = earning.reshape(forks, TURNS * policies)
+        width, place_bits = np.iinfo(kind).bits, max(1, (forks - 1).bit_length())
         block = np.repeat(np.arange(blocks), [len(piece) for piece in pieces]).astype(kind)
         self.label = (block << kind(width - 3)) | np.arange(forks, dtype=kind)
-        self.random = kind(((1 << (width - 3)) - 1) ^ place)
-        self.place = kind(place)
+        self.place = kind((1 << place_bits) - 1)
+        self.random = kind((1 << (width - 3)) - (1 << place_bits))
 
-    def totals(self, keys: UInt[np.ndarray, "rows attempted"]) -> Float[np.ndarray, "rows policies"]:
+    def totals(self, keys: UInt[np.ndarray, "rows attempted"]) -> Float[np.ndarray, "draws policies"]:
+        """The draws that these keys give, `TURNS` for each row."""
         labelled = (keys if self.columns is None else keys[:, self.columns]) & self.random
         labelled |= self.label
         labelled.sort(axis=1)
         labelled &= self.place
-        return self.delta[labelled] @ self.first
+        earned = self.delta.take(labelled.astype(np.intp)) @ self.earning
+        return earned.reshape(len(keys) * TURNS, -1)
 
 
 def _circular(

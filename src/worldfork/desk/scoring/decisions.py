@@ -29,26 +29,30 @@ class Decisions:
 
 
 def decide(
-    readings: Mapping[str, Reading], forks: Forks, *, scored: Bool[np.ndarray, "forks"], rate: float
-) -> dict[str, Decisions]:
-    """Where every trigger fires. Thresholds are fitted on the scored forks; the running quantile reads no label and
-    sees all attempted ones."""
-    checkpoint = partition(forks.prefork).checkpoint
-    count = len(partition(forks.prefork).checkpoints)
+    readings: Mapping[str, Reading], forks: Forks, *, scored: Mapping[str, Bool[np.ndarray, "forks"]], rate: float
+) -> dict[str, dict[str, Decisions]]:
+    """Where every trigger fires, for each named set of scored forks.
+
+    A set's thresholds are fitted on its forks; the running quantile reads no label and sees all attempted ones.
+    """
+    parts = partition(forks.prefork)
+    checkpoint, count = parts.checkpoint, len(parts.checkpoints)
     alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
-    found: dict[str, Decisions] = {}
+    found: dict[str, dict[str, Decisions]] = {side: {} for side in scored}
     for name, reading in readings.items():
         if isinstance(reading, Alarms):
-            found[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
+            for decided in found.values():
+                decided[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
         elif isinstance(reading, Signal):
             signal = reading.values
             running = policies.running_quantile(signal, forks.prefork, rate=rate)
-            if count < 2:
-                found[name] = Decisions(signal, None, alone, running)
-                continue
-            fitted = policies.leave_one_checkpoint_out(
-                signal[scored], forks.delta[scored], checkpoint[scored], count=count
-            )
-            threshold = fitted[checkpoint]
-            found[name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
+            for side, keep in scored.items():
+                if count < 2:
+                    found[side][name] = Decisions(signal, None, alone, running)
+                    continue
+                fitted = policies.leave_one_checkpoint_out(
+                    signal[keep], forks.delta[keep], checkpoint[keep], count=count
+                )
+                threshold = fitted[checkpoint]
+                found[side][name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
     return found

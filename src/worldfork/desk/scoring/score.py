@@ -1,6 +1,7 @@
 """Everything that is said about a ledger, as one tree of plain values (docs/scoring.md defines every figure)."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -55,8 +56,10 @@ def score(
     for arm, tasks in arms.items():
         found[arm] = {}
         for task, forks in tasks.items():
-            watch(f"{arm} {task}".strip())
-            found[arm][task] = score_task(forks, rules, arm=arm, advance=advance)
+            label = f"{arm} {task}".strip()
+            found[arm][task] = score_task(
+                forks, rules, arm=arm, watch=functools.partial(_said, watch, label), advance=advance
+            )
     trees = {arm: {"tasks": {task: one.figures for task, one in tasks.items()}} for arm, tasks in found.items()}
     tree: dict[str, Any] = next(iter(trees.values())) if len(trees) == 1 else {"arms": trees}
     if pairs := list(contrasts):
@@ -92,17 +95,17 @@ def score_task(
     rules: Rules,
     *,
     arm: str = "",
+    watch: Callable[[str], None] = lambda what: None,
     advance: Callable[[int], None] = lambda forks: None,
 ) -> TaskScore:
     """Every figure of one task in one arm."""
     divergence = diverged(forks, rules.divergence)
     kept = forks.take(~divergence.dropped)
-    readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
+    readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed, watch=watch)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
-    decisions = {
-        "retained": decide(usable, forks, scored=~divergence.dropped, rate=rules.rate),
-        "all_attempted": decide(usable, forks, scored=np.ones(len(forks), bool), rate=rules.rate),
-    }
+    masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
+    decisions = decide(usable, forks, scored=masks, rate=rules.rate)
+    watch("random controls")
     retained, attempted = rivals(forks, divergence, decisions, rules, advance)
     components = power.variance_components(forks)
     unavailable = {name: Undefined(r.why) for name, r in readings.items() if isinstance(r, Unavailable)}
@@ -157,3 +160,7 @@ def score_task(
         answer(said, figures) for said in rules.predictions if said.task == forks.task and said.arm in (None, arm)
     ]
     return TaskScore(figures, forks, divergence, decisions["retained"], decisions["all_attempted"])
+
+
+def _said(watch: Callable[[str], None], label: str, what: str) -> None:
+    watch(f"{label}: {what}")

@@ -1,0 +1,72 @@
+"""How long scoring takes and what it needs, from 240 forks to 100,000.
+
+    python benchmarks/scoring.py            # five sizes, 20,000 permutations
+    python benchmarks/scoring.py 240        # one size
+
+Tables are written to a temporary .parquet file and read back, so reading is part of the time. They have eight
+signals; with the drift oracle, the schedule, the clock and the coin that makes twelve triggers.
+"""
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from worldfork.desk.scoring import Rules, score
+from worldfork.ledger.table import read
+
+FORKS_PER_CELL = 24
+SIGNALS = 8
+
+
+def table(forks: int, draws: np.random.Generator) -> pl.DataFrame:
+    """Five checkpoints, two directions, as many stream seeds as it takes; 24 forks per cell."""
+    cells = -(-forks // FORKS_PER_CELL)
+    cell = np.repeat(np.arange(cells), FORKS_PER_CELL)[:forks]
+    k = np.tile(np.arange(1, FORKS_PER_CELL + 1), cells)[:forks]
+    away = cell % 2 == 1
+    level = np.where(away, k / FORKS_PER_CELL, 1 - k / FORKS_PER_CELL)
+    hold = 650 - 400 * level + draws.normal(0, 40, forks)
+    update = 280 + 0.3 * hold + draws.normal(0, 40, forks)
+    # A few collapses, so that the divergence rule has something to drop.
+    update[draws.random(forks) < 0.01] = 20.0
+    columns: dict[str, object] = {
+        "task": ["cartpole"] * forks,
+        "checkpoint": cell // 2 % 5,
+        "direction": np.where(away, "away", "toward"),
+        "stream_seed": cell // 10,
+        "k": k,
+        "r_update": update,
+        "r_hold": hold,
+        "level": level,
+    }
+    for index in range(SIGNALS):
+        columns[f"signal_s{index}"] = level + draws.normal(0, 0.1 * (index + 1), forks)
+    return pl.DataFrame(columns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("forks", nargs="*", type=int, default=[240, 2_400, 24_000, 50_000, 100_000])
+    parser.add_argument("--permutations", type=int, default=20_000)
+    given = parser.parse_args()
+    print(f"{os.cpu_count()} cores, {given.permutations:,} permutations, {SIGNALS + 4} triggers")
+    print(f"{'forks':>8} {'seconds':>8} {'microseconds per fork':>22} {'peak GB':>8}")
+    for forks in given.forks:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "forks.parquet"
+            table(forks, np.random.default_rng(0)).write_parquet(path)
+            start = time.perf_counter()
+            score(read(path).arms, Rules(permutations=given.permutations))
+            took = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"{forks:>8,} {took:>8.2f} {1e6 * took / forks:>22.0f} {peak:>8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

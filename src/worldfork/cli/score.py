@@ -1,0 +1,124 @@
+"""`worldfork score`: what updating was worth, and which triggers knew."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+__all__ = ["score"]
+
+
+def score(
+    ledger: Path = typer.Argument(help="A study folder, or a flat table: .csv, .parquet, .jsonl."),
+    arm: str | None = typer.Option(None, help="Score this arm alone."),
+    triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
+    contrast: str | None = typer.Option(None, help="Compare two arms on the cells they share: FIRST,SECOND."),
+    seed: int = typer.Option(0, min=0, help="Of every resampling."),
+    permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
+    rate: float | None = typer.Option(None, help="Of the running quantile; as registered, else 0.3."),
+    divergence: float | None = typer.Option(
+        None, help="A fork diverged below this share of its cell's mean r_hold; as registered, else 0.3."
+    ),
+    no_divergence: bool = typer.Option(False, "--no-divergence", help="Switch the divergence rule off."),
+    as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
+    as_latex: bool = typer.Option(False, "--latex", help="The paper's tables, for a paper."),
+    as_markdown: bool = typer.Option(False, "--markdown", help="The paper's tables, for a page."),
+) -> None:
+    """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
+
+    Example: worldfork score forks.csv
+
+    The table has one row per fork: task, checkpoint, direction, stream_seed, k, r_update, r_hold; optionally arm,
+    level, and any number of signal_NAME columns, each of which is scored as a trigger.
+    """
+    import dataclasses
+    import json
+
+    from rich.console import Console
+
+    from worldfork.desk.report import screen, tables
+    from worldfork.errors import WorldforkError
+
+    if as_json + as_latex + as_markdown > 1:
+        raise WorldforkError("Choose one of --json, --latex and --markdown.")
+    if divergence is not None and no_divergence:
+        raise WorldforkError(
+            "--divergence sets the rule's fraction and --no-divergence switches it off: choose one."
+        )
+    if not ledger.exists():
+        raise WorldforkError(
+            f"There is no `{ledger}`. Expected a study folder or a .csv, .parquet or .jsonl table."
+        )
+    table, rules, replications = _read(ledger)
+    changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
+    changes |= {"rate": rate} if rate is not None else {}
+    changes |= (
+        {"divergence": None if no_divergence else divergence} if divergence is not None or no_divergence else {}
+    )
+    changes |= {"triggers": tuple(name.strip() for name in triggers.split(","))} if triggers else {}
+    rules = dataclasses.replace(rules, **changes)
+    arms, pairs = _choose(table.arms, arm, contrast)
+    console = Console()
+    found = _score(arms, rules, pairs, table.unscored)
+    if as_json:
+        print(json.dumps(found.plain, allow_nan=False))
+    elif as_latex or as_markdown:
+        write = tables.latex if as_latex else tables.markdown
+        made = tables.paper_tables(found, seed=seed, divergence=rules.divergence, replications=replications)
+        print("\n".join(write(one) for one in made))
+    else:
+        screen.show(found.plain, console)
+        if table.ignored:
+            console.print(f"[dim]Columns that no figure reads: {', '.join(table.ignored)}.[/]")
+
+
+def _read(ledger: Path) -> tuple[Any, Any, dict[str, list[str]]]:
+    """The forks, the rules to score them by, and which arms repeat which with other stream seeds."""
+    from worldfork.desk.scoring import Rules
+    from worldfork.ledger import table
+
+    if not ledger.is_dir():
+        return table.read(ledger), Rules(), {}
+    from worldfork.ledger.store import Study
+
+    registration = Study(ledger).registration
+    same = {arm.name: arm.model_dump(exclude={"name", "stream_seeds", "tasks"}) for arm in registration.arms}
+    replications = {one: [other for other in same if other != one and same[other] == same[one]] for one in same}
+    return table.read_study(ledger), Rules.registered(registration), replications
+
+
+def _choose(arms: Any, arm: str | None, contrast: str | None) -> tuple[Any, list[tuple[str, str]]]:
+    """The arms to score, and the pairs to contrast."""
+    from worldfork.errors import WorldforkError
+
+    named = ", ".join(name or "(unnamed)" for name in arms)
+    if arm is not None and arm not in arms:
+        raise WorldforkError(f"There is no arm `{arm}`; the ledger has {named}.")
+    if contrast is None:
+        return (arms if arm is None else {arm: arms[arm]}), []
+    pair = tuple(name.strip() for name in contrast.split(","))
+    if len(pair) != 2 or any(name not in arms for name in pair):
+        raise WorldforkError(f"--contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {named}.")
+    chosen = arms if arm is None else {name: arms[name] for name in dict.fromkeys((arm, *pair))}
+    return chosen, [(pair[0], pair[1])]
+
+
+def _score(arms: Any, rules: Any, pairs: list[tuple[str, str]], unscored: tuple[str, ...]) -> Any:
+    """Score with a progress bar on stderr, where someone is watching."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from worldfork.desk.scoring import score
+
+    total = sum(len(forks) for tasks in arms.values() for forks in tasks.values())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("scoring", total=total)
+        return score(
+            arms,
+            rules,
+            contrasts=pairs,
+            unscored=unscored,
+            watch=lambda what: progress.update(bar, description=what),
+            advance=lambda forks: progress.advance(bar, forks),
+        )

@@ -1,0 +1,156 @@
+"""A score on one screen per task, the verdict first."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from worldfork.desk.report.text import number, rate, span
+
+__all__ = ["show"]
+
+VERDICTS = {"harmful": "red", "helpful": "green", "unresolved": "yellow"}
+
+
+def show(plain: dict[str, Any], console: Console) -> None:
+    """Print every task of every arm."""
+    arms = plain.get("arms", {"": plain})
+    for arm, tasks in arms.items():
+        for task, figures in tasks["tasks"].items():
+            _task(f"{arm} · {task}" if arm else task, figures, console)
+    for name, tasks in plain.get("contrasts", {}).items():
+        _contrast(name, tasks, console)
+    if count := len(plain["undefined"]):
+        console.print(f"[dim]{count} figures are undefined; --json says which and why.[/]")
+
+
+def _task(name: str, figures: dict[str, Any], console: Console) -> None:
+    attempted = figures["effect"]["all_attempted"]
+    verdict = figures["verdict"]
+    said = (
+        f"[{VERDICTS[verdict]}]{verdict}[/]" if verdict else "[yellow]undecided[/]: one checkpoint has no interval"
+    )
+    console.rule(f"[bold]{escape(name)}")
+    console.print(
+        f"[bold]Updating is {said}[/]: mean dR {number(attempted['mean'])}, Student-t 95% "
+        f"{escape(span(attempted['student_t']))} over {attempted['clusters']} checkpoints, {attempted['cells']} "
+        f"cells, {attempted['forks']} forks attempted."
+    )
+    tested = {trigger: one["passes_control"] for trigger, one in figures["triggers"].items()}
+    passing = [trigger for trigger, passes in tested.items() if passes]
+    console.print(
+        f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
+        f"rate-matched random control[/]{': ' * bool(passing)}{escape(', '.join(passing))}."
+    )
+    console.print(_effects(figures))
+    if figures["triggers"]:
+        console.print(_triggers(figures))
+    for line in _lines(figures):
+        console.print(line)
+    console.print()
+
+
+def _effects(figures: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    directions = sorted(figures["effect"]["all_attempted"]["by_direction"], reverse=True)
+    for head in ("", "mean dR", "Student-t 95%", "bootstrap 95%", "detectable", *directions, "forks"):
+        table.add_column(escape(head), justify="left" if not head else "right", no_wrap=True)
+    for estimand, one in figures["effect"].items():
+        table.add_row(
+            estimand.replace("_", " "),
+            number(one["mean"]),
+            escape(span(one["student_t"])),
+            escape(span(one["bootstrap"])),
+            number(one["mde"]).lstrip("+"),
+            *(number(one["by_direction"].get(direction)) for direction in directions),
+            str(one["forks"]),
+        )
+    return table
+
+
+def _triggers(figures: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    heads = (
+        "trigger",
+        "AUC",
+        "total",
+        "fires",
+        "random control",
+        "p",
+        "p shift",
+        "beats it",
+        "running",
+        "all forks",
+    )
+    for head in heads:
+        table.add_column(head, justify="left" if head == "trigger" else "right", no_wrap=True)
+    for name, one in figures["triggers"].items():
+        random, shift = one["random"] or {}, one["random_shift"] or {}
+        passes = one["passes_control"]
+        attempted = figures["triggers_all_attempted"][name]
+        table.add_row(
+            escape(name),
+            rate(one["auc"]),
+            number(one["policy_total"], 0),
+            "–" if one["fires"] is None else str(one["fires"]),
+            number(random.get("mean"), 0) + " " + escape(span(random.get("interval"), 0)),
+            rate(random.get("p")),
+            rate(shift.get("p")),
+            "–" if passes is None else "[green]yes[/]" if passes else "no",
+            number(one["running_quantile"]["policy_total"], 0),
+            number(attempted["policy_total"], 0) + ("" if attempted["passes_control"] == passes else " !"),
+        )
+    return table
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    """Everything else worth a line, as far as it is defined."""
+    forks, policies, fit = figures["forks"], figures["policies"], figures["contraction"]
+    lines = [
+        f"Of {forks['retained']} retained forks {forks['helped']} helped and {forks['hurt']} hurt; "
+        f"{forks['diverged']} diverged. Always updating {number(policies['always'], 0)}, oracle {number(policies['oracle'], 0)}."
+    ]
+    quartiles = {name: runs for name, runs in figures["drift_quartiles"].items() if runs}
+    if quartiles:
+        shown = "; ".join(f"{name} {', '.join(number(run) for run in runs)}" for name, runs in quartiles.items())
+        lines.append(f"dR from least to most drift: {escape(shown)}.")
+    if fit["slope"] is not None:
+        lines.append(
+            f"r_update on r_hold: slope {fit['slope']:.2f} {escape(span(fit['slope_interval'], 2))}, crossing "
+            f"{number(fit['crossing']).lstrip('+')}, variance ratio {fit['variance_ratio']:.2f} "
+            f"{escape(span(fit['variance_ratio_interval'], 2))}."
+        )
+    gain, design = figures["crn"]["gain"], figures["design"]
+    if gain is not None:
+        lines.append(f"Common random numbers: factor {gain:.2f} in episodes.")
+    if design:
+        doubled = ", ".join(f"{name} {effect:.1f}" for name, effect in design["mde_at_double"].items())
+        lines.append(
+            f"Detectable now {design['mde']:.1f}; with twice as many {doubled}: {design['buys_most']} buy most."
+        )
+    predictions = [
+        f"Prediction [bold]{escape(said['name'])}[/]: {said['answer']} ({number(said['value'])})."
+        for said in figures["predictions"]
+    ]
+    exempt = [f"[dim]No divergence rule in {escape(reason)}.[/]" for reason in figures["divergence"]["off_in"]]
+    return [
+        *lines,
+        *predictions,
+        *exempt[:3],
+        *[f"[dim]... and in {len(exempt) - 3} more cells.[/]"] * (len(exempt) > 3),
+    ]
+
+
+def _contrast(name: str, tasks: dict[str, Any], console: Console) -> None:
+    console.rule(f"[bold]{escape(name)}")
+    for task, sides in tasks.items():
+        for estimand, one in sides.items():
+            if one is None:
+                console.print(f"{escape(task)}, {estimand.replace('_', ' ')}: no cell in common")
+                continue
+            console.print(
+                f"{escape(task)}, {estimand.replace('_', ' ')}: {number(one['mean'])}, Student-t 95% "
+                f"{escape(span(one['student_t']))}, bootstrap {escape(span(one['bootstrap']))}, "
+                f"{one['cells']} cells"
+            )

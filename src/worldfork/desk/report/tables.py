@@ -1,0 +1,186 @@
+"""The paper's Tables 1 to 3 from a ledger: effects by task, stream-seed replication, trigger rivals."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worldfork.desk.report.text import number, rate, with_span
+from worldfork.desk.scoring.effects import effect
+from worldfork.desk.scoring.score import Score, TaskScore
+from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.ledger.outcomes import diverged, join
+
+__all__ = ["PaperTable", "latex", "markdown", "paper_tables"]
+
+RIVALS = ("residual", "return_deficit")  # the paper's two, where the ledger has them
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperTable:
+    """A table as text: caption, column heads, rows."""
+
+    label: str
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def paper_tables(
+    score: Score,
+    *,
+    seed: int = 0,
+    divergence: float | None = 0.30,
+    replications: Mapping[str, Sequence[str]] | None = None,
+) -> list[PaperTable]:
+    """All three, for every arm. `replications` names, for an arm, those that repeat it with other stream seeds."""
+    tables = []
+    for arm, tasks in score.tasks.items():
+        plain = {task: settle(one.figures)[0] for task, one in tasks.items()}
+        among = f" Arm: {arm}." if arm else ""
+        others = [score.tasks[name] for name in (replications or {}).get(arm, ())]
+        tables += [
+            _multitask(plain, among),
+            _seed_replication(tasks, others, among, seed=seed, divergence=divergence),
+            *_rivals(plain, among),
+        ]
+    return tables
+
+
+def markdown(table: PaperTable) -> str:
+    """The table for a README or an issue."""
+    lines = [table.heads, ("---", *["---:"] * (len(table.heads) - 1)), *table.rows]
+    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+
+
+def latex(table: PaperTable) -> str:
+    """The table for a paper; it needs booktabs."""
+    body = [" & ".join(_math(cell) for cell in row) + r" \\" for row in table.rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\small",
+            rf"\caption{{{_math(table.caption)}}}",
+            rf"\label{{tab:{table.label}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.heads) - 1)}}}",
+            r"\toprule",
+            " & ".join(_math(head) for head in table.heads) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _multitask(plain: dict[str, Any], among: str) -> PaperTable:
+    directions = list(
+        dict.fromkeys(name for one in plain.values() for name in one["effect"]["retained"]["by_direction"])
+    )
+    directions.sort(reverse=True)  # toward before away, as in the paper
+    rows = []
+    for task, one in plain.items():
+        retained, attempted = one["effect"]["retained"], one["effect"]["all_attempted"]
+        rows.append(
+            (
+                task,
+                str(attempted["cells"]),
+                f"{one['forks']['retained']} of {one['forks']['attempted']}",
+                with_span(retained["mean"], retained["bootstrap"]),
+                with_span(attempted["mean"], attempted["student_t"]),
+                *(number(retained["by_direction"].get(name)) for name in directions),
+            )
+        )
+    return PaperTable(
+        "multitask",
+        "Effect by task. Retained forks with the checkpoint-cluster bootstrap, all attempted with Student-t; "
+        f"95% intervals. Directions on retained forks.{among}",
+        ("Task", "Cells", "Forks retained", "mean dR retained", "mean dR all attempted", *directions),
+        tuple(rows),
+    )
+
+
+def _seed_replication(
+    tasks: Mapping[str, TaskScore],
+    others: Sequence[Mapping[str, TaskScore]],
+    among: str,
+    *,
+    seed: int,
+    divergence: float | None,
+) -> PaperTable:
+    rows = []
+    for task, one in tasks.items():
+        forks = join([one.forks, *(other[task].forks for other in others if task in other)])
+        kept = forks.take(~diverged(forks, divergence).dropped)
+        seeds = [cell.stream_seed for cell in kept.prefork.cells]
+        first = kept.take(_in_cells(kept.prefork.cell, [index for index, s in enumerate(seeds) if s == min(seeds)]))
+        figures = [settle(effect(part, seed=seed))[0] for part in (first, kept)]
+        shown = [f"{with_span(one['mean'], one['bootstrap'])} ({one['cells']} cells)" for one in figures]
+        if len(set(seeds)) == 1:
+            shown[1] = settle(Undefined("one stream seed"))[1][0]["why"]
+        rows.append((task, *shown))
+    return PaperTable(
+        "seedrep",
+        "Stream-seed replication, retained forks. The first stream seed and all of them together; intervals are "
+        f"checkpoint-clustered.{among}",
+        ("Task", "first stream seed", "all stream seeds"),
+        tuple(rows),
+    )
+
+
+def _in_cells(cell: Any, wanted: list[int]) -> Any:
+    return (cell[:, None] == wanted).any(axis=1)
+
+
+def _rivals(plain: dict[str, Any], among: str) -> list[PaperTable]:
+    known = list(dict.fromkeys(name for one in plain.values() for name in one["triggers"]))
+    chosen = [name for name in RIVALS if name in known] or known[:2]
+    if not chosen:
+        return []
+    rows = []
+    for task, one in plain.items():
+        found = [one["triggers"].get(name) for name in chosen]
+        rows.append(
+            (
+                task,
+                str(one["forks"]["retained"]),
+                *(_auc(trigger) for trigger in found),
+                " / ".join(number(trigger and trigger["policy_total"], 0) for trigger in found),
+                number(one["policies"]["oracle"], 0),
+                " / ".join(
+                    number(trigger and trigger["random"] and trigger["random"]["mean"], 0) for trigger in found
+                ),
+            )
+        )
+    names = " / ".join(chosen)
+    return [
+        PaperTable(
+            "trigger-rivals",
+            "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out; each random control fires as "
+            "often as its own policy in every cell. An AUC interval marked * is the range over fewer than three "
+            f"checkpoints.{among}",
+            (
+                "Task",
+                "forks",
+                *(f"{name} AUC" for name in chosen),
+                f"policy total ({names})",
+                "oracle",
+                f"random control ({names})",
+            ),
+            tuple(rows),
+        )
+    ]
+
+
+def _auc(trigger: dict[str, Any] | None) -> str:
+    if trigger is None or trigger["auc"] is None:
+        return rate(None)
+    low, high = trigger["auc_interval"]
+    return f"{rate(trigger['auc'])} [{rate(low)}, {rate(high)}]" + "*" * (trigger["auc_interval_kind"] == "min-max")
+
+
+def _math(text: str) -> str:
+    escaped = re.sub(r"([_%&#$])", r"\\\1", text).replace("–", "--").replace("dR", r"$\Delta R$")
+    return re.sub(r"(?<![\w$\\-])(\[[^\]]*\]|[+-]?\.?\d[\d.,]*\d|[+-]?\.?\d)(?![\w$-])", r"$\1$", escaped)
