@@ -43,46 +43,47 @@ def _task(name: str, figures: dict[str, Any], console: Console) -> None:
         f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
         f"rate-matched random control[/]{': ' * bool(passing)}{escape(', '.join(passing))}."
     )
-    console.print(_effects(figures))
+    console.print(_effects(figures, wide=console.width >= 105))
     if figures["triggers"]:
-        console.print(_triggers(figures))
+        console.print(_triggers(figures, wide=console.width >= 105))
     for line in _lines(figures):
         console.print(line)
     console.print()
 
 
-def _effects(figures: dict[str, Any]) -> Table:
+def _effects(figures: dict[str, Any], *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     directions = sorted(figures["effect"]["all_attempted"]["by_direction"], reverse=True)
-    for head in ("", "mean dR", "Student-t 95%", "bootstrap 95%", "detectable", *directions, "forks"):
+    heads = ["", "mean dR", "Student-t 95%", *["bootstrap 95%", "detectable"] * wide, *directions, "forks"]
+    for head in heads:
         table.add_column(escape(head), justify="left" if not head else "right", no_wrap=True)
     for estimand, one in figures["effect"].items():
         table.add_row(
             estimand.replace("_", " "),
             number(one["mean"]),
             escape(span(one["student_t"])),
-            escape(span(one["bootstrap"])),
-            number(one["mde"]).lstrip("+"),
+            *[escape(span(one["bootstrap"])), number(one["mde"]).lstrip("+")] * wide,
             *(number(one["by_direction"].get(direction)) for direction in directions),
             str(one["forks"]),
         )
     return table
 
 
-def _triggers(figures: dict[str, Any]) -> Table:
+def _triggers(figures: dict[str, Any], *, wide: bool) -> Table:
+    """One line per trigger; a narrow screen has no room for the control's interval and for all attempted forks."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    heads = (
+    heads = [
         "trigger",
         "AUC",
         "total",
         "fires",
-        "random control",
+        "random",
         "p",
         "p shift",
-        "beats it",
+        "beats",
         "running",
-        "all forks",
-    )
+        *["all forks"] * wide,
+    ]
     for head in heads:
         table.add_column(head, justify="left" if head == "trigger" else "right", no_wrap=True)
     for name, one in figures["triggers"].items():
@@ -94,12 +95,13 @@ def _triggers(figures: dict[str, Any]) -> Table:
             rate(one["auc"]),
             number(one["policy_total"], 0),
             "–" if one["fires"] is None else str(one["fires"]),
-            number(random.get("mean"), 0) + " " + escape(span(random.get("interval"), 0)),
+            number(random.get("mean"), 0) + (" " + escape(span(random.get("interval"), 0))) * wide,
             rate(random.get("p")),
             rate(shift.get("p")),
             "–" if passes is None else "[green]yes[/]" if passes else "no",
             number(one["running_quantile"]["policy_total"], 0),
-            number(attempted["policy_total"], 0) + ("" if attempted["passes_control"] == passes else " !"),
+            *[number(attempted["policy_total"], 0) + ("" if attempted["passes_control"] == passes else " !")]
+            * wide,
         )
     return table
 
@@ -109,7 +111,8 @@ def _lines(figures: dict[str, Any]) -> list[str]:
     forks, policies, fit = figures["forks"], figures["policies"], figures["contraction"]
     lines = [
         f"Of {forks['retained']} retained forks {forks['helped']} helped and {forks['hurt']} hurt; "
-        f"{forks['diverged']} diverged. Always updating {number(policies['always'], 0)}, oracle {number(policies['oracle'], 0)}."
+        f"{forks['diverged']} diverged. Always updating {number(policies['always'], 0)}, oracle "
+        f"{number(policies['oracle'], 0)}."
     ]
     quartiles = {name: runs for name, runs in figures["drift_quartiles"].items() if runs}
     if quartiles:

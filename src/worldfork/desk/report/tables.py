@@ -8,7 +8,8 @@ from typing import Any
 from worldfork.desk.report.text import number, rate, with_span
 from worldfork.desk.scoring.effects import effect
 from worldfork.desk.scoring.score import Score, TaskScore
-from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.triggers import is_reference
 from worldfork.ledger.outcomes import diverged, join
 
 __all__ = ["PaperTable", "latex", "markdown", "paper_tables"]
@@ -119,7 +120,7 @@ def _seed_replication(
         figures = [settle(effect(part, seed=seed))[0] for part in (first, kept)]
         shown = [f"{with_span(one['mean'], one['bootstrap'])} ({one['cells']} cells)" for one in figures]
         if len(set(seeds)) == 1:
-            shown[1] = settle(Undefined("one stream seed"))[1][0]["why"]
+            shown[1] = "one stream seed"
         rows.append((task, *shown))
     return PaperTable(
         "seedrep",
@@ -136,7 +137,11 @@ def _in_cells(cell: Any, wanted: list[int]) -> Any:
 
 def _rivals(plain: dict[str, Any], among: str) -> list[PaperTable]:
     known = list(dict.fromkeys(name for one in plain.values() for name in one["triggers"]))
-    chosen = [name for name in RIVALS if name in known] or known[:2]
+    chosen = (
+        [name for name in RIVALS if name in known]
+        or [name for name in known if not is_reference(name)][:2]
+        or known[:2]
+    )
     if not chosen:
         return []
     rows = []

@@ -55,7 +55,8 @@ def read_triggers(
     A recorded `signal_<name>` is the trigger of that name, also where a family here would compute it: the ledger's
     word stands. Any other recorded signal is a trigger of its own.
     """
-    known = list(dict.fromkeys([*CATALOGUE, *prefork.signals]))
+    named = dict.fromkeys([*CATALOGUE, *prefork.signals])
+    known = sorted(named, key=is_reference)  # candidates first, yardsticks last
     chosen = known if names is None else list(dict.fromkeys(names))
     for name in chosen:
         if name not in known:
