@@ -35,6 +35,7 @@ __all__ = [
     "fold_in",
     "generator",
     "normals",
+    "root",
     "seed",
     "words",
 ]
@@ -86,13 +87,16 @@ class KeyReuseError(WorldforkError):
 
 def words(event: Event) -> UInt32[np.ndarray, "2"]:
     """The event's key as two 32-bit words."""
-    fields = dataclasses.asdict(event)
-    counters = [fields.pop(name) for name in COUNTERS]
+    return fold_in(root(event), *(getattr(event, name) for name in COUNTERS))
+
+
+def root(event: Event) -> UInt32[np.ndarray, "2"]:
+    """The key of the event's discrete part: counters (fork, episode, step, iteration) are folded in."""
+    fields = {name: value for name, value in dataclasses.asdict(event).items() if name not in COUNTERS}
     fields["purpose"] = event.purpose.value
     # Length-prefixed, so that no two events spell the same bytes.
     spelled = "".join(f"{len(text := f'{name}={value}')}:{text};" for name, value in sorted(fields.items()))
-    root = np.frombuffer(hashlib.sha256(spelled.encode()).digest()[:8], dtype="<u4").astype(np.uint32)
-    return fold_in(root, *counters)
+    return np.frombuffer(hashlib.sha256(spelled.encode()).digest()[:8], dtype="<u4").astype(np.uint32)
 
 
 def generator(event: Event) -> np.random.Generator:

@@ -28,6 +28,7 @@ class Study:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._cells: dict[str, CellFolder] = {}
 
     @property
     def registration(self) -> Registration:
@@ -41,7 +42,7 @@ class Study:
 
     def cell(self, cell_id: str) -> "CellFolder":
         """The folder of one cell, whether or not it exists yet."""
-        return CellFolder(self.path / "cells" / cell_id)
+        return self._cells.setdefault(cell_id, CellFolder(self.path / "cells" / cell_id))
 
     def cells(self) -> list["CellFolder"]:
         """The cells that have begun, by name."""

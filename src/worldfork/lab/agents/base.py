@@ -66,10 +66,24 @@ class Fit:
 class Agent(Protocol):
     """Something that acts from parameters and can be trained on a window."""
 
-    name: str
-    observation_size: int
-    action_size: int
-    shape_sensitive: bool  # True if results depend on the batch shape: the block shape then enters the ledger
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def observation_size(self) -> int: ...
+
+    @property
+    def action_size(self) -> int: ...
+
+    @property
+    def device(self) -> str:
+        """What it computes on, in words: "cpu", "NVIDIA H200"; part of a ledger's identity."""
+        ...
+
+    @property
+    def shape_sensitive(self) -> bool:
+        """True if results depend on the batch shape: the block shape then enters the ledger."""
+        ...
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """The belief at an episode's first observation."""

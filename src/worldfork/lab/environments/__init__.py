@@ -22,6 +22,7 @@ CATALOGUE: Final = {
     "walker-walk": "walker",
     "cheetah-run": "cheetah",
     "hopper-hop": "hopper",
+    "linear_quadratic": "linear_quadratic",
 }
 
 

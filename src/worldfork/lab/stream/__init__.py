@@ -1,1 +1,7 @@
-"""The frozen deployment, its log and its window (paper, stage 1)."""
+"""The frozen deployment: its log, its recording, and what of it is known at each decision point."""
+
+from worldfork.lab.stream.deployment import Recording, StreamLog, columns, deploy
+from worldfork.lab.stream.signals import signals
+from worldfork.lab.stream.windows import segment, window
+
+__all__ = ["Recording", "StreamLog", "columns", "deploy", "segment", "signals", "window"]

@@ -1,0 +1,62 @@
+"""Handling dictionaries of arrays with a leading axis P, in whatever library the arrays belong to.
+
+Anything with the array API's `__array_namespace__` (NumPy, JAX) stays where it is: nothing is copied to the host to
+be indexed or joined. An agent of another framework keeps its parameters as NumPy arrays at this boundary.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from worldfork.lab.agents.base import Arrays
+
+__all__ = ["concatenate", "count_non_finite", "digest", "shift", "size", "take"]
+
+
+def size(arrays: Arrays) -> int:
+    """P."""
+    return next((len(array) for array in arrays.values()), 0)
+
+
+def take(arrays: Arrays, index: Int[np.ndarray, " p"]) -> dict[str, Any]:
+    """The parameter sets at `index`."""
+    return {name: array[index] for name, array in arrays.items()}
+
+
+def concatenate(parts: Sequence[Arrays]) -> dict[str, Any]:
+    """One dictionary from several, along P."""
+    names = parts[0].keys()
+    return {name: parts[0][name].__array_namespace__().concat([part[name] for part in parts]) for name in names}
+
+
+def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:
+    """Euclidean norm of the change of each parameter set."""
+    squares = np.zeros(size(before))
+    for name in sorted(before):
+        old, new = np.asarray(before[name], np.float64), np.asarray(after[name], np.float64)
+        # One set at a time: how a sum is rounded must not depend on how many sets there are.
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares += [np.sum(np.square(new[p] - old[p])) for p in range(len(squares))]
+    return np.sqrt(squares)
+
+
+def count_non_finite(arrays: Arrays) -> Int[np.ndarray, " P"]:
+    """How many numbers of each parameter set are not finite."""
+    counts = np.zeros(size(arrays), np.int64)
+    for array in arrays.values():
+        values = np.asarray(array)
+        counts += np.sum(~np.isfinite(values), axis=tuple(range(1, values.ndim)), dtype=np.int64)
+    return counts
+
+
+def digest(arrays: Arrays) -> str:
+    """SHA-256 of names, types, shapes and values."""
+    hashed = hashlib.sha256()
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[name])
+        hashed.update(f"{name}:{values.dtype.str}:{values.shape};".encode())
+        hashed.update(values.tobytes())
+    return hashed.hexdigest()

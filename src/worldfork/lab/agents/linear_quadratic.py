@@ -1,0 +1,213 @@
+"""Certainty-equivalent control: the gain that would be optimal if the estimated (A, B) were the world.
+
+The model is the pair (A, B); UPDATE fits it to the window by gradient steps or by least squares. Pure NumPy, the
+same digits whatever the batch, and the example to copy when bringing one's own agent.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import numpy as np
+from jaxtyping import Float64, Int, UInt32
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.agents.checkpoints import Checkpoint
+from worldfork.lab.agents.settings import configured
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.environments.closed_form import expected_return
+from worldfork.lab.environments.linear_quadratic import Matrices, World
+from worldfork.randomness import Event, Purpose, consume, fold_in, generator
+
+__all__ = ["LinearQuadratic", "build", "generate"]
+
+HORIZON: Final = 100  # Riccati steps: far beyond where the gain has settled
+CLEAN_TRANSITIONS: Final = 60  # data a checkpoint is estimated from: few, so that it is imperfect
+
+
+@dataclasses.dataclass(frozen=True)
+class Belief:
+    """The world is fully observed, so the belief is the observation, and the gain that answers it."""
+
+    gain: Float64[np.ndarray, "P 2"]
+    observation: Float64[np.ndarray, "P E 2"]
+    action: Float64[np.ndarray, "P E 1"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearQuadratic:
+    """Settings only; `parameters` are {"A": [P, 2, 2], "B": [P, 2, 1]}, the optimiser's their velocities."""
+
+    matrices: Matrices
+    method: Literal["gradient", "least_squares"] = "gradient"
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    batch: int = 16
+
+    name = "linear_quadratic"
+    observation_size = 2
+    action_size = 1
+    shape_sensitive = False
+    device = "cpu"
+
+    def begin(self, parameters: Arrays, observation: Float64[np.ndarray, "P E 2"]) -> Belief:
+        """The belief at an episode's first observation."""
+        return Belief(self.gain(parameters), observation, np.zeros((*observation.shape[:2], 1)))
+
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+        """u = -K x. Nothing is drawn: the optimal controller of a linear world is deterministic."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            force = -(
+                belief.gain[:, None, 0] * belief.observation[..., 0]
+                + belief.gain[:, None, 1] * belief.observation[..., 1]
+            )
+        replaced = ~np.isfinite(force)
+        action = np.where(replaced, 0.0, force)[..., None]
+        return Decision(action, replaced, dataclasses.replace(belief, action=action))
+
+    def observe(self, parameters: Arrays, belief: Belief, observation: Float64[np.ndarray, "P E 2"]) -> Surprise:
+        """Mean squared error of the predicted observation. There is no latent, hence no KL."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            missed = observation - _predict(parameters, belief.observation, belief.action)
+            error = (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2
+        return Surprise(error, np.full_like(error, np.nan), dataclasses.replace(belief, observation=observation))
+
+    def loss(self, parameters: Arrays, window: Window) -> Float64[np.ndarray, " P"]:
+        """Mean squared error of the prediction over the window."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            missed = window.next_observation - _predict(parameters, window.observation, window.action)
+            real = np.arange(missed.shape[1]) < window.size[:, None]
+            error = np.where(real, (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2, 0.0)
+            return _total(error) / window.size
+
+    def fit(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        steps: int,
+        scope: str,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Fit:
+        """Fit (A, B) to the window: `steps` normalised gradient steps with momentum, or least squares at once."""
+        if scope != "model":
+            raise WorldforkError(f"This agent is a model and nothing else: scope 'model', not {scope!r}.")
+        consume(batch_keys, Purpose.UPDATE_BATCH)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            before = self.loss(parameters, window)
+            theta = np.concatenate([parameters["A"], parameters["B"]], axis=2)
+            velocity = np.concatenate([optimiser["A"], optimiser["B"]], axis=2)
+            norm = np.zeros(len(theta))
+            if self.method == "least_squares":
+                theta = _least_squares(window)
+            else:
+                for step in range(steps):
+                    rows = (
+                        fold_in(fold_in(batch_keys, step)[:, None], np.arange(self.batch))[..., 0]
+                        % window.size[:, None]
+                    )
+                    gradient = _gradient(theta, window, rows)
+                    norm = np.sqrt(_total((gradient * gradient).reshape(len(theta), -1)))
+                    velocity = self.momentum * velocity - self.learning_rate * gradient
+                    theta = theta + velocity
+            new = {"A": theta[..., :2], "B": theta[..., 2:]}
+            return Fit(new, {"A": velocity[..., :2], "B": velocity[..., 2:]}, before, self.loss(new, window), norm)
+
+    def gain(self, parameters: Arrays) -> Float64[np.ndarray, "P 2"]:
+        """The optimal gain K of the estimated world, by Riccati's recursion. Not finite where there is none."""
+        a, b = parameters["A"], parameters["B"]
+        cost = np.broadcast_to(self.matrices.state_cost, a.shape)
+        value = cost
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(HORIZON):
+                value_a, value_b = _product(value, a), _product(value, b)
+                scale = self.matrices.action_cost + _product(_transposed(b), value_b)
+                gain = _product(_transposed(b), value_a) / scale
+                value = cost + _product(_transposed(a), value_a - _product(value_b, gain))
+        return gain[:, 0]
+
+
+def build(environment: Environment, settings: Mapping[str, Any], precision: str) -> LinearQuadratic:
+    """The agent for a linear-quadratic world."""
+    if not isinstance(environment, World) or precision != "float64":
+        raise WorldforkError(
+            f"The agent `linear_quadratic` controls the task `linear_quadratic` in precision `float64`; "
+            f"got `{environment.name}` in `{precision}`."
+        )
+    return configured(LinearQuadratic, settings, matrices=environment.matrices)
+
+
+def generate(agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
+    """A checkpoint from a seed: (A, B) by least squares on a little clean data, driven by random actions."""
+    random = generator(event)
+    position, force = random.normal(size=(CLEAN_TRANSITIONS, 2)), random.normal(size=(CLEAN_TRANSITIONS, 1))
+    seeds, steps = random.integers(0, 2**32, CLEAN_TRANSITIONS), np.zeros(CLEAN_TRANSITIONS)
+    clean = dataclasses.replace(environment.reset(seeds), physics=np.column_stack([position, seeds, steps]))
+    _, after, reward = environment.step(clean, force, level=0.0)
+    window = Window(
+        observation=position[None],
+        action=force[None],
+        reward=reward[None],
+        next_observation=after[None],
+        first=np.ones((1, CLEAN_TRANSITIONS), np.bool_),
+        size=np.array([CLEAN_TRANSITIONS]),
+    )
+    theta = _least_squares(window)
+    parameters = {"A": theta[..., :2], "B": theta[..., 2:]}
+    optimiser = {name: np.zeros_like(array) for name, array in parameters.items()}
+    levels = np.zeros(environment.episode_steps)
+    clean_return = expected_return(environment.matrices, agent.gain(parameters), levels=levels)
+    return Checkpoint(parameters, optimiser, clean_return, arrays.digest(parameters))
+
+
+def _predict(
+    parameters: Arrays, observation: Float64[np.ndarray, "P n 2"], action: Float64[np.ndarray, "P n 1"]
+) -> Float64[np.ndarray, "P n 2"]:
+    a, b = parameters["A"][:, None], parameters["B"][:, None]
+    tilt, velocity, force = observation[..., 0], observation[..., 1], action[..., 0]
+    return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + b[..., i, 0] * force for i in (0, 1)], axis=-1)
+
+
+def _gradient(
+    theta: Float64[np.ndarray, "P 2 3"], window: Window, rows: Int[np.ndarray, "P n"] | UInt32[np.ndarray, "P n"]
+) -> Float64[np.ndarray, "P 2 3"]:
+    """Of half the mean squared error on a minibatch, divided by the mean square of what it is predicted from."""
+    stream = np.arange(len(theta))[:, None]
+    given = np.concatenate([window.observation[stream, rows], window.action[stream, rows]], axis=2)
+    parameters = {"A": theta[..., :2], "B": theta[..., 2:]}
+    missed = _predict(parameters, given[..., :2], given[..., 2:]) - window.next_observation[stream, rows]
+    scale = _total((given * given).reshape(len(theta), -1))
+    return _total(missed[..., :, None] * given[..., None, :]) / scale[:, None, None]
+
+
+def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:
+    """The minimiser of the squared error, one stream at a time; the last decimal is no one's but the stream's."""
+    found = []
+    for p, rows in enumerate(window.size):
+        given = np.concatenate([window.observation[p, :rows], window.action[p, :rows]], axis=1)
+        normal = _total((given[:, :, None] * given[:, None, :])[None])[0]
+        moment = _total((given[:, :, None] * window.next_observation[p, :rows, None, :])[None])[0]
+        finite = np.isfinite(normal).all() and np.isfinite(moment).all()
+        found.append(np.linalg.pinv(normal, hermitian=True) @ moment if finite else np.full((3, 2), np.nan))
+    return _transposed(np.array(found))
+
+
+def _total(values: Float64[np.ndarray, "P n *rest"]) -> Float64[np.ndarray, "P *rest"]:
+    """The sum over the second axis, term after term: the same digits in a batch of one and of a thousand."""
+    return np.cumsum(values, axis=1)[:, -1]
+
+
+def _product(
+    left: Float64[np.ndarray, "P i l"], right: Float64[np.ndarray, "P l j"]
+) -> Float64[np.ndarray, "P i j"]:
+    total = left[..., :, 0, None] * right[..., None, 0, :]
+    for index in range(1, left.shape[-1]):
+        total = total + left[..., :, index, None] * right[..., None, index, :]
+    return total
+
+
+def _transposed(matrix: Float64[np.ndarray, "P i j"]) -> Float64[np.ndarray, "P j i"]:
+    return np.swapaxes(matrix, -1, -2)

@@ -1,0 +1,55 @@
+"""The randomness of a batch of episodes: event-keyed, a matter of which episode it is, never of which branch.
+
+Axes: P parameter sets, E episodes each, A actions.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64, UInt32
+
+from worldfork.randomness import Event, Purpose, consume, fold_in, normals, root
+
+__all__ = ["Draws"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """One seed and two keys per episode; what a step needs is folded out of the keys when it comes.
+
+    Three streams, as the paper pins them: initial states, action noise, planner and model sampling.
+    """
+
+    seeds: Int64[np.ndarray, "P E"]
+    noise_keys: UInt32[np.ndarray, "P E 2"]
+    plan_keys: UInt32[np.ndarray, "P E 2"]
+
+    @classmethod
+    def of(cls, events: Sequence[Event], episodes: Int64[np.ndarray, " E"]) -> "Draws":
+        """The draws of these episodes of each event (its purpose is replaced, its fork kept)."""
+        by_purpose = {
+            purpose: np.stack(
+                [
+                    fold_in(root(dataclasses.replace(event, purpose=purpose)), event.fork, episodes)
+                    for event in events
+                ]
+            )
+            for purpose in (Purpose.INITIAL_STATE, Purpose.ACTION_NOISE, Purpose.PLANNING)
+        }
+        # The same integers as `randomness.seed` gives event by event: step 0, iteration 0.
+        seeds = fold_in(by_purpose[Purpose.INITIAL_STATE], 0, 0)
+        consume(seeds, Purpose.INITIAL_STATE)
+        return cls(seeds[..., 0].astype(np.int64), by_purpose[Purpose.ACTION_NOISE], by_purpose[Purpose.PLANNING])
+
+    def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
+        """The planner's keys at a control step; the planner folds its iterations in itself."""
+        return fold_in(self.plan_keys, step)
+
+    def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
+        """The standard normals that sigma_a scales at a control step."""
+        return normals(fold_in(self.noise_keys, step, 0), size, Purpose.ACTION_NOISE)
+
+    def __getitem__(self, index: slice) -> "Draws":
+        """The draws of some of the episodes."""
+        return Draws(self.seeds[:, index], self.noise_keys[:, index], self.plan_keys[:, index])

@@ -1,0 +1,172 @@
+"""Rolling out episodes: P parameter sets by E episodes, one agent call and one physics call per control step.
+
+An episode batch is a generator that hands out its physics calls and is sent their results. Whoever drives it
+decides where they run: `overlapped` steps one half of the episodes on a thread while the agent plans for the other
+half (architecture, "Batches are the native shape"). The results do not depend on it.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64, UInt32
+
+from worldfork.lab.agents.base import Agent, Arrays
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.environments.drift import noisy_action
+from worldfork.lab.episodes.draws import Draws
+
+__all__ = ["Rolled", "Trace", "roll_out"]
+
+Physics = Callable[[], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """What happened at every control step; kept only where it is asked for."""
+
+    observation: Float64[np.ndarray, "P E T O"]  # that the action was planned on
+    action: Float64[np.ndarray, "P E T A"]  # as planned: the model never sees the noise
+    reward: Float64[np.ndarray, "P E T"]
+    error: Float64[np.ndarray, "P E T"]
+    kl: Float64[np.ndarray, "P E T"]
+    final: Float64[np.ndarray, "P E O"]  # the observation after the last action
+
+
+@dataclasses.dataclass(frozen=True)
+class Received:
+    """Every random array that reached the agent or the world, as it reached them."""
+
+    start: Float64[np.ndarray, "P E S"]  # the initial states, which the seeds became
+    plan_keys: UInt32[np.ndarray, "P E T 2"]
+    noise: Float64[np.ndarray, "P E T A"]  # standard normals; zero where sigma_a is
+
+    def digests(self) -> list[str]:
+        """One SHA-256 per parameter set."""
+        fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
+        return [
+            hashlib.sha256(b"".join(np.ascontiguousarray(field[p]).tobytes() for field in fields)).hexdigest()
+            for p in range(len(self.start))
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rolled:
+    """The outcome of P by E episodes."""
+
+    returns: Float64[np.ndarray, "P E"]
+    replaced: Int64[np.ndarray, "P E"]  # planned actions that were not finite
+    unstable: Bool[np.ndarray, "P E"]
+    received: Received
+    trace: Trace | None
+
+
+def roll_out(
+    agent: Agent,
+    environment: Environment,
+    parameters: Arrays,
+    draws: Draws,
+    *,
+    levels: Float64[np.ndarray, "P T"],
+    action_noise: float,
+    halves: int = 1,
+    trace: bool = False,
+) -> Rolled:
+    """Whole episodes of T control steps, parameter set p at drift `levels[p]`; `action_noise` is sigma_a."""
+    episodes = draws.seeds.shape[1]
+    cuts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(episodes), min(halves, episodes))]
+    rolled = overlapped(
+        [
+            _episodes(
+                agent, environment, parameters, draws[cut], levels=levels, action_noise=action_noise, trace=trace
+            )
+            for cut in cuts
+        ]
+    )
+    joined: Rolled = _joined(rolled)
+    return joined
+
+
+def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolled]:
+    """Drive the batches in turn, physics on one thread: while it steps one batch, the agent plans for the next."""
+    finished: list[Rolled | None] = [None] * len(batches)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="physics") as pool:
+        pending: list[tuple[int, Future[Any]]] = [(i, pool.submit(next(batch))) for i, batch in enumerate(batches)]
+        while pending:
+            index, physics = pending.pop(0)
+            try:
+                pending.append((index, pool.submit(batches[index].send(physics.result()))))
+            except StopIteration as end:
+                finished[index] = end.value
+    return [rolled for rolled in finished if rolled is not None]
+
+
+def _episodes(
+    agent: Agent,
+    environment: Environment,
+    parameters: Arrays,
+    draws: Draws,
+    *,
+    levels: Float64[np.ndarray, "P T"],
+    action_noise: float,
+    trace: bool,
+) -> Generator[Physics, Any, Rolled]:
+    """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
+    shape = draws.seeds.shape
+    each_level = np.repeat(levels, shape[1], axis=0)  # one row per world
+    state = yield lambda: environment.reset(draws.seeds.reshape(-1), each_level[:, 0])
+    start = state.physics.reshape(*shape, -1)
+    observation = state.observation.reshape(*shape, -1)
+    belief = agent.begin(parameters, observation)
+    returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
+    steps: list[dict[str, Any]] = []
+    for step in range(levels.shape[1]):
+        plan_keys = draws.planning(step)
+        decision = agent.act(parameters, belief, plan_keys)
+        planned, missing = _finite(decision.action, decision.replaced)
+        normal = draws.noise(step, planned.shape[2]) if action_noise else np.zeros_like(planned)
+        executed = noisy_action(planned, normal, sigma_a=action_noise, bound=environment.action_bound)
+        known = {"plan_keys": plan_keys, "noise": normal, "observation": observation, "action": planned}
+        state, seen, reward = yield _step(
+            environment, state, executed.reshape(-1, planned.shape[2]), each_level[:, step]
+        )
+        observation, reward = seen.reshape(*shape, -1), reward.reshape(shape)
+        surprise = agent.observe(parameters, decision.belief, observation)
+        belief = surprise.belief
+        with np.errstate(invalid="ignore"):
+            returns += reward
+        replaced += missing
+        known.update(reward=reward, error=surprise.error, kl=surprise.kl)
+        steps.append(known if trace else {name: known[name] for name in ("plan_keys", "noise")})
+    along = {name: np.stack([known[name] for known in steps], axis=2) for name in steps[0]}
+    received = Received(start, along.pop("plan_keys"), along.pop("noise"))
+    along = {name: values.astype(np.float64) for name, values in along.items()}
+    traced = Trace(**along, final=observation) if trace else None
+    return Rolled(returns, replaced, state.unstable.reshape(shape), received, traced)
+
+
+def _step(environment: Environment, state: Any, action: Any, level: Any) -> Physics:
+    return lambda: environment.step(state, action, level)
+
+
+def _finite(
+    action: Float[np.ndarray, "P E A"], replaced: Bool[np.ndarray, "P E"]
+) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
+    """An agent should replace its non-finite actions itself; one that does not is not let through either."""
+    given = np.asarray(action, np.float64)
+    finite = np.asarray(np.isfinite(given).all(axis=2))
+    return np.where(finite[..., None], given, 0.0), np.asarray(replaced) | ~finite
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Records of the same parameter sets as one, along the episodes: arrays by their second axis."""
+    first = parts[0]
+    if first is None:
+        return None
+    if isinstance(first, np.ndarray):
+        return np.concatenate(parts, axis=1)
+    names = [field.name for field in dataclasses.fields(first)]
+    return type(first)(**{name: _joined([getattr(part, name) for part in parts]) for name in names})
