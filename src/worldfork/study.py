@@ -57,7 +57,7 @@ def run(
 
 
 def collect_checkpoints(bench: Bench, study: Study, *, root: Path) -> None:
-    """Put a copy of every checkpoint and its manifest into the study: a ledger without its models is half of one."""
+    """Put a copy of every checkpoint and its manifest into the study: a ledger needs its models."""
     for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(bench.registration)}):
         source = checkpoint_source(bench.registration, task, index, root=root)
         if source is None:

@@ -42,7 +42,7 @@ class LinearQuadratic:
 
     matrices: Matrices
     method: Literal["gradient", "least_squares"] = "gradient"
-    learning_rate: float = 0.05
+    learning_rate: float = 0.02
     momentum: float = 0.9
     batch: int = 16
 
@@ -144,8 +144,8 @@ def generate(agent: LinearQuadratic, environment: World, event: Event) -> Checkp
     """A checkpoint from a seed: (A, B) by least squares on a little clean data, driven by random actions."""
     random = generator(event)
     position, force = random.normal(size=(CLEAN_TRANSITIONS, 2)), random.normal(size=(CLEAN_TRANSITIONS, 1))
-    seeds, steps = random.integers(0, 2**32, CLEAN_TRANSITIONS), np.zeros(CLEAN_TRANSITIONS)
-    clean = dataclasses.replace(environment.reset(seeds), physics=np.column_stack([position, seeds, steps]))
+    clean = environment.reset(random.integers(0, 2**32, CLEAN_TRANSITIONS))
+    clean.physics[:, :2] = position
     _, after, reward = environment.step(clean, force, level=0.0)
     window = Window(
         observation=position[None],

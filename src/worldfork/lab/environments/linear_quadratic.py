@@ -51,8 +51,8 @@ class Matrices:
 
 
 class World:
-    """The linear-quadratic world. A row of physics is (tilt, velocity, seed, step): noise is a function of the last
-    two, so a restored world goes on exactly as it would have."""
+    """The linear-quadratic world. A row of physics is (tilt, velocity, key, key, step): noise is a function of the
+    episode's key, which its seed became, and the step, so a restored world goes on exactly as it would have."""
 
     name = "linear_quadratic"
     simulator = "linear_quadratic 1"
@@ -72,8 +72,8 @@ class World:
         """Initial states; the same at every level."""
         drawn = normals(fold_in(self._start_key, seeds), 2, Purpose.INITIAL_STATE)
         position = self.matrices.start * drawn
-        counters = np.stack([seeds.astype(np.float64), np.zeros(len(seeds))], axis=1)
-        return State(np.concatenate([position, counters], axis=1), position, np.zeros(len(seeds), np.bool_))
+        physics = np.column_stack([position, fold_in(self._noise_key, seeds), np.zeros(len(seeds))])
+        return State(physics, position, np.zeros(len(seeds), np.bool_))
 
     def step(
         self, state: State, action: Float64[np.ndarray, "B 1"], level: Level = 0.0
@@ -84,9 +84,9 @@ class World:
                 "Actions must be finite; got some that are not. Replace them by zero and count them."
             )
         matrices = self.matrices
-        tilt, velocity, seeds, steps = state.physics.T
+        tilt, velocity, _, _, step = state.physics.T
         force = action[:, 0]
-        keys = fold_in(fold_in(self._noise_key, seeds.astype(np.int64)), steps.astype(np.int64))
+        keys = fold_in(state.physics[:, 2:4].astype(np.uint32), step.astype(np.int64))
         noise = matrices.noise * normals(keys, 2, Purpose.PROCESS_NOISE)
         with np.errstate(over="ignore", invalid="ignore"):
             moved = [
@@ -98,13 +98,13 @@ class World:
             cost = tilt * (q00 * tilt + q01 * velocity) + velocity * (q10 * tilt + q11 * velocity)
             reward = -(cost + matrices.action_cost[0, 0] * force * force)
         unstable = state.unstable | ~np.isfinite(position).all(axis=1)
-        physics = np.concatenate([position, np.stack([seeds, steps + 1], axis=1)], axis=1)
+        physics = np.column_stack([position, state.physics[:, 2:4], step + 1])
         return State(physics, position, unstable), position.copy(), reward
 
     def read_back(self) -> dict[str, float]:
         """The pull, recovered from how the constructed world moves at level 0."""
         at_rest, tilted = (
-            State(np.array([[x, 0.0, 0.0, 0.0]]), np.zeros((1, 2)), np.zeros(1, np.bool_)) for x in (0, 1)
+            State(np.array([[x, 0.0, 0.0, 0.0, 0.0]]), np.zeros((1, 2)), np.zeros(1, np.bool_)) for x in (0, 1)
         )
         fall = self.step(tilted, np.zeros((1, 1)))[1] - self.step(at_rest, np.zeros((1, 1)))[1]
         return {"pull": round(float(fall[0, 1]) / TIME_STEP, 12)}

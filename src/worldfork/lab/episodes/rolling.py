@@ -92,6 +92,8 @@ def roll_out(
 
 def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolled]:
     """Drive the batches in turn, physics on one thread: while it steps one batch, the agent plans for the next."""
+    if len(batches) == 1:
+        return [_alone(batches[0])]
     finished: list[Rolled | None] = [None] * len(batches)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="physics") as pool:
         pending: list[tuple[int, Future[Any]]] = [(i, pool.submit(next(batch))) for i, batch in enumerate(batches)]
@@ -102,6 +104,17 @@ def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolle
             except StopIteration as end:
                 finished[index] = end.value
     return [rolled for rolled in finished if rolled is not None]
+
+
+def _alone(batch: Generator[Physics, Any, Rolled]) -> Rolled:
+    """Drive one batch here: there is nothing to overlap it with."""
+    physics = next(batch)
+    while True:
+        try:
+            physics = batch.send(physics())
+        except StopIteration as end:
+            rolled: Rolled = end.value
+            return rolled
 
 
 def _episodes(

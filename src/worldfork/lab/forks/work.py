@@ -20,7 +20,7 @@ from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell, restore
 
-__all__ = ["BlockWork", "Failed", "Forked", "StreamWork", "Streamed", "perform"]
+__all__ = ["BlockWork", "Failed", "Forked", "StreamWork", "Streamed", "perform", "run_streams"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def perform(work: StreamWork | BlockWork) -> Streamed | Forked | Failed:
     try:
         bench = _bench(work.registration, work.checkpoints)
         if isinstance(work, StreamWork):
-            return Streamed(_streams(bench, work.cells), time.perf_counter() - began)
+            return Streamed(run_streams(bench, work.cells), time.perf_counter() - began)
         return Forked(label(bench, work.places).rows, time.perf_counter() - began)
     except WorldforkError as error:
         return Failed(str(error), "")
@@ -84,7 +84,7 @@ def _bench(registration: str, checkpoints: Path) -> Bench:
     return Bench(restore(registration), checkpoints)
 
 
-def _streams(bench: Bench, cells: Sequence[Cell]) -> list[tuple[StreamLog, Recording]]:
+def run_streams(bench: Bench, cells: Sequence[Cell]) -> list[tuple[StreamLog, Recording]]:
     """The streams of these cells, in a batch that is padded to the registered size where the agent feels it."""
     arm, task = bench.registration.arm(cells[0].arm), cells[0].task
     agent = bench.agent(task)
