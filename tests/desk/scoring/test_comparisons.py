@@ -1,0 +1,106 @@
+"""Contrasts of arms and directions, registered predictions, the pinning model, and what stays undefined."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import forks
+
+from worldfork.desk.scoring.contrast import contrast_arms, contrast_directions
+from worldfork.desk.scoring.pinning import LOSSES, forward_to_pinned, pinning_table
+from worldfork.desk.scoring.predictions import Prediction, answer
+from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.errors import WorldforkError
+
+
+def test_arms_are_compared_on_the_cells_they_share():
+    """Cell means 5 - 2 and 7 - 1 in checkpoint 0, 4 - 4 in checkpoint 1; checkpoint 2 is in one arm only."""
+    first = forks([4, 6, 7, 4, 99], checkpoint=list("00012"), direction=["away", "away", "toward", "away", "away"])
+    second = forks([2, 1, 4], checkpoint=list("001"), direction=["away", "toward", "away"])
+    found = contrast_arms(first, second, seed=0)
+    assert found["by_checkpoint"] == {"0": pytest.approx(4.5), "1": pytest.approx(0.0)}
+    assert found["mean"] == pytest.approx(2.25)
+    assert found["cells"] == 3
+
+
+def test_arms_without_a_shared_cell():
+    assert isinstance(contrast_arms(forks([1]), forks([1], checkpoint=["9"]), seed=0), Undefined)
+
+
+def test_directions_are_compared_at_the_levels_both_visit():
+    world = forks(
+        [1, 2, 3, 10, 20, 30],
+        direction=["away"] * 3 + ["toward"] * 3,
+        level=[0.1, 0.5, 0.9, 0.9, 0.5, 0.0],
+        k=[1, 2, 3, 1, 2, 3],
+    )
+    found = contrast_directions(world, seed=0)
+    assert found["mean"] == pytest.approx(((10 - 3) + (20 - 2)) / 2)
+    assert found["levels"] == 2
+
+
+WALKER = Prediction(name="transfer", task="walker", between=(70.0, 110.0), falsified_below=-50.0)
+HOPPER = Prediction(name="floor", task="hopper", between=(-2.2, 2.2))
+
+
+def figures(mean, low, high):
+    return {"effect": {"all_attempted": {"mean": mean, "student_t": [low, high]}}}
+
+
+@pytest.mark.parametrize(
+    ("said", "mean", "interval", "expected"),
+    [
+        (WALKER, -82.1, (-111.7, -52.5), "falsified"),
+        (WALKER, -3.9, (-28.4, 20.6), "unresolved"),  # not where it was said to be, nor where it was said not to be
+        (WALKER, 90.0, (75.0, 105.0), "held"),
+        (HOPPER, 1.0, (-0.3, 2.4), "unresolved"),  # the point estimate is inside, the upper end is not
+        (HOPPER, 1.0, (-0.3, 2.1), "held"),
+        (HOPPER, 5.0, (3.0, 7.0), "falsified"),
+    ],
+)
+def test_predictions_of_the_paper(said, mean, interval, expected):
+    assert answer(said, figures(mean, *interval))["answer"] == expected
+
+
+def test_a_prediction_about_another_figure():
+    said = Prediction(name="slope", task="t", figure="contraction.slope", between=(0.0, 0.5))
+    tree = {"contraction": {"slope": 0.3, "slope_interval": [0.1, 0.4]}}
+    assert answer(said, tree)["answer"] == "held"
+    assert answer(said, {"contraction": {"slope": Undefined("x")}})["answer"] == "unresolved"
+    with pytest.raises(WorldforkError, match="which no score has"):
+        answer(Prediction(name="x", task="t", figure="contraction.slop"), tree)
+
+
+def test_the_papers_toy_staleness_model():
+    """Appendix "Pinned-physics bias": 1.000 linear, 1.98 to 10.8 convex, 0.791 to 0.209 saturating."""
+    ratios = {name: [one.ratio for one in pinning_table() if one.loss == name] for name in LOSSES}
+    assert ratios["linear"] == pytest.approx([1.0] * 4, abs=1e-12)
+    assert (ratios["convex"][0], ratios["convex"][-1]) == (pytest.approx(1.98), pytest.approx(10.8))
+    assert (round(ratios["saturating"][0], 3), round(ratios["saturating"][-1], 3)) == (0.791, 0.209)
+    assert ratios["convex"] == sorted(ratios["convex"])
+    assert ratios["saturating"] == sorted(ratios["saturating"], reverse=True)
+
+
+@given(st.floats(0.001, 5), st.floats(0.01, 10), st.integers(2, 200))
+def test_curvature_decides_the_direction_of_the_bias(drift, staleness, window):
+    ratios = {
+        name: forward_to_pinned(loss, drift, staleness=staleness, window=window) for name, loss in LOSSES.items()
+    }
+    assert ratios["linear"] == pytest.approx(1.0)
+    assert ratios["convex"] > 1 > ratios["saturating"]
+
+
+def test_without_further_drift_pinning_is_no_bias():
+    assert forward_to_pinned(LOSSES["convex"], 0.0) == 1.0
+    with pytest.raises(WorldforkError, match="staleness > 0"):
+        forward_to_pinned(LOSSES["convex"], 0.1, staleness=0.0)
+
+
+def test_undefined_becomes_null_with_its_place_and_reason():
+    tree = {"a": [1, Undefined("x")], "b": {"c": np.float64(2.0), "d": Undefined("y")}, "e": float("inf")}
+    plain, reasons = settle(tree)
+    assert plain == {"a": [1, None], "b": {"c": 2.0, "d": None}, "e": None}
+    assert [reason["figure"] for reason in reasons] == ["a[1]", "b.d", "e"]
+    json.dumps(plain, allow_nan=False)

@@ -1,0 +1,301 @@
+"""The whole score: its schema, the properties that hold whatever the data, and tables that lack something."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from worlds import crossed, frame, study
+
+from worldfork.desk.scoring import Prediction, Rules, score
+from worldfork.errors import WorldforkError
+from worldfork.ledger.table import assemble
+
+QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
+FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def scored(table, rules=QUICK, **more):
+    return score(assemble(table, name="table").arms, rules, **more).plain
+
+
+def numbers(tree, path=""):
+    """Every number of a score by its path."""
+    if isinstance(tree, dict):
+        return {k: v for key, value in tree.items() for k, v in numbers(value, f"{path}.{key}").items()}
+    if isinstance(tree, list):
+        return {k: v for i, value in enumerate(tree) for k, v in numbers(value, f"{path}.{i}").items()}
+    return {path: tree} if isinstance(tree, int | float) and not isinstance(tree, bool) else {}
+
+
+def test_schema():
+    found = scored(study(episodes=4), Rules(permutations=50))
+    json.dumps(found, allow_nan=False)
+    assert found["schema"] == "worldfork.score/1"
+    task = found["tasks"]["world"]
+    assert {"attempted", "retained", "diverged", "helped", "hurt"} <= set(task["forks"])
+    for estimand in ("all_attempted", "retained"):
+        assert set(task["effect"][estimand]) >= {
+            *(
+                "mean",
+                "bootstrap",
+                "student_t",
+                "mde",
+                "by_direction",
+                "by_checkpoint",
+                "clusters",
+                "cells",
+                "forks",
+            )
+        }
+    assert task["verdict"] in ("harmful", "helpful", "unresolved")
+    assert set(task["drift_quartiles"]) == {"away", "toward"}
+    assert set(task["policies"]) == {"never", "always", "oracle"}
+    assert set(task["triggers"]) == {"residual", "noise", "drift", "clock", "periodic", "random"}
+    for side in ("triggers", "triggers_all_attempted"):
+        for trigger in task[side].values():
+            assert set(trigger) == {
+                *("auc", "auc_interval", "auc_interval_kind", "auc_by_checkpoint", "policy_total", "fires"),
+                *("by_direction", "running_quantile", "gradient_steps", "n_defined", "excluded_quantile"),
+                *("passes_control", "random", "random_blocks", "random_shift", "endpoint", "correlation"),
+                *("partial_correlation", "spearman_hold"),
+            }
+            assert set(trigger["random"]) == {"mean", "interval", "p", "permutations"}
+            assert set(trigger["random_blocks"]) == {"2", "4", "6"}
+    assert set(task["contraction"]) == {
+        *("slope", "slope_interval", "crossing", "variance_ratio", "variance_ratio_interval", "bins", "split_half")
+    }
+    assert set(task["proxies"]) == {"delta_k_given_hold", "cells_with_both_signs"}
+    assert set(task["variance_components"]) == {"checkpoint", "fork", "episode"}
+    assert set(task["crn"]) == {"gain"}
+    assert all(set(reason) == {"figure", "why"} and reason["why"] for reason in found["undefined"])
+
+
+def test_every_null_has_its_reason():
+    found = scored(study(), Rules(permutations=20))
+    reasons = {reason["figure"] for reason in found["undefined"]}
+
+    def nulls(tree, path):
+        if tree is None and not path.endswith((".low", ".high", "].arm")):  # an open end of a bin is no figure
+            assert path in reasons, path
+        if isinstance(tree, dict):
+            for key, value in tree.items():
+                nulls(value, f"{path}.{key}" if path else key)
+        if isinstance(tree, list):
+            for index, value in enumerate(tree):
+                nulls(value, f"{path}[{index}]")
+
+    nulls({"tasks": found["tasks"]}, "")
+
+
+def test_a_trigger_that_sees_passes_and_noise_does_not():
+    task = scored(study(noise=0.1), Rules(permutations=2_000))["tasks"]["world"]
+    for side in ("triggers", "triggers_all_attempted"):
+        assert task[side]["residual"]["passes_control"] is True
+        assert task[side]["drift"]["passes_control"] is True
+        assert task[side]["noise"]["passes_control"] is False
+        assert task[side]["random"]["passes_control"] is False
+    assert task["triggers"]["residual"]["auc"] > 0.85
+    assert 0 < task["triggers"]["residual"]["policy_total"] <= task["policies"]["oracle"]
+    assert task["triggers"]["noise"]["auc"] == pytest.approx(0.5, abs=0.2)
+
+
+@FEW
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(shuffler):
+    table = study(episodes=3)
+    order = list(range(len(table)))
+    shuffler.shuffle(order)
+    assert scored(table[order]) == scored(table)
+
+
+@FEW
+@given(st.integers(-500, 500))
+def test_shifting_all_returns_changes_no_all_attempted_figure_of_dr(shift):
+    table = study()
+    moved = table.with_columns(pl.col("r_hold") + shift, pl.col("r_update") + shift)
+    before, after = (numbers(scored(one)["tasks"]["world"]) for one in (table, moved))
+    watched = [
+        path
+        for path in before
+        if path.startswith((".effect.all_attempted", ".triggers_all_attempted", ".variance", ".policies_all"))
+        and "partial" not in path
+        and "excluded" not in path
+    ]
+    assert len(watched) > 100
+    assert {path: after.get(path) for path in watched} == pytest.approx({path: before[path] for path in watched})
+
+
+@FEW
+@given(st.floats(0.01, 100))
+def test_scaling_returns_scales_what_has_their_unit(factor):
+    table = study()
+    grown = table.with_columns(pl.col("r_hold") * factor, pl.col("r_update") * factor)
+    before, after = (numbers(scored(one)["tasks"]["world"]) for one in (table, grown))
+    units = ("mean", "bootstrap", "student_t", "mde", "by_direction", "by_checkpoint", "policies", "quartiles")
+    pure = ("auc", ".p", "slope", "correlation", "spearman", "fires", "variance_ratio", "forks.")
+    scaled = [path for path in before if path.startswith(".effect") and any(unit in path for unit in units)]
+    scaled += [path for path in before if "policy_total" in path]
+    kept = [path for path in before if path.startswith(".triggers") and path.endswith(pure)]
+    assert {path: after[path] for path in scaled} == pytest.approx({path: factor * before[path] for path in scaled})
+    assert {path: after[path] for path in kept} == pytest.approx({path: before[path] for path in kept})
+
+
+@FEW
+@given(st.integers(-(2**20), 2**20))
+def test_adding_a_constant_to_a_signal_changes_neither_ranking_nor_policy(constant):
+    # multiples of 1/8: adding an integer is then exact, and no two values become one
+    table = study().with_columns((pl.col("signal_residual") * 8).round() / 8)
+    moved = table.with_columns(pl.col("signal_residual") + constant)
+    before, after = (scored(one)["tasks"]["world"]["triggers"]["residual"] for one in (table, moved))
+    for figure in ("auc", "auc_interval", "policy_total", "fires", "running_quantile", "random", "random_shift"):
+        assert before[figure] == after[figure]
+
+
+@FEW
+@given(st.integers(0, 2**31))
+def test_scrambled_outcomes_change_no_label_free_decision(seed):
+    table = study()
+    draws = np.random.default_rng(seed)
+    scrambled = table.with_columns(
+        pl.Series("r_update", draws.normal(100, 50, len(table))),
+        pl.Series("r_hold", draws.normal(100, 50, len(table))),
+    )
+    decided = [
+        score(assemble(one, name="table").arms, QUICK).tasks[""]["world"].all_attempted
+        for one in (table, scrambled)
+    ]
+    for name in QUICK.triggers:
+        np.testing.assert_array_equal(decided[0][name].running, decided[1][name].running)
+        np.testing.assert_array_equal(decided[0][name].signal, decided[1][name].signal)
+
+
+def test_the_seed_decides_the_draws_and_leaves_the_rest():
+    one, same, other = (scored(study(), Rules(permutations=99, seed=seed)) for seed in (1, 1, 2))
+    assert one == same
+    triggers = [found["tasks"]["world"]["triggers"]["residual"] for found in (one, other)]
+    assert triggers[0]["random"]["mean"] != triggers[1]["random"]["mean"]
+    assert triggers[0]["policy_total"] == triggers[1]["policy_total"]
+
+
+def test_figures_do_not_depend_on_which_triggers_are_compared():
+    all_of_them = scored(study(), Rules(permutations=99))["tasks"]["world"]["triggers"]["residual"]
+    alone = scored(study(), Rules(permutations=99, triggers=("residual",)))["tasks"]["world"]["triggers"][
+        "residual"
+    ]
+    assert numbers(all_of_them) == pytest.approx(numbers(alone))
+
+
+def test_arms_and_tasks_are_kept_apart():
+    table = pl.concat(
+        [study(1).with_columns(arm=pl.lit(arm), task=pl.lit(task)) for arm in ("a", "b") for task in ("x", "y")]
+    )
+    found = scored(table, contrasts=[("a", "b")])
+    assert set(found["arms"]) == {"a", "b"}
+    assert set(found["arms"]["a"]["tasks"]) == {"x", "y"}
+    assert found["contrasts"]["a - b"]["x"]["all_attempted"]["mean"] == pytest.approx(0.0)
+    one = scored(table.filter(pl.col("arm") == "a"))
+    assert set(one["tasks"]) == {"x", "y"}
+
+
+def test_retained_and_attempted_part_where_forks_diverge():
+    table = study()
+    collapsed = table.with_columns(
+        pl.when(pl.col("k") == 3).then(1.0).otherwise(pl.col("r_update")).alias("r_update")
+    )
+    task = scored(collapsed)["tasks"]["world"]
+    assert (task["forks"]["attempted"], task["forks"]["diverged"]) == (120, 10)
+    assert task["effect"]["all_attempted"]["mean"] < task["effect"]["retained"]["mean"]
+    assert task["triggers"]["residual"]["excluded_quantile"] is not None
+    off = scored(collapsed, Rules(permutations=9, divergence=None, triggers=("residual",)))["tasks"]["world"]
+    assert off["forks"]["diverged"] == 0
+    assert off["effect"]["retained"] == off["effect"]["all_attempted"]
+
+
+def test_predictions_are_answered_for_their_task_and_arm():
+    said = (
+        Prediction(name="harm", task="world", between=(-1000.0, 0.0)),
+        Prediction(name="elsewhere", task="other", between=(0.0, 1.0)),
+    )
+    found = scored(study(), Rules(permutations=9, predictions=said, triggers=("residual",)))
+    assert [(one["name"], one["answer"]) for one in found["tasks"]["world"]["predictions"]] == [("harm", "held")]
+
+
+LACKING = {
+    "one checkpoint": lambda: study(checkpoints=1),
+    "one direction": lambda: study().filter(pl.col("direction") == "away"),
+    "one fork": lambda: study()[:1],
+    "one fork per cell": lambda: study().filter(pl.col("k") == 1),
+    "all dR equal": lambda: frame(np.full(48, -5.0), signal_residual=np.arange(48.0), **crossed(2, k=12)),
+    "all dR zero": lambda: frame(np.zeros(48), signal_residual=np.arange(48.0), **crossed(2, k=12)),
+    "all signals equal": lambda: study().with_columns(signal_residual=pl.lit(1.0)),
+    "signals missing here and there": lambda: study().with_columns(
+        pl.when(pl.col("k") % 3 == 0).then(None).otherwise(pl.col("signal_residual")).alias("signal_residual")
+    ),
+    "a signal missing everywhere": lambda: study().with_columns(signal_residual=pl.lit(None)),
+    "a signal in one checkpoint only": lambda: study().with_columns(
+        pl.when(pl.col("checkpoint") == "0").then(pl.col("signal_residual")).alias("signal_residual")
+    ),
+    "no signals": lambda: study().drop("signal_residual", "signal_noise", "level"),
+    "everything diverged": lambda: study().with_columns(r_update=pl.lit(0.0)),
+    "negative returns": lambda: study().with_columns(pl.col("r_hold") - 2000, pl.col("r_update") - 2000),
+    "one episode": lambda: study(episodes=1),
+    "huge returns": lambda: study().with_columns(pl.col("r_hold") * 1e200, pl.col("r_update") * 1e200),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_what_can_not_be_said_is_null_with_a_reason(name):
+    """Never a traceback (numpy's warnings are errors here), never a silent zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scored(LACKING[name](), Rules(permutations=30))
+    json.dumps(found, allow_nan=False)
+    assert found["tasks"]["world"]["forks"]["attempted"] > 0
+    assert all(reason["why"] for reason in found["undefined"])
+
+
+def test_some_of_those_reasons():
+    one = scored(study(checkpoints=1), Rules(permutations=9))
+    task = one["tasks"]["world"]
+    assert task["verdict"] is None
+    assert task["triggers"]["residual"]["policy_total"] is None
+    assert task["triggers"]["residual"]["running_quantile"]["policy_total"] is not None
+    why = {reason["figure"]: reason["why"] for reason in one["undefined"]}
+    assert "two checkpoints" in why["tasks.world.triggers.residual.policy_total"]
+    equal = scored(LACKING["all dR equal"](), Rules(permutations=9))["tasks"]["world"]
+    assert equal["effect"]["all_attempted"]["student_t"] == pytest.approx([-5.0, -5.0])
+    assert equal["verdict"] == "harmful"
+    assert equal["triggers"]["residual"]["auc"] is None
+    assert equal["triggers"]["residual"]["correlation"] is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"rate": 1.5}, "between 0 and 1"),
+        ({"divergence": -0.1}, "between 0 and 1"),
+        ({"permutations": 0}, "at least"),
+    ],
+)
+def test_rules_that_make_no_sense(rules, message):
+    with pytest.raises(WorldforkError, match=message):
+        Rules(**rules)
+
+
+def test_an_unknown_trigger_is_answered_with_the_known_ones():
+    with pytest.raises(WorldforkError, match=r"`surprise`; known here: residual.*noise"):
+        scored(study(), Rules(permutations=9, triggers=("surprise",)))
+
+
+@pytest.mark.nightly
+def test_a_million_rows():
+    seeds = tuple(range(4167))
+    grid = crossed(5, seeds=seeds, k=24)
+    draws = np.random.default_rng(0)
+    table = frame(
+        draws.normal(-5, 50, len(grid["k"])), hold=600.0, signal_residual=draws.normal(size=len(grid["k"])), **grid
+    )
+    found = scored(table, Rules(permutations=100, triggers=("residual",)))
+    assert found["tasks"]["world"]["forks"]["attempted"] == 1_000_080
