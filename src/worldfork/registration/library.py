@@ -14,7 +14,8 @@ def find(name: str | Path) -> Path:
     """The file `name`, or the registration of that name that comes with the package."""
     if Path(name).is_file():
         return Path(name)
-    known = {path.stem: path for folder in FOLDERS for path in sorted(folder.glob("*.toml"))}
+    files = (path for folder in FOLDERS for path in sorted(folder.glob("*.toml")))
+    known = {path.stem: path for path in files if not path.stem.startswith("pretrain")}  # those are recipes
     if str(name) not in known:
         raise WorldforkError(
             f"There is no registration `{name}`: neither a file, nor one that comes with worldfork "

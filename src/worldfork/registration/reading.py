@@ -80,6 +80,9 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
                 arm[key] = {**shared[key], **arm.get(key, {})}
         for key in ("tasks", "stream_seeds"):
             arm.setdefault(key, grid.get(key, [0] if key == "stream_seeds" else []))
+    scoring = given.get("scoring", {})
+    if isinstance(scoring, dict) and scoring.get("divergence_fraction") == "off":
+        scoring["divergence_fraction"] = None  # TOML has no null
     return {**given, "arms": arms}
 
 

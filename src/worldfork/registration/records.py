@@ -125,17 +125,9 @@ class Prediction(Record):
 class Scoring(Record):
     """What scoring will use; chosen before the ledger it scores exists."""
 
-    divergence_fraction: float | None = Field(default=0.30, gt=0)  # None switches the rule off
+    divergence_fraction: float | None = Field(default=0.30, gt=0)  # None: the rule is off ("off" in TOML)
     running_quantile_rate: float = Field(default=0.3, gt=0, lt=1)
     contraction_edges: dict[Name, tuple[float, ...]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _off(cls, given: Any) -> Any:
-        # TOML has no null: `divergence_fraction = "off"` is how a person switches the rule off.
-        if isinstance(given, dict) and given.get("divergence_fraction") == "off":
-            return {**given, "divergence_fraction": None}
-        return given
 
 
 class Guess(Record):
