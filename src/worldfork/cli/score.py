@@ -13,6 +13,9 @@ def score(
     arm: str | None = typer.Option(None, help="Score this arm alone."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
     contrast: str | None = typer.Option(None, help="Compare two arms on the cells they share: FIRST,SECOND."),
+    replication: Path | None = typer.Option(
+        None, help="A ledger of the same cells on other stream seeds, for the table of replications."
+    ),
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
     rate: float | None = typer.Option(None, help="Of the running quantile; as registered, else 0.3."),
@@ -45,11 +48,7 @@ def score(
         raise WorldforkError(
             "--divergence sets the rule's fraction and --no-divergence switches it off: choose one."
         )
-    if not ledger.exists():
-        raise WorldforkError(
-            f"There is no `{ledger}`. Expected a study folder or a .csv, .parquet or .jsonl table."
-        )
-    table, rules, replications = _read(ledger)
+    table, rules = _read(ledger)
     changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
     changes |= {"rate": rate} if rate is not None else {}
     changes |= (
@@ -64,7 +63,8 @@ def score(
         print(json.dumps(found.plain, allow_nan=False))
     elif as_latex or as_markdown:
         write = tables.latex if as_latex else tables.markdown
-        made = tables.paper_tables(found, seed=seed, divergence=rules.divergence, replications=replications)
+        repeated = None if replication is None else _only_arm(_read(replication)[0].arms, replication)
+        made = tables.paper_tables(found, rules, replication=repeated)
         print("\n".join(write(one) for one in made))
     else:
         screen.show(found.plain, console)
@@ -72,19 +72,26 @@ def score(
             console.print(f"[dim]Columns that no figure reads: {', '.join(table.ignored)}.[/]")
 
 
-def _read(ledger: Path) -> tuple[Any, Any, dict[str, list[str]]]:
-    """The forks, the rules to score them by, and which arms repeat which with other stream seeds."""
+def _read(ledger: Path) -> tuple[Any, Any]:
+    """The forks, and the rules to score them by."""
     from worldfork.desk.scoring import Rules
+    from worldfork.errors import WorldforkError
     from worldfork.ledger import table
-
-    if not ledger.is_dir():
-        return table.read(ledger), Rules(), {}
     from worldfork.ledger.store import Study
 
-    registration = Study(ledger).registration
-    same = {arm.name: arm.model_dump(exclude={"name", "stream_seeds", "tasks"}) for arm in registration.arms}
-    replications = {one: [other for other in same if other != one and same[other] == same[one]] for one in same}
-    return table.read_study(ledger), Rules.registered(registration), replications
+    if not ledger.exists():
+        raise WorldforkError(
+            f"There is no `{ledger}`. Expected a study folder or a .csv, .parquet or .jsonl table."
+        )
+    return table.read(ledger), Rules.registered(Study(ledger).registration) if ledger.is_dir() else Rules()
+
+
+def _only_arm(arms: Any, ledger: Path) -> Any:
+    from worldfork.errors import WorldforkError
+
+    if len(arms) != 1:
+        raise WorldforkError(f"A replication has one arm; `{ledger}` has {', '.join(arms)}.")
+    return next(iter(arms.values()))
 
 
 def _choose(arms: Any, arm: str | None, contrast: str | None) -> tuple[Any, list[tuple[str, str]]]:

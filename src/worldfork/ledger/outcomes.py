@@ -1,11 +1,13 @@
 """What followed a fork: the returns of both branches, dR, and divergence (paper, "Paired labels")."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from worldfork.errors import WorldforkError
 from worldfork.ledger.prefork import Prefork
 
 __all__ = ["Divergence", "Forks", "Outcomes", "diverged", "join"]
@@ -61,7 +63,13 @@ class Forks:
 
 def join(parts: Sequence[Forks]) -> Forks:
     """The forks of several arms that differ in their stream seeds alone, as one; signals and logs stay behind."""
-    cells = sorted({cell for part in parts for cell in part.prefork.cells})
+    cells = sorted(cell for part in parts for cell in part.prefork.cells)
+    for one, other in itertools.pairwise(cells):
+        if one == other:
+            raise WorldforkError(
+                f"Two ledgers both have checkpoint {one.checkpoint}, {one.direction}, stream seed "
+                f"{one.stream_seed}. A replication has stream seeds of its own."
+            )
     code = {cell: index for index, cell in enumerate(cells)}
     cell = np.concatenate([[code[part.prefork.cells[index]] for index in part.prefork.cell] for part in parts])
     k = np.concatenate([part.prefork.k for part in parts])

@@ -59,8 +59,7 @@ def read(path: Path) -> Table:
     try:
         frame = kinds[path.suffix.lower()](path)
     except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise WorldforkError(f"`{path}` could not be read as {path.suffix[1:]}: {reason}") from error
+        raise WorldforkError(f"`{path}` could not be read as {path.suffix[1:]}: {_first_line(error)}") from error
     return assemble(frame, name=str(path), header=path.suffix.lower() == ".csv")
 
 
@@ -129,9 +128,8 @@ def read_study(path: Path) -> Table:
     for cell in registration_cells(registration):
         log = study.cell(cell.id).path / "stream.parquet"
         if log.exists():
-            logged = pl.read_parquet(log, columns=["error", "kl"]).cast(pl.Float64).fill_null(float("nan"))
-            stream = Stream(error=logged["error"].to_numpy(), kl=logged["kl"].to_numpy())
-            streams[cell.arm, cell.task, CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)] = stream
+            key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+            streams[cell.arm, cell.task, key] = _stream(log)
     lost = frame.filter(pl.col("r_hold").is_null() | pl.col("r_update").is_null())
     table = assemble(
         frame.drop_nulls(["r_hold", "r_update"]),
@@ -176,6 +174,27 @@ def write(frame: pl.DataFrame, path: Path) -> None:
             frame.write_ndjson(path)
         case _:
             raise WorldforkError(f"A flat table ends in .csv, .parquet or .jsonl; got `{path.name}`.")
+
+
+def _stream(log: Path) -> Stream:
+    """A cell's step log; what an agent does not have (a KL, say) is missing at every step."""
+    try:
+        logged = pl.read_parquet(log)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise WorldforkError(
+            f"`{log}` could not be read ({_first_line(error)}). Run `worldfork verify`."
+        ) from error
+    nothing = np.full(len(logged), np.nan)
+    known = {
+        name: logged[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        for name in ("error", "kl")
+        if name in logged.columns
+    }
+    return Stream(error=known.get("error", nothing), kl=known.get("kl", nothing))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @dataclasses.dataclass(frozen=True)

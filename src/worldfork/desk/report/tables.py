@@ -2,15 +2,18 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from worldfork.desk.report.text import number, rate, with_span
 from worldfork.desk.scoring.effects import effect
+from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import Score, TaskScore
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.triggers import is_reference
-from worldfork.ledger.outcomes import diverged, join
+from worldfork.ledger.outcomes import Forks, diverged, join
 
 __all__ = ["PaperTable", "latex", "markdown", "paper_tables"]
 
@@ -27,22 +30,15 @@ class PaperTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def paper_tables(
-    score: Score,
-    *,
-    seed: int = 0,
-    divergence: float | None = 0.30,
-    replications: Mapping[str, Sequence[str]] | None = None,
-) -> list[PaperTable]:
-    """All three, for every arm. `replications` names, for an arm, those that repeat it with other stream seeds."""
+def paper_tables(score: Score, rules: Rules, *, replication: Mapping[str, Forks] | None = None) -> list[PaperTable]:
+    """All three, for every arm. `replication` holds forks, by task, of the same cells on other stream seeds."""
     tables = []
     for arm, tasks in score.tasks.items():
         plain = {task: settle(one.figures)[0] for task, one in tasks.items()}
         among = f" Arm: {arm}." if arm else ""
-        others = [score.tasks[name] for name in (replications or {}).get(arm, ())]
         tables += [
             _multitask(plain, among),
-            _seed_replication(tasks, others, among, seed=seed, divergence=divergence),
+            _seed_replication(tasks, replication or {}, among, rules),
             *_rivals(plain, among),
         ]
     return tables
@@ -104,24 +100,17 @@ def _multitask(plain: dict[str, Any], among: str) -> PaperTable:
 
 
 def _seed_replication(
-    tasks: Mapping[str, TaskScore],
-    others: Sequence[Mapping[str, TaskScore]],
-    among: str,
-    *,
-    seed: int,
-    divergence: float | None,
+    tasks: Mapping[str, TaskScore], replication: Mapping[str, Forks], among: str, rules: Rules
 ) -> PaperTable:
     rows = []
     for task, one in tasks.items():
-        forks = join([one.forks, *(other[task].forks for other in others if task in other)])
-        kept = forks.take(~diverged(forks, divergence).dropped)
-        seeds = [cell.stream_seed for cell in kept.prefork.cells]
-        first = kept.take(_in_cells(kept.prefork.cell, [index for index, s in enumerate(seeds) if s == min(seeds)]))
-        figures = [settle(effect(part, seed=seed))[0] for part in (first, kept)]
+        forks = join([one.forks, replication[task]] if task in replication else [one.forks])
+        kept = forks.take(~diverged(forks, rules.divergence).dropped)
+        seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])
+        first = kept.take(seeds[kept.prefork.cell] == seeds.min())
+        figures = [settle(effect(part, seed=rules.seed))[0] for part in (first, kept)]
         shown = [f"{with_span(one['mean'], one['bootstrap'])} ({one['cells']} cells)" for one in figures]
-        if len(set(seeds)) == 1:
-            shown[1] = "one stream seed"
-        rows.append((task, *shown))
+        rows.append((task, shown[0], shown[1] if len(set(seeds.tolist())) > 1 else "one stream seed"))
     return PaperTable(
         "seedrep",
         "Stream-seed replication, retained forks. The first stream seed and all of them together; intervals are "
@@ -129,10 +118,6 @@ def _seed_replication(
         ("Task", "first stream seed", "all stream seeds"),
         tuple(rows),
     )
-
-
-def _in_cells(cell: Any, wanted: list[int]) -> Any:
-    return (cell[:, None] == wanted).any(axis=1)
 
 
 def _rivals(plain: dict[str, Any], among: str) -> list[PaperTable]:

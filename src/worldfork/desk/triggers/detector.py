@@ -27,12 +27,14 @@ class Detector(Trigger):
         for index, span in prefork.spans():
             stream = prefork.stream(index)
             if stream is None:
-                return Unavailable("needs the error of every step of the stream; a flat table has none")
+                return Unavailable("needs the error of every step of the stream, which only a study folder has")
             segment = int(prefork.step[span.start] // max(int(prefork.k[span.start]), 1))
             event = draw_event(prefork, prefork.cells[index], seed=seed, family=2)
-            # An error that is not finite carries no evidence for a detector of changes in its size.
-            errors = np.where(np.isfinite(stream.error), stream.error, 0.0)[: int(prefork.step[span.stop - 1])]
-            alarmed = self.alarms(errors, segment=segment, event=event)
+            errors = stream.error[: int(prefork.step[span.stop - 1])]
+            # An error that is not finite has no size to compare: the detector is not shown that step.
+            shown = np.isfinite(errors)
+            alarmed = np.zeros(len(errors), bool)
+            alarmed[shown] = self.alarms(errors[shown], segment=segment, event=event)
             for fork in range(span.start, span.stop):
                 step = int(prefork.step[fork])
                 fired[fork] = alarmed[max(step - segment, 0) : step].any()

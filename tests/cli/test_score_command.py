@@ -1,0 +1,154 @@
+"""`worldfork score` as a person uses it: a table from another harness, wrong flags, broken files."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+
+RUNNER = CliRunner()
+
+
+def table(tmp_path, *, seeds=(0,), arms=("",), name="forks.csv"):
+    draws = np.random.default_rng(0)
+    rows = [
+        {
+            "task": "cartpole",
+            "checkpoint": checkpoint,
+            "direction": direction,
+            "stream_seed": seed,
+            "k": k,
+            "r_hold": 600 - 25 * k,
+            "r_update": 400 + 100 * (arm == "b") + draws.normal(0, 20),
+            "signal_residual": k + draws.normal(0, 2),
+            "signal_return_deficit": k + draws.normal(0, 4),
+            **({"arm": arm} if arm else {}),
+        }
+        for arm in arms
+        for checkpoint in range(5)
+        for direction in ("toward", "away")
+        for seed in seeds
+        for k in range(1, 13)
+    ]
+    path = tmp_path / name
+    pl.DataFrame(rows).write_csv(path)
+    return path
+
+
+def run(*arguments):
+    return RUNNER.invoke(app, ["score", *map(str, arguments), "--permutations", "200"])
+
+
+def test_the_screen_says_the_verdict_first(tmp_path):
+    found = run(table(tmp_path))
+    assert found.exit_code == 0, found.output
+    words = " ".join(found.output.split())
+    assert words.index("Updating is harmful") < words.index("triggers beat their own rate-matched random control")
+    for part in ("all attempted", "retained", "residual", "return_deficit", "periodic", "oracle", "slope"):
+        assert part in words
+
+
+def test_json_is_the_schema_and_nothing_else(tmp_path):
+    found = run(table(tmp_path), "--json")
+    score = json.loads(found.stdout)
+    assert score["schema"] == "worldfork.score/1"
+    assert score["tasks"]["cartpole"]["triggers"]["residual"]["random"]["permutations"] == 200
+
+
+def test_flags_reach_the_figures(tmp_path):
+    path = table(tmp_path)
+    base, seeded, off, rate = (
+        json.loads(run(path, "--json", *more).stdout)["tasks"]["cartpole"]
+        for more in ((), ("--seed", 3), ("--no-divergence",), ("--rate", "0.6"))
+    )
+    assert base["triggers"]["residual"]["random"] != seeded["triggers"]["residual"]["random"]
+    assert off["divergence"]["fraction"] is None
+    assert (
+        rate["triggers"]["residual"]["running_quantile"]["fires"]
+        > base["triggers"]["residual"]["running_quantile"]["fires"]
+    )
+    strict = json.loads(run(path, "--json", "--divergence", "0.95").stdout)["tasks"]["cartpole"]
+    assert strict["forks"]["diverged"] > base["forks"]["diverged"]
+    only = json.loads(run(path, "--json", "--triggers", "residual,clock").stdout)["tasks"]["cartpole"]
+    assert set(only["triggers"]) == {"residual", "clock"}
+
+
+def test_the_papers_tables(tmp_path):
+    page = run(table(tmp_path), "--markdown").output
+    assert "| Task | Cells | Forks retained | mean dR retained | mean dR all attempted | toward | away |" in page
+    assert "residual AUC | return_deficit AUC" in page
+    assert "one stream seed" in page
+    paper = run(table(tmp_path), "--latex").output
+    assert paper.count(r"\begin{tabular}") == paper.count(r"\bottomrule") == 3
+    assert r"return\_deficit" in paper
+    assert r"$\Delta R$" in paper
+
+
+def test_replication_from_the_same_table_and_from_another(tmp_path):
+    both = run(table(tmp_path, seeds=(0, 1, 2)), "--markdown").output
+    assert "(10 cells)" in both
+    assert "(30 cells)" in both
+    other = table(tmp_path, seeds=(1, 2), name="other.csv")
+    joined = run(table(tmp_path), "--markdown", "--replication", other).output
+    assert "(30 cells)" in joined
+
+
+def test_arms(tmp_path):
+    path = table(tmp_path, arms=("a", "b"))
+    assert set(json.loads(run(path, "--json").stdout)["arms"]) == {"a", "b"}
+    assert "tasks" in json.loads(run(path, "--json", "--arm", "b").stdout)
+    contrast = json.loads(run(path, "--json", "--contrast", "b,a").stdout)["contrasts"]["b - a"]
+    assert contrast["cartpole"]["all_attempted"]["mean"] == pytest.approx(100, abs=10)
+    assert "b - a" in run(path, "--contrast", "b,a").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--json", "--latex"), "Choose one"),
+        (("--divergence", "0.2", "--no-divergence"), "choose one"),
+        (("--divergence", "7"), "between 0 and 1"),
+        (("--rate", "0"), "between 0 and 1"),
+        (("--arm", "z"), "no arm `z`"),
+        (("--contrast", "a"), "FIRST,SECOND"),
+        (("--triggers", "surprise"), "known here: residual"),
+    ],
+)
+def test_wrong_use_is_one_clear_sentence(tmp_path, arguments, message):
+    found = run(table(tmp_path), *arguments)
+    assert isinstance(found.exception, WorldforkError)
+    assert message in str(found.exception)
+
+
+def test_wrong_options_are_answered_by_the_command_line(tmp_path):
+    for arguments in (("--permutations", "-1"), ("--surprise",), ("--seed", "x")):
+        found = RUNNER.invoke(app, ["score", str(table(tmp_path)), *arguments])
+        assert found.exit_code == 2
+
+
+def test_a_broken_file_is_one_line_without_a_traceback(tmp_path):
+    path = tmp_path / "broken.csv"
+    path.write_text("task,checkpoint,direction,stream_seed,k,r_update,r_hold\nt,0,away,0,1,oops,2\n")
+    command = [sys.executable, "-m", "worldfork.cli.main", "score"]
+    found = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.strip().startswith("worldfork: `")
+    assert "row 1 (line 2), column `r_update`" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert found.stdout == ""
+
+
+def test_the_desk_needs_neither_jax_nor_mujoco(tmp_path):
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['jax', 'mujoco', 'dm_control', 'optax']));"
+        "from worldfork.cli.main import app; app(standalone_mode=False)"
+    )
+    command = [sys.executable, "-c", code, "score", str(table(tmp_path)), "--json", "--permutations", "9"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert json.loads(found.stdout)["tasks"]["cartpole"]["verdict"] == "harmful", found.stderr
