@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from worldfork.desk.report.text import number, rate, span
+from worldfork.desk.report.text import digits_for, number, rate, span
 
 __all__ = ["show"]
 
@@ -27,15 +27,16 @@ def show(plain: dict[str, Any], console: Console) -> None:
 
 def _task(name: str, figures: dict[str, Any], console: Console) -> None:
     attempted = figures["effect"]["all_attempted"]
+    digits = digits_for(attempted)
     verdict = figures["verdict"]
     said = (
         f"[{VERDICTS[verdict]}]{verdict}[/]" if verdict else "[yellow]undecided[/]: one checkpoint has no interval"
     )
     console.rule(f"[bold]{escape(name)}")
     console.print(
-        f"[bold]Updating is {said}[/]: mean dR {number(attempted['mean'])}, Student-t 95% "
-        f"{escape(span(attempted['student_t']))} over {attempted['clusters']} checkpoints, {attempted['cells']} "
-        f"cells, {attempted['forks']} forks attempted."
+        f"[bold]Updating is {said}[/]: mean dR {number(attempted['mean'], digits)}, Student-t 95% "
+        f"{escape(span(attempted['student_t'], digits))} over {attempted['clusters']} checkpoints, "
+        f"{attempted['cells']} cells, {attempted['forks']} forks attempted."
     )
     tested = {trigger: one["passes_control"] for trigger, one in figures["triggers"].items()}
     passing = [trigger for trigger, passes in tested.items() if passes]
@@ -43,15 +44,15 @@ def _task(name: str, figures: dict[str, Any], console: Console) -> None:
         f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
         f"rate-matched random control[/]{': ' * bool(passing)}{escape(', '.join(passing))}."
     )
-    console.print(_effects(figures, wide=console.width >= 105))
+    console.print(_effects(figures, digits, wide=console.width >= 105))
     if figures["triggers"]:
-        console.print(_triggers(figures, wide=console.width >= 105))
-    for line in _lines(figures):
+        console.print(_triggers(figures, digits - 1, wide=console.width >= 105))
+    for line in _lines(figures, digits):
         console.print(line)
     console.print()
 
 
-def _effects(figures: dict[str, Any], *, wide: bool) -> Table:
+def _effects(figures: dict[str, Any], digits: int, *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     directions = sorted(figures["effect"]["all_attempted"]["by_direction"], reverse=True)
     heads = ["", "mean dR", "Student-t 95%", *["bootstrap 95%", "detectable"] * wide, *directions, "forks"]
@@ -60,16 +61,16 @@ def _effects(figures: dict[str, Any], *, wide: bool) -> Table:
     for estimand, one in figures["effect"].items():
         table.add_row(
             estimand.replace("_", " "),
-            number(one["mean"]),
-            escape(span(one["student_t"])),
-            *[escape(span(one["bootstrap"])), number(one["mde"]).lstrip("+")] * wide,
-            *(number(one["by_direction"].get(direction)) for direction in directions),
+            number(one["mean"], digits),
+            escape(span(one["student_t"], digits)),
+            *[escape(span(one["bootstrap"], digits)), number(one["mde"], digits).lstrip("+")] * wide,
+            *(number(one["by_direction"].get(direction), digits) for direction in directions),
             str(one["forks"]),
         )
     return table
 
 
-def _triggers(figures: dict[str, Any], *, wide: bool) -> Table:
+def _triggers(figures: dict[str, Any], digits: int, *, wide: bool) -> Table:
     """One line per trigger; a narrow screen has no room for the control's interval and for all attempted forks."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     heads = [
@@ -93,47 +94,50 @@ def _triggers(figures: dict[str, Any], *, wide: bool) -> Table:
         table.add_row(
             escape(name),
             rate(one["auc"]),
-            number(one["policy_total"], 0),
+            number(one["policy_total"], digits),
             "–" if one["fires"] is None else str(one["fires"]),
-            number(random.get("mean"), 0) + (" " + escape(span(random.get("interval"), 0))) * wide,
+            number(random.get("mean"), digits) + (" " + escape(span(random.get("interval"), digits))) * wide,
             rate(random.get("p")),
             rate(shift.get("p")),
             "–" if passes is None else "[green]yes[/]" if passes else "no",
-            number(one["running_quantile"]["policy_total"], 0),
-            *[number(attempted["policy_total"], 0) + ("" if attempted["passes_control"] == passes else " !")]
+            number(one["running_quantile"]["policy_total"], digits),
+            *[number(attempted["policy_total"], digits) + ("" if attempted["passes_control"] == passes else " !")]
             * wide,
         )
     return table
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def _lines(figures: dict[str, Any], digits: int) -> list[str]:
     """Everything else worth a line, as far as it is defined."""
     forks, policies, fit = figures["forks"], figures["policies"], figures["contraction"]
     lines = [
         f"Of {forks['retained']} retained forks {forks['helped']} helped and {forks['hurt']} hurt; "
-        f"{forks['diverged']} diverged. Always updating {number(policies['always'], 0)}, oracle "
-        f"{number(policies['oracle'], 0)}."
+        f"{forks['diverged']} diverged. Always updating {number(policies['always'], digits - 1)}, oracle "
+        f"{number(policies['oracle'], digits - 1)}."
     ]
     quartiles = {name: runs for name, runs in figures["drift_quartiles"].items() if runs}
     if quartiles:
-        shown = "; ".join(f"{name} {', '.join(number(run) for run in runs)}" for name, runs in quartiles.items())
+        shown = "; ".join(
+            f"{name} {', '.join(number(run, digits) for run in runs)}" for name, runs in quartiles.items()
+        )
         lines.append(f"dR from least to most drift: {escape(shown)}.")
     if fit["slope"] is not None:
         lines.append(
             f"r_update on r_hold: slope {fit['slope']:.2f} {escape(span(fit['slope_interval'], 2))}, crossing "
-            f"{number(fit['crossing']).lstrip('+')}, variance ratio {fit['variance_ratio']:.2f} "
+            f"{number(fit['crossing'], digits).lstrip('+')}, variance ratio {fit['variance_ratio']:.2f} "
             f"{escape(span(fit['variance_ratio_interval'], 2))}."
         )
     gain, design = figures["crn"]["gain"], figures["design"]
     if gain is not None:
         lines.append(f"Common random numbers: factor {gain:.2f} in episodes.")
     if design:
-        doubled = ", ".join(f"{name} {effect:.1f}" for name, effect in design["mde_at_double"].items())
+        doubled = ", ".join(f"{name} {effect:.{digits}f}" for name, effect in design["mde_at_double"].items())
         lines.append(
-            f"Detectable now {design['mde']:.1f}; with twice as many {doubled}: {design['buys_most']} buy most."
+            f"Detectable now {design['mde']:.{digits}f}; with twice as many {doubled}: "
+            f"{design['buys_most']} buy most."
         )
     predictions = [
-        f"Prediction [bold]{escape(said['name'])}[/]: {said['answer']} ({number(said['value'])})."
+        f"Prediction [bold]{escape(said['name'])}[/]: {said['answer']} ({number(said['value'], digits)})."
         for said in figures["predictions"]
     ]
     exempt = [f"[dim]No divergence rule in {escape(reason)}.[/]" for reason in figures["divergence"]["off_in"]]
@@ -152,8 +156,9 @@ def _contrast(name: str, tasks: dict[str, Any], console: Console) -> None:
             if one is None:
                 console.print(f"{escape(task)}, {estimand.replace('_', ' ')}: no cell in common")
                 continue
+            digits = digits_for(one)
             console.print(
-                f"{escape(task)}, {estimand.replace('_', ' ')}: {number(one['mean'])}, Student-t 95% "
-                f"{escape(span(one['student_t']))}, bootstrap {escape(span(one['bootstrap']))}, "
+                f"{escape(task)}, {estimand.replace('_', ' ')}: {number(one['mean'], digits)}, Student-t 95% "
+                f"{escape(span(one['student_t'], digits))}, bootstrap {escape(span(one['bootstrap'], digits))}, "
                 f"{one['cells']} cells"
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from worldfork.desk.report.text import number, rate, with_span
+from worldfork.desk.report.text import digits_for, number, rate, with_span
 from worldfork.desk.scoring.effects import effect
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import Score, TaskScore
@@ -80,14 +80,15 @@ def _multitask(plain: dict[str, Any], among: str) -> PaperTable:
     rows = []
     for task, one in plain.items():
         retained, attempted = one["effect"]["retained"], one["effect"]["all_attempted"]
+        digits = digits_for(attempted)
         rows.append(
             (
                 task,
                 str(attempted["cells"]),
                 f"{one['forks']['retained']} of {one['forks']['attempted']}",
-                with_span(retained["mean"], retained["bootstrap"]),
-                with_span(attempted["mean"], attempted["student_t"]),
-                *(number(retained["by_direction"].get(name)) for name in directions),
+                with_span(retained["mean"], retained["bootstrap"], digits),
+                with_span(attempted["mean"], attempted["student_t"], digits),
+                *(number(retained["by_direction"].get(name), digits) for name in directions),
             )
         )
     return PaperTable(
@@ -109,7 +110,9 @@ def _seed_replication(
         seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])
         first = kept.take(seeds[kept.prefork.cell] == seeds.min())
         figures = [settle(effect(part, seed=rules.seed))[0] for part in (first, kept)]
-        shown = [f"{with_span(one['mean'], one['bootstrap'])} ({one['cells']} cells)" for one in figures]
+        shown = [
+            f"{with_span(one['mean'], one['bootstrap'], digits_for(one))} ({one['cells']} cells)" for one in figures
+        ]
         rows.append((task, shown[0], shown[1] if len(set(seeds.tolist())) > 1 else "one stream seed"))
     return PaperTable(
         "seedrep",
@@ -132,15 +135,16 @@ def _rivals(plain: dict[str, Any], among: str) -> list[PaperTable]:
     rows = []
     for task, one in plain.items():
         found = [one["triggers"].get(name) for name in chosen]
+        digits = digits_for(one["effect"]["all_attempted"]) - 1
         rows.append(
             (
                 task,
                 str(one["forks"]["retained"]),
                 *(_auc(trigger) for trigger in found),
-                " / ".join(number(trigger and trigger["policy_total"], 0) for trigger in found),
-                number(one["policies"]["oracle"], 0),
+                " / ".join(number(trigger and trigger["policy_total"], digits) for trigger in found),
+                number(one["policies"]["oracle"], digits),
                 " / ".join(
-                    number(trigger and trigger["random"] and trigger["random"]["mean"], 0) for trigger in found
+                    number(trigger and trigger["random"] and trigger["random"]["mean"], digits) for trigger in found
                 ),
             )
         )

@@ -2,9 +2,16 @@
 
 from typing import Any
 
-__all__ = ["number", "rate", "span", "with_span"]
+__all__ = ["digits_for", "number", "rate", "span", "with_span"]
 
 DASH = "–"
+
+
+def digits_for(effect: Any) -> int:
+    """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
+    known = [effect["mean"], *(effect["student_t"] or ())]
+    size = max((abs(value) for value in known if value is not None), default=100.0)
+    return 1 if size >= 10 else 2 if size >= 1 else 3
 
 
 def number(value: Any, digits: int = 1) -> str:
