@@ -6,14 +6,24 @@ from collections.abc import Callable
 
 import typer
 
+from worldfork.cli.calibrate import calibrate
+from worldfork.cli.export import export
+from worldfork.cli.pretrain import pretrain
+from worldfork.cli.run import run
 from worldfork.cli.score import score
+from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError
 
 __all__ = ["app", "main"]
 
 # A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
+    "run": run,
+    "verify": verify,
     "score": score,
+    "export": export,
+    "calibrate": calibrate,
+    "pretrain": pretrain,
 }
 
 app = typer.Typer(

@@ -6,7 +6,8 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float, UInt32
 from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.environments.base import Environment
 from worldfork.lab.model import adam, losses
 from worldfork.lab.model.layers import Params
 from worldfork.lab.model.losses import Sequences
@@ -23,7 +25,9 @@ from worldfork.lab.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 
-__all__ = ["RSSMCEM", "Belief", "imagination"]
+__all__ = ["RSSMCEM", "Belief", "build", "imagination"]
+
+PRECISIONS = ("float32", "tf32", "bf16")
 
 Training = tuple[dict[str, Array], dict[str, Array]]  # parameters and optimiser state
 Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
@@ -51,6 +55,10 @@ class RSSMCEM:
     value_rate: float = 3e-4
     name: str = "rssm_cem"
     shape_sensitive: bool = True
+
+    @property
+    def device(self) -> str:
+        return str(jax.devices()[0].device_kind)
 
     @property
     def observation_size(self) -> int:
@@ -103,6 +111,30 @@ class RSSMCEM:
             self, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
         )
         return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
+
+
+def build(environment: Environment, settings: Mapping[str, Any], precision: str) -> RSSMCEM:
+    """The agent for a task. Settings: `size`, and any field of the model, the planner, or the agent itself."""
+    if precision not in PRECISIONS:
+        raise WorldforkError(f"Unknown precision {precision!r}; the known ones are {', '.join(PRECISIONS)}.")
+    sizes = {"observation_size": environment.observation_size, "action_size": environment.action_size}
+    parts: dict[type, dict[str, Any]] = {RSSM: {}, CEM: {}, RSSMCEM: {}}
+    known = {
+        field.name: part
+        for part in parts
+        for field in dataclasses.fields(part)
+        if field.name not in ("model", "planner", "name", "shape_sensitive", "precision", *sizes)
+    }
+    for name, value in settings.items():
+        if name == "size":
+            continue
+        if name not in known:
+            raise WorldforkError(
+                f"`rssm_cem` has no setting {name!r}; it has {', '.join(['size', *sorted(known)])}."
+            )
+        parts[known[name]][name] = value
+    model = RSSM.of_size(settings.get("size", "compact"), **sizes, precision=precision, **parts[RSSM])
+    return RSSMCEM(model=model, planner=CEM(**parts[CEM]), **parts[RSSMCEM])
 
 
 def imagination(model: RSSM, params: Params, latent: Latent) -> Imagine:

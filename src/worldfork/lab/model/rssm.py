@@ -58,7 +58,8 @@ class RSSM:
         """One of the named sizes: `compact` for an accelerator, `tiny` for CPUs."""
         if size not in SIZES:
             raise WorldforkError(f"Unknown model size {size!r}; the known sizes are {', '.join(SIZES)}.")
-        return cls(observation_size, action_size, **SIZES[size], **settings)  # type: ignore[arg-type]
+        shape = {**SIZES[size], **settings}
+        return cls(observation_size, action_size, **shape)  # type: ignore[arg-type]
 
     @property
     def stoch(self) -> int:

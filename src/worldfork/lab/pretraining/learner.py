@@ -61,7 +61,20 @@ def train_step(
 
     flat = Latent(*(x.reshape(-1, x.shape[-1]) for x in replayed))
     chosen = jax.random.choice(start_key, len(flat.deter), (recipe.starts,), replace=False)
-    dream = imagine(model, recipe, learner, Latent(flat.deter[chosen], flat.stoch[chosen]), dream_key, masks)
+    start = Latent(flat.deter[chosen], flat.stoch[chosen])
+
+    def actor_objective(actor: Params) -> tuple[Array, tuple[Dream, Array]]:
+        dream = imagine(model, recipe, learner, actor, start, dream_key, masks)
+        still = jax.lax.stop_gradient(dream)
+        chosen = policy(actor, still.before)
+        entropy = chosen.entropy(masks.action)
+        if recipe.actor_gradient == "dynamics":  # through the model, as DreamerV1 and V2 did for continuous actions
+            gain = dream.returns / jnp.maximum(1.0, still.spread)
+        else:
+            gain = chosen.log_probability(still.action, masks.action) * still.advantage
+        return -jnp.mean(gain + recipe.entropy * entropy), (still, jnp.mean(entropy))
+
+    (_, (dream, entropy)), actor_gradients = jax.value_and_grad(actor_objective, has_aux=True)(learner.actor)
 
     value_params = {name: x for name, x in learner.params.items() if name.startswith("value/")}
 
@@ -74,14 +87,7 @@ def train_step(
             model, params, slow, batch, replayed, trace=recipe.trace
         )
 
-    def actor_objective(actor: Params) -> tuple[Array, Array]:
-        chosen = policy(actor, dream.before)
-        entropy = chosen.entropy(masks.action)
-        gain = chosen.log_probability(dream.action, masks.action) * dream.advantage
-        return -jnp.mean(gain + recipe.entropy * entropy), jnp.mean(entropy)
-
     value_loss, value_gradients = jax.value_and_grad(value_objective)(value_params)
-    (_, entropy), actor_gradients = jax.value_and_grad(actor_objective, has_aux=True)(learner.actor)
     params, optimiser, _ = adam.step(
         learner.params,
         {**world_gradients, **value_gradients},
@@ -113,23 +119,31 @@ class Dream(NamedTuple):
 
 
 def imagine(
-    model: RSSM, recipe: Recipe, learner: Learner, start: Latent, key: Key[Array, ""], masks: Masks
+    model: RSSM,
+    recipe: Recipe,
+    learner: Learner,
+    actor: Params,
+    start: Latent,
+    key: Key[Array, ""],
+    masks: Masks,
 ) -> Dream:
     """Roll the actor out in the model; advantages are in units of the spread of returns, at least 1."""
+    slow = {**learner.params, **learner.slow}
 
-    def advance(latent: Latent, step_key: Array) -> tuple[Latent, tuple[Latent, Array, Array, Array]]:
+    def advance(latent: Latent, step_key: Array) -> tuple[Latent, tuple[Latent, Array, Latent]]:
         act_key, latent_key = jax.random.split(step_key)
-        action = policy(learner.actor, latent).sample(act_key) * masks.action
+        # Actors see latents, but their gradient does not flow back through what they saw.
+        action = policy(actor, jax.lax.stop_gradient(latent)).sample(act_key) * masks.action
         deter = model.advance(learner.params, latent, jnp.clip(action, -1.0, 1.0))
         after = Latent(deter, model.sample(model.prior(learner.params, deter), latent_key))
-        slow = {**learner.params, **learner.slow}
-        return after, (latent, action, model.reward(learner.params, after), model.value(slow, after))
+        return after, (latent, action, after)
 
-    _, rows = jax.lax.scan(advance, start, jax.random.split(key, recipe.imagined))
-    before, action, reward, value = jax.lax.stop_gradient(rows)
+    if recipe.actor_gradient != "dynamics":
+        actor = jax.lax.stop_gradient(actor)
+    _, (before, action, after) = jax.lax.scan(advance, start, jax.random.split(key, recipe.imagined))
+    reward, value = model.reward(learner.params, after), model.value(slow, after)
     returns = losses.lambda_returns(reward, value, discount=model.discount, trace=recipe.trace)
     low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))
     spread = learner.spread + 0.01 * (high - low - learner.spread)
-    baseline = jax.lax.stop_gradient(model.value({**learner.params, **learner.slow}, before))
-    advantage = (returns - baseline) / jnp.maximum(1.0, spread)
+    advantage = (returns - model.value(slow, before)) / jnp.maximum(1.0, spread)
     return Dream(before, action, returns, advantage, spread)

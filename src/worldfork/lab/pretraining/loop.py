@@ -47,8 +47,12 @@ def pretrain(
     folder: Path,
     report: Report = lambda episode, curves: None,
     save_every: int = 10,
-) -> Pretrained:
-    """Train every member of the recipe; resumes from `folder` if a run was interrupted there."""
+    stop_after: float | None = None,
+) -> Pretrained | None:
+    """Train every member of the recipe; resumes from `folder` if a run was interrupted there.
+
+    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
+    """
     model = RSSM.of_size(
         recipe.size, worlds.observation_size, worlds.action_size, discount=recipe.discount, bins=recipe.bins
     )
@@ -90,10 +94,13 @@ def pretrain(
             observation, earned = transition.observation, earned + transition.reward
         curves += _curves(recipe, worlds, episode, earned, metrics)
         report(episode, curves[-members:])
-        if (episode + 1) % save_every == 0 and episode + 1 < recipe.episodes:
-            learners.spread.block_until_ready()
-            seconds = spent + time.monotonic() - clock
-            saving.save(folder, recipe, (learners, replay), episode=episode + 1, curves=curves, seconds=seconds)
+        seconds = time.monotonic() - clock
+        late = stop_after is not None and seconds > stop_after
+        if ((episode + 1) % save_every == 0 or late) and episode + 1 < recipe.episodes:
+            state = (learners, replay)
+            saving.save(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
+            if late:
+                return None
     learners.spread.block_until_ready()
     return Pretrained(learners, curves, spent + time.monotonic() - clock)
 

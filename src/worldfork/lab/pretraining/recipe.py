@@ -1,5 +1,6 @@
 """How checkpoints are trained: a registered, strict record (`registrations/pretrain-*.toml`)."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
@@ -69,6 +70,7 @@ class Recipe(BaseModel):
     model_rate: Rate = 4e-4
     value_rate: Rate = 3e-4
     actor_rate: Rate = 1e-4
+    actor_gradient: Literal["reinforce", "dynamics"] = "reinforce"  # score function, or through the model
     starts: Count = 256  # of imagination, per gradient step
     imagined: Count = 15  # steps of imagination
     trace: float = Field(default=0.95, ge=0, le=1)
@@ -101,6 +103,4 @@ def read_recipe(path: Path) -> Recipe:
 
 def _as_json(tables: dict[str, object]) -> str:
     """TOML arrays reach strict tuples by way of JSON."""
-    import json
-
     return json.dumps(tables)

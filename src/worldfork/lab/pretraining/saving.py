@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from worldfork.errors import WorldforkError
 from worldfork.lab.pretraining.recipe import Recipe
 
-__all__ = ["load", "save"]
+__all__ = ["discard", "load", "save"]
 
 NAME = "training.safetensors"
 
@@ -45,3 +45,8 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
         jax.tree.structure(like), [jax.numpy.asarray(leaves[name]) for name in sorted(leaves)]
     )
     return state, about["episode"], about["curves"], about["seconds"]
+
+
+def discard(folder: Path) -> None:
+    """Remove the training state of a run that is finished."""
+    (folder / NAME).unlink(missing_ok=True)

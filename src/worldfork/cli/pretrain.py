@@ -1,0 +1,83 @@
+"""`worldfork pretrain`: a recipe in, checkpoints with manifests out."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+__all__ = ["pretrain"]
+
+
+def pretrain(
+    recipe: Path = typer.Argument(help="A pretraining recipe, such as registrations/pretrain.toml."),
+    output: Path = typer.Option(
+        ..., "-o", "--output", help="Folder for checkpoints, curves and the training state."
+    ),
+    minutes: float | None = typer.Option(None, min=0.1, help="Save and stop after so long; run again to go on."),
+    save_every: int = typer.Option(10, min=1, help="Episodes between saves of the training state."),
+    threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+) -> None:
+    """Train checkpoints on clean physics: all seeds of all tasks of a recipe in one program.
+
+    Example: worldfork pretrain registrations/pretrain-demo.toml -o runs/demo-checkpoints
+
+    Interrupt it whenever you like: the same command resumes from the last save.
+    """
+    from worldfork.lab.accelerator import pin_compiler
+
+    pin_compiler()
+    import dataclasses
+    import json
+
+    from worldfork.cli.training import training_bar
+    from worldfork.lab.pretraining import curves, harvest, loop, saving
+    from worldfork.lab.pretraining.recipe import read_recipe
+    from worldfork.lab.pretraining.worlds import Worlds
+
+    plan = read_recipe(recipe)
+    worlds = Worlds(plan, threads=threads)
+    worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
+    if (earlier := output / "pretraining.json").exists():
+        done = json.loads(earlier.read_text())
+        typer.echo(f"{output} already holds the checkpoints of recipe {done['recipe'][:12]}; nothing to do.")
+        raise typer.Exit(0 if done["recipe"] == plan.digest else 2)
+    with training_bar(plan.episodes, quiet=quiet) as report:
+        trained = loop.pretrain(
+            plan,
+            worlds,
+            folder=output,
+            report=report,
+            save_every=save_every,
+            stop_after=None if minutes is None else 60.0 * minutes,
+        )
+    if trained is None:
+        typer.echo(f"Saved after {minutes} minutes; run the same command to go on.")
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    curves.write_curves(trained.curves, output / "curves.jsonl")
+    curves.draw_curves(trained.curves, output / "curves.png")
+    kept = harvest.harvest(plan, worlds, trained, output, report=lambda line: typer.echo(line, err=True))
+    record = {
+        "recipe": plan.digest,
+        "training_seconds": trained.seconds,
+        "seeds": [dataclasses.asdict(one) for one in kept],
+    }
+    (output / "pretraining.json").write_text(json.dumps(record, indent=1) + "\n")
+    saving.discard(output)
+    _table(kept, trained.seconds)
+
+
+def _table(kept: list[Any], seconds: float) -> None:
+    """Every seed's fate."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Clean returns, planner only ({seconds:.0f} s of training)")
+    for column in ("task", "seed", "gate", "reported", "checkpoint"):
+        table.add_column(column, justify="left" if column == "task" else "right")
+    for one in kept:
+        fate = "rejected or spare" if one.index is None else f"{one.task}-{one.index}"
+        mean = sum(one.returns) / len(one.returns)
+        table.add_row(one.task, str(one.seed), f"{one.gate:.1f}", f"{mean:.1f}", fate)
+    Console().print(table)

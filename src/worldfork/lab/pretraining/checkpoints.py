@@ -1,0 +1,121 @@
+"""Checkpoints on disk: arrays as safetensors, everything else in a JSON manifest beside them. No pickle anywhere.
+
+A checkpoint holds model and optimiser state only: no replay (paper, "The update mechanism is held fixed").
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse
+from safetensors.numpy import save as spell
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Arrays
+from worldfork.lab.agents.checkpoints import Checkpoint
+from worldfork.lab.agents.rssm_cem import RSSMCEM
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.model.rssm import RSSM
+
+__all__ = ["SCHEMA", "describe", "load", "read_manifest", "save"]
+
+SCHEMA = "worldfork.checkpoint/1"
+
+
+def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[str, Any]) -> str:
+    """Write one parameter set (no leading axis) and its manifest; returns the digest of the arrays' file."""
+    arrays = {
+        f"{kind}/{name}": np.ascontiguousarray(array, np.float32)
+        for kind, group in (("parameters", parameters), ("optimiser", optimiser))
+        for name, array in group.items()
+    }
+    content = spell(arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
+    for target, data in ((path, content), (path.with_suffix(".json"), _spelled(full))):
+        part = target.with_name(target.name + ".part")
+        part.write_bytes(data)
+        os.replace(part, target)
+    return digest
+
+
+def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
+    """A checkpoint for this agent in this task; anything wrong with it is said in one sentence."""
+    manifest = read_manifest(path)
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != manifest["digest"]:
+        raise WorldforkError(
+            f"{path} is not the file its manifest describes (truncated or altered): fetch it again."
+        )
+    try:
+        arrays = parse(content)
+    except SafetensorError as error:
+        raise WorldforkError(f"{path} is not a safetensors file ({error}).") from None
+    if manifest["task"] != environment.name:
+        raise WorldforkError(f"{path} was trained on {manifest['task']}, not on {environment.name}.")
+    if (theirs := manifest["model"]) != (ours := describe(agent.model)):
+        differing = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
+        said = ", ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} registered" for name in differing)
+        raise WorldforkError(f"{path} holds another model than the one registered ({said}).")
+    if not manifest.get("clean_physics", {}).get("read"):
+        raise WorldforkError(
+            f"{path} has no proof that it was trained on clean physics, so it can not be deployed."
+        )
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    if shapes != manifest["shapes"]:
+        raise WorldforkError(f"The arrays in {path} do not have the shapes that its manifest lists.")
+    return Checkpoint(
+        parameters=_group(arrays, "parameters"),
+        optimiser=_group(arrays, "optimiser"),
+        clean_return=manifest["returns"]["mean"],
+        digest=manifest["digest"],
+    )
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest beside a checkpoint's arrays."""
+    beside = path.with_suffix(".json")
+    for needed in (path, beside):
+        if not needed.is_file():
+            raise WorldforkError(
+                f"There is no {needed}: a checkpoint is a .safetensors file with a .json beside it."
+            )
+    try:
+        manifest: dict[str, Any] = json.loads(beside.read_text())
+        schema = str(manifest["schema"])
+    except (ValueError, KeyError, TypeError):
+        raise WorldforkError(
+            f"{beside} is not a checkpoint's manifest: it is no JSON object with a `schema`."
+        ) from None
+    if schema != SCHEMA:
+        raise WorldforkError(
+            f"{beside} says `{schema}`, and this version reads `{SCHEMA}`: use a worldfork that does."
+        )
+    needed_fields = {"task", "seed", "model", "shapes", "digest", "returns", "clean_physics"}
+    if missing := sorted(needed_fields - manifest.keys()):
+        raise WorldforkError(f"{beside} lacks {', '.join(missing)}: it was not written by worldfork.")
+    return manifest
+
+
+def describe(model: RSSM) -> dict[str, Any]:
+    """What of a model's settings its parameters depend on; precision is a matter of who runs it."""
+    return {name: value for name, value in dataclasses.asdict(model).items() if name != "precision"}
+
+
+def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+    """The arrays of one kind, with a leading axis of one parameter set."""
+    return {
+        name.removeprefix(f"{kind}/"): array[None] for name, array in arrays.items() if name.startswith(f"{kind}/")
+    }
+
+
+def _spelled(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()

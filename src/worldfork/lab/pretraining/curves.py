@@ -1,0 +1,45 @@
+"""Training curves: as data, and as a figure."""
+
+import json
+from pathlib import Path
+
+from worldfork.lab.pretraining.loop import Curve
+
+__all__ = ["draw_curves", "write_curves"]
+
+PANELS = {
+    "planned_return": "return, planner with exploration noise",
+    "actor_return": "return, imagination actor",
+    "model_loss": "world-model loss",
+    "value_loss": "value loss",
+}
+
+
+def write_curves(curves: list[Curve], path: Path) -> None:
+    """One JSON line per member and episode."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in curves))
+
+
+def draw_curves(curves: list[Curve], path: Path) -> None:
+    """One row of panels per task, one line per seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    tasks = list(dict.fromkeys(row["task"] for row in curves))
+    figure = Figure(figsize=(4.2 * len(PANELS), 2.8 * len(tasks)), layout="constrained")
+    axes = figure.subplots(len(tasks), len(PANELS), squeeze=False)
+    for line, task in enumerate(tasks):
+        rows = [row for row in curves if row["task"] == task]
+        for column, (name, label) in enumerate(PANELS.items()):
+            axis = axes[line][column]
+            for seed in dict.fromkeys(row["seed"] for row in rows):
+                mine = [row for row in rows if row["seed"] == seed and name in row]
+                axis.plot(
+                    [row["env_steps"] / 1000 for row in mine], [row[name] for row in mine], label=f"seed {seed}"
+                )
+            axis.set_title(f"{task}: {label}", fontsize=9)
+            axis.set_xlabel("environment steps per seed (thousands)", fontsize=8)
+            axis.grid(alpha=0.3)
+        axes[line][0].legend(fontsize=7)
+    FigureCanvasAgg(figure)
+    figure.savefig(path)

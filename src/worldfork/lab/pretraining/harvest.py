@@ -1,0 +1,142 @@
+"""From trained members to checkpoints: cut to size, put through the competence gate, evaluated, written.
+
+The gate and the reported return use different episodes; a seed below the floor is replaced by the next one and
+listed with its return, because the gate selects on what dR is correlated with (docs/protocol.md).
+"""
+
+import dataclasses
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import worldfork
+from worldfork.lab.agents.base import Arrays
+from worldfork.lab.agents.rssm_cem import RSSMCEM
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.model.rssm import RSSM
+from worldfork.lab.pretraining import checkpoints
+from worldfork.lab.pretraining.evaluation import standing_returns
+from worldfork.lab.pretraining.loop import Pretrained
+from worldfork.lab.pretraining.recipe import Recipe
+from worldfork.lab.pretraining.worlds import Worlds
+
+__all__ = ["Harvested", "cut", "harvest"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Harvested:
+    """One seed's fate: `index` is its checkpoint's number, None if it was rejected or not needed."""
+
+    task: str
+    seed: int
+    gate: float
+    index: int | None
+    returns: list[float]
+    digest: str | None
+
+
+def harvest(
+    recipe: Recipe,
+    worlds: Worlds,
+    pretrained: Pretrained,
+    folder: Path,
+    *,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[Harvested]:
+    """Gate, evaluate and save every task's checkpoints as `<folder>/<task>-<index>.safetensors`."""
+    kept: list[Harvested] = []
+    for task, entry in recipe.tasks.items():
+        environment = worlds.environments[task]
+        report(f"{task}: gate and evaluation")
+        model = RSSM.of_size(
+            recipe.size,
+            environment.observation_size,
+            environment.action_size,
+            discount=recipe.discount,
+            bins=recipe.bins,
+        )
+        agent = RSSMCEM(model, entry.planner.planner(), sequences=recipe.sequences, length=recipe.length)
+        rows = [row for row, member in enumerate(worlds.members) if member.task == task]
+        learners = pretrained.learners
+        parameters = cut({name: x[np.array(rows)] for name, x in learners.params.items()}, model)
+        optimiser = cut({name: x[np.array(rows)] for name, x in learners.optimiser.items()}, model)
+        names = [str(seed) for seed in entry.seeds]
+        gate, returns = (
+            standing_returns(agent, environment, parameters, checkpoints=names, episodes=count, occasion=occasion)
+            for occasion, count in (("gate", recipe.gate_episodes), ("report", recipe.report_episodes))
+        )
+        proof = worlds.proofs()[task]
+        index = 0
+        for position, seed in enumerate(entry.seeds):
+            mean = float(gate[position].mean())
+            accepted = mean >= entry.floor and index < entry.wanted
+            digest = None
+            if accepted:
+                digest = checkpoints.save(
+                    folder / f"{task}-{index}.safetensors",
+                    {name: np.asarray(x[position]) for name, x in parameters.items()},
+                    {name: np.asarray(x[position]) for name, x in optimiser.items()},
+                    _manifest(recipe, agent, environment, seed, gate[position], returns[position], proof),
+                )
+            kept.append(
+                Harvested(task, seed, mean, index if accepted else None, returns[position].tolist(), digest)
+            )
+            index += accepted
+    return kept
+
+
+def cut(arrays: Arrays, model: RSSM) -> dict[str, Any]:
+    """Drop what belongs to padded observations and actions; their inputs were always zero, so nothing changes."""
+    observations, inputs = model.observation_size, model.stoch + model.action_size
+    ends: dict[str, tuple[slice, ...]] = {
+        "model/encoder/0/weight": (slice(None), slice(observations)),
+        "model/input/weight": (slice(None), slice(inputs)),
+        "model/decoder/2/weight": (slice(None), slice(None), slice(observations)),
+        "model/decoder/2/bias": (slice(None), slice(observations)),
+    }
+    return {name: x[ends[_bare(name)]] if _bare(name) in ends else x for name, x in arrays.items()}
+
+
+def _bare(name: str) -> str:
+    """A parameter's name, of which an optimiser's moments carry a prefix."""
+    return name.removeprefix("mean/").removeprefix("square/")
+
+
+def _manifest(
+    recipe: Recipe,
+    agent: RSSMCEM,
+    environment: Environment,
+    seed: int,
+    gate: np.ndarray,
+    returns: np.ndarray,
+    proof: dict[str, Any],
+) -> dict[str, Any]:
+    steps = recipe.episodes * environment.episode_steps
+    return {
+        "task": environment.name,
+        "seed": seed,
+        "size": recipe.size,
+        "model": checkpoints.describe(agent.model),
+        "planner": dataclasses.asdict(agent.planner),
+        "recipe": recipe.model_dump(mode="json", by_alias=True),
+        "recipe_digest": recipe.digest,
+        "training": {
+            "control_steps": steps * recipe.environments,
+            "env_steps": steps * recipe.environments * environment.action_repeat,
+            "gradient_steps": (recipe.episodes - recipe.random_episodes)
+            * environment.episode_steps
+            * recipe.gradient_steps,
+        },
+        "returns": {"mean": float(returns.mean()), "episodes": returns.tolist(), "gate": gate.tolist()},
+        "clean_physics": proof,
+        "versions": {
+            "worldfork": worldfork.__version__,
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": agent.device,
+    }
