@@ -7,6 +7,7 @@ from collections.abc import Callable
 import typer
 
 from worldfork.cli.calibrate import calibrate
+from worldfork.cli.check import check
 from worldfork.cli.export import export
 from worldfork.cli.pretrain import pretrain
 from worldfork.cli.run import run
@@ -18,6 +19,7 @@ __all__ = ["app", "main"]
 
 # A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
+    "check": check,
     "run": run,
     "verify": verify,
     "score": score,

@@ -39,14 +39,14 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     begun = study.cells()
     known = {registration.digest, *(entry["before"] for entry in study.amendments())}
     rows: dict[str, list[ForkRow]] = {}
-    for number, cell in enumerate(begun):
-        progress(number, len(begun))
+    for number, cell in enumerate(begun, start=1):
         try:
             if cell.id not in grid:
                 raise WorldforkError(f"{cell.id} is not a cell of the registration.")
             rows[cell.id] = _checked(cell, points[grid[cell.id].arm], known)
         except WorldforkError as error:
             problems.append(str(error))
+        progress(number, len(begun))
     problems += [line for cell in begun if cell.id in rows for line in _shared(cell, rows)]
     expected = sum(points[cell.arm] for cell in grid.values())
     return Verdict(sum(map(len, rows.values())), expected, len(begun), tuple(problems))

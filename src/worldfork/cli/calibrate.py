@@ -1,0 +1,130 @@
+"""`worldfork calibrate`: the instrument against a known answer."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from worldfork.lab.forks.calibration import Calibration
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    registration: str = typer.Argument("linear-quadratic", help="A registration of the linear-quadratic world."),
+    forks: int = typer.Option(
+        240, min=1, help="At least so many forks: more stream seeds are run until there are."
+    ),
+    episodes: int = typer.Option(200, min=3, help="Episodes per branch and fork (m)."),
+    figure: Path | None = typer.Option(None, help="Also draw it: a .pdf, .png or .svg file."),
+    pinning: bool = typer.Option(
+        False, "--pinning", help="Instead: which way pinning biases dR, in the toy model."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Every fork and every figure, for a program."),
+) -> None:
+    """Measure dR where it is known: a linear world with quadratic costs, whose answer has a closed form.
+
+    Example: worldfork calibrate --forks 4000 --figure calibration.pdf
+
+    Prints every fork's closed-form dR, its measured dR and standard error; how often the 95% interval holds the
+    truth; how the error falls with m; and what common random numbers buy.
+    """
+    import json
+
+    if pinning:
+        return _pinning(as_json)
+    from worldfork.cli.progress import bars
+    from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.forks.calibration import calibrate as measure
+    from worldfork.registration import read
+    from worldfork.registration.library import find
+
+    registered = read(find(registration))
+    per_seed = sum(arm.stream.decision_points for arm in registered.arms) * (
+        len(registered.grid.checkpoints) * len(registered.grid.directions)
+    )
+    seeds = tuple(range(-(-forks // per_seed)))
+    arms = [
+        arm.model_copy(
+            update={"stream_seeds": seeds, "evaluation": arm.evaluation.model_copy(update={"episodes": episodes})}
+        )
+        for arm in registered.arms
+    ]
+    with bars(quiet=as_json) as report:
+        found = measure(Bench(registered.model_copy(update={"arms": tuple(arms)}), Path()), report=report)
+    sizes = sorted({m for m in (10, 30, 100, episodes) if m <= episodes})
+    summary: dict[str, Any] = {
+        "forks": len(found.truth),
+        "episodes": episodes,
+        "coverage": {str(m): float(found.covered(m).mean()) for m in sizes},
+        "error_times_sqrt_m": {str(m): found.relative_error(m) * m**0.5 for m in sizes},
+        "crn_gain": found.gain(),
+    }
+    rows = zip(
+        found.cell, found.k, found.truth, found.measured(episodes), found.standard_error(episodes), strict=True
+    )
+    if as_json:
+        keys = ("cell", "k", "closed_form", "measured", "standard_error")
+        listed = [dict(zip(keys, (cell, int(k), *map(float, rest)), strict=True)) for cell, k, *rest in rows]
+        print(json.dumps({"schema": "worldfork.calibration/1", **summary, "rows": listed}))
+    else:
+        _show(list(rows), summary)
+    if figure:
+        _draw(found, sizes, figure)
+
+
+def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, Any]) -> None:
+    typer.echo(f"{'cell':<48}{'k':>4}{'closed form':>14}{'measured':>12}{'s.e.':>10}{'off by':>9}")
+    for cell, k, truth, measured, error in rows:
+        off = f"{(measured - truth) / error:+.2f} se" if error > 0 else "exact" if measured == truth else "wrong"
+        typer.echo(f"{cell:<48}{k:>4}{truth:>14.4f}{measured:>12.4f}{error:>10.4f}{off:>9}")
+    typer.echo(
+        f"\n{summary['forks']} forks. 95% Student-t intervals on the paired differences that hold the truth:"
+    )
+    for m, share in summary["coverage"].items():
+        scaled = summary["error_times_sqrt_m"][m]
+        typer.echo(f"  m = {m:>4}: {share:7.2%}    error x sqrt(m), in units of one pair's spread: {scaled:.3f}")
+    typer.echo(f"Common random numbers: without them m would have to be {summary['crn_gain']:.2f} times as large.")
+
+
+def _draw(found: "Calibration", sizes: list[int], path: Path) -> None:
+    """Measured against true dR, and the error against m."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    m = sizes[-1]
+    left.errorbar(
+        found.truth, found.measured(m), yerr=2 * found.standard_error(m), fmt=".", ms=3, lw=0.5, alpha=0.6
+    )
+    ends = [float(found.truth.min()), float(found.truth.max())]
+    left.plot(ends, ends, color="black", lw=1)
+    left.set(xlabel="closed-form dR", ylabel=f"measured dR, m = {m}", title=f"{len(found.truth)} forks")
+    right.loglog(sizes, [found.relative_error(size) for size in sizes], "o-", label="measured")
+    right.loglog(sizes, [size**-0.5 for size in sizes], color="black", lw=1, label="1 / sqrt(m)")
+    right.set(xlabel="episodes per branch, m", ylabel="error, in units of one pair's spread")
+    right.legend()
+    canvas.savefig(path)
+    typer.echo(f"Figure: {path}", err=True)
+
+
+def _pinning(as_json: bool) -> None:
+    """The paper's toy staleness model: forward over pinned value, by curvature of the loss and drift."""
+    import dataclasses
+    import json
+
+    from worldfork.desk.scoring.pinning import pinning_table
+
+    entries = pinning_table()
+    if as_json:
+        listed = [{**dataclasses.asdict(entry), "ratio": entry.ratio} for entry in entries]
+        print(json.dumps({"schema": "worldfork.pinning/1", "rows": listed}))
+        return
+    typer.echo(f"{'loss':<12}{'drift per step':>15}{'pinned':>10}{'forward':>10}{'forward / pinned':>19}")
+    for entry in entries:
+        typer.echo(
+            f"{entry.loss:<12}{entry.drift:>15g}{entry.pinned:>10.4f}{entry.forward:>10.4f}{entry.ratio:>19.3f}"
+        )

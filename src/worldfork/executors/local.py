@@ -1,0 +1,57 @@
+"""Work on this machine: here, or in a few processes that die with this one."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+from worldfork.errors import WorldforkError
+
+__all__ = ["Execute", "local"]
+
+Execute = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[tuple[int, Any]]]
+
+
+def local(workers: int = 1) -> Execute:
+    """An executor: maps a function over pieces of work and yields (index, result) as they finish."""
+    if workers == 1:
+        return lambda function, works: ((index, function(work)) for index, work in enumerate(works))
+    return lambda function, works: _in_processes(function, works, workers)
+
+
+def _in_processes(function: Callable[[Any], Any], works: Iterable[Any], workers: int) -> Iterator[tuple[int, Any]]:
+    waiting = enumerate(works)
+    flying: dict[Future[Any], int] = {}
+    # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
+    try:
+        while True:
+            # A few ahead, not all: a piece of work carries its arrays.
+            while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
+                flying[pool.submit(function, following[1])] = following[0]
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                yield flying.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise WorldforkError(
+            "A worker process died (killed, or out of memory). What was finished is kept: run the same command "
+            "again, with fewer --workers if memory was short."
+        ) from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _die_with(parent: int) -> None:
+    """End this worker when its parent has gone, even if it was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

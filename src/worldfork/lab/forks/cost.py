@@ -1,0 +1,181 @@
+"""What a registration will cost: counted exactly, and timed by running a few steps of it.
+
+The paper's cost model for parallel episodes was calibrated to 30 episodes and used at 60. This one measures at the
+block's own size, 2F x m episodes, and below it: a control step of n episodes takes `fixed + each * n` seconds.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from worldfork.lab.agents import arrays
+from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.forks.bench import Bench
+from worldfork.lab.forks.blocks import fork_blocks, stream_batches
+from worldfork.lab.mechanisms import catalogue as mechanisms
+from worldfork.lab.stream import Recording
+from worldfork.lab.stream import window as window_of
+from worldfork.randomness import Event, Purpose, words
+from worldfork.registration import Arm
+
+__all__ = ["Count", "Timing", "count", "measure", "seconds"]
+
+STEPS = 4  # control steps that are timed
+TRAINED = 10  # gradient steps that are timed
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """How much of each kind of work one arm is on one task."""
+
+    arm: str
+    task: str
+    streams: int  # batches of them
+    blocks: int
+    stream_steps: int  # control steps of each batch
+    updates: int
+    gradient_steps: int
+    evaluation_episodes: int
+    evaluation_steps: int  # control steps, all episodes together
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds per control step of n parallel episodes, per stream step, and per update of a block."""
+
+    fixed: float
+    each: float
+    episodes: tuple[int, ...]  # where it was measured
+    measured: tuple[float, ...]
+    stream_step: float
+    update: float
+
+    def control_step(self, episodes: int) -> float:
+        return self.fixed + self.each * episodes
+
+
+def count(bench: Bench) -> list[Count]:
+    """The work of every arm and task, shared streams and HOLD branches counted once."""
+    registration = bench.registration
+    streams = [(batch[0].arm, batch[0].task) for batch in stream_batches(registration)]
+    blocks = {
+        shared: [
+            (block[0][0].arm, block[0][0].task, len(block)) for block in fork_blocks(registration, shared=shared)
+        ]
+        for shared in (False, True)
+    }
+    counts = []
+    for arm in registration.arms:
+        for task in arm.tasks:
+            steps = bench.environment(task).episode_steps
+            own, shared = (
+                [size for name, of, size in blocks[kind] if (name, of) == (arm.name, task)]
+                for kind in (False, True)
+            )
+            episodes = (2 * sum(own) + sum(shared)) * arm.evaluation.episodes
+            counts.append(
+                Count(
+                    arm=arm.name,
+                    task=task,
+                    streams=streams.count((arm.name, task)),
+                    blocks=len(own) + len(shared),
+                    stream_steps=arm.stream.decision_points * steps,
+                    updates=sum(own) + sum(shared),
+                    gradient_steps=(sum(own) + sum(shared)) * arm.mechanism.steps,
+                    evaluation_episodes=episodes,
+                    evaluation_steps=episodes * steps,
+                )
+            )
+    return counts
+
+
+def measure(bench: Bench, arm: Arm, task: str) -> Timing:
+    """Run a few control steps at several numbers of parallel episodes, and a few gradient steps, here."""
+    execution = bench.registration.execution
+    sets, m = 2 * execution.forks_per_block, arm.evaluation.episodes
+    sizes = sorted({1, -(-m // 2), m})
+    times = [_roll(bench, arm, task, sets, size) / STEPS for size in sizes]
+    parallel = np.array([sets * size for size in sizes], dtype=float)
+    each, fixed = np.polyfit(parallel, times, 1) if len(sizes) > 1 else (times[0] / parallel[0], 0.0)
+    return Timing(
+        fixed=max(float(fixed), 0.0),
+        each=max(float(each), 0.0),
+        episodes=tuple(int(n) for n in parallel),
+        measured=tuple(times),
+        stream_step=_roll(bench, None, task, execution.streams_per_batch, 1) / STEPS,
+        update=_train(bench, arm, task, execution.forks_per_block),
+    )
+
+
+def seconds(counted: Count, timing: Timing, *, episodes_per_block: int, episode_steps: int) -> dict[str, float]:
+    """The time of each kind of work, in seconds."""
+    return {
+        "streams": counted.streams * counted.stream_steps * timing.stream_step,
+        "updates": counted.blocks * timing.update,
+        "evaluations": counted.blocks * episode_steps * timing.control_step(episodes_per_block),
+    }
+
+
+def _roll(bench: Bench, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
+    agent, environment = bench.agent(task, arm), bench.environment(task)
+    parameters = _repeated(bench.checkpoint(task, bench.registration.grid.checkpoints[0]).parameters, sets)
+    draws = Draws.of([Event(purpose=Purpose.CALIBRATION, task=task)] * sets, np.arange(episodes))
+    halves = bench.registration.execution.halves
+
+    def go() -> None:
+        roll_out(
+            agent,
+            environment,
+            parameters,
+            draws,
+            levels=np.zeros((sets, STEPS)),
+            action_noise=0.0,
+            halves=halves,
+        )
+
+    return _second_time(go)
+
+
+def _train(bench: Bench, arm: Arm, task: str, sets: int) -> float:
+    """Seconds for one block's updates, from a few gradient steps on an empty world."""
+    if arm.mechanism.steps == 0:
+        return 0.0
+    agent, environment = bench.agent(task, arm), bench.environment(task)
+    checkpoint = bench.checkpoint(task, bench.registration.grid.checkpoints[0])
+    points, steps = arm.stream.decision_points, environment.episode_steps
+    length = points * steps
+    noise = np.random.default_rng(0)
+    recording = Recording(
+        observation=noise.normal(size=(length, environment.observation_size)),
+        action=noise.normal(size=(length, environment.action_size)),
+        reward=np.zeros(length),
+        first=np.arange(length) % steps == 0,
+        final=np.zeros((points, environment.observation_size)),
+    )
+    said, trained = arm.mechanism, min(TRAINED, arm.mechanism.steps)
+    mechanism = mechanisms.build(
+        said.name, steps=trained, window=said.window, scope=said.scope, settings=said.settings
+    )
+    keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
+    window = window_of([recording] * sets, [points] * sets)
+    parameters, optimiser = (_repeated(group, sets) for group in (checkpoint.parameters, checkpoint.optimiser))
+
+    def go() -> None:
+        mechanism.update(agent, parameters, optimiser, window, keys)
+
+    return _second_time(go) * said.steps / trained
+
+
+def _repeated(group: Any, times: int) -> dict[str, Any]:
+    return arrays.take(group, np.zeros(times, np.int64))
+
+
+def _second_time(go: Callable[[], None]) -> float:
+    go()
+    began = time.perf_counter()
+    go()
+    return time.perf_counter() - began
