@@ -7,7 +7,7 @@ beliefs are whatever the agent likes, and only ever handed back to it. Every met
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
@@ -63,6 +63,7 @@ class Fit:
     grad_norm: Float[np.ndarray, " P"]  # of the last step
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Something that acts from parameters and can be trained on a window."""
 

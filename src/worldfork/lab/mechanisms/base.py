@@ -1,7 +1,7 @@
 """The Mechanism contract: what UPDATE does to P parameter sets, given each one's window."""
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, UInt32
@@ -25,6 +25,7 @@ class Update:
     non_finite: Int[np.ndarray, " P"]  # parameters that are not finite after the update
 
 
+@runtime_checkable
 class Mechanism(Protocol):
     """Pure: the same parameters, window and keys give the same update."""
 

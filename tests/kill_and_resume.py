@@ -1,0 +1,150 @@
+"""Kill a run of the linear-quadratic study at many moments, resume each time, and compare every chained byte.
+
+    python tests/kill_and_resume.py --injected 10 --random 20
+
+Injected kills strike between write, flush, fsync and rename: half of a write may be on disk. Random ones strike
+whenever. Prints how many of each were survived; exits 1 at the first difference.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from worldfork import study
+from worldfork.ledger.verify import verify
+
+REGISTRATION = """
+schema = "worldfork.registration/1"
+name = "killed"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0]
+directions = ["toward", "away"]
+[stream]
+decision_points = 4
+drift_period = 100
+[evaluation]
+episodes = 5
+[mechanism]
+steps = 5
+window = 100
+[[arms]]
+name = "few"
+[[arms]]
+name = "many"
+mechanism = {steps = 10}
+[execution]
+forks_per_block = 3
+[tasks.linear_quadratic]
+agent = "linear_quadratic"
+drift_scale = 2.0
+precision = "float64"
+"""
+UNCHAINED = {"execution.json", "timings.jsonl", ".lock"}
+CALLS = ("write", "fsync", "replace", "link")
+
+
+def chained(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNCHAINED)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def in_a_child(work: "object", *, kill_after: float | None = None) -> int:
+    """Run `work` in a forked process; returns its wait status."""
+    child = os.fork()
+    if child == 0:
+        work()  # type: ignore[operator]
+        os._exit(0)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
+def struck(path: Path, folder: Path, moment: int) -> None:
+    """Run the study and die at the `moment`-th call that touches the disk: before it, half-way, or after it."""
+    calls = iter(range(10**9))
+
+    def dying(real: "object") -> "object":
+        def call(*arguments: object, **named: object) -> object:
+            if next(calls) == moment // 2:
+                if moment % 2 and real is real_write:
+                    real_write(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])  # type: ignore[arg-type]
+                elif moment % 2:
+                    real(*arguments, **named)  # type: ignore[operator]
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **named)  # type: ignore[operator]
+
+        return call
+
+    real_write = os.write
+    for name in CALLS:
+        setattr(os, name, dying(getattr(os, name)))
+    study.run(path, folder)
+
+
+def calls_of_a_whole_run(path: Path, folder: Path) -> int:
+    count = 0
+    kept = {name: getattr(os, name) for name in CALLS}
+
+    def counting(real: "object") -> "object":
+        def call(*arguments: object, **named: object) -> object:
+            nonlocal count
+            count += 1
+            return real(*arguments, **named)  # type: ignore[operator]
+
+        return call
+
+    for name, real in kept.items():
+        setattr(os, name, counting(real))
+    study.run(path, folder)
+    for name, real in kept.items():
+        setattr(os, name, real)
+    return count
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--injected", type=int, default=10)
+    options.add_argument("--random", type=int, default=20)
+    options.add_argument("--seed", type=int, default=0)
+    given = options.parse_args()
+    chance = random.Random(given.seed)
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(root) / "killed.toml"
+        path.write_text(REGISTRATION)
+        calls = calls_of_a_whole_run(path, Path(root) / "reference")
+        began = time.perf_counter()
+        study.run(path, Path(root) / "timed")
+        whole = time.perf_counter() - began
+        expected = chained(Path(root) / "reference")
+        assert expected == chained(Path(root) / "timed")
+        moments = [round(chance.uniform(0, 2 * calls - 1)) for _ in range(given.injected)]
+        kills = [("injected", moment) for moment in moments]
+        kills += [("random", chance.uniform(0, whole)) for _ in range(given.random)]
+        survived = {"injected": 0, "random": 0}
+        for number, (kind, moment) in enumerate(kills):
+            folder = Path(root) / f"killed-{number}"
+            if kind == "injected":
+                status = in_a_child(lambda f=folder, m=moment: struck(path, f, int(m)))
+                assert os.WIFSIGNALED(status), f"the kill at call {moment} did not strike"
+            else:
+                in_a_child(lambda f=folder: study.run(path, f), kill_after=moment)
+            assert in_a_child(lambda f=folder: study.run(path, f)) == 0, f"no resume after {kind} kill at {moment}"
+            found = chained(folder)
+            differing = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+            if differing or verify(folder).problems or not verify(folder).complete:
+                sys.exit(f"after a {kind} kill at {moment}: {differing} differ")
+            survived[kind] += 1
+    print(
+        f"{survived['injected']} injected and {survived['random']} random kills survived, {calls} disk calls a run"
+    )
+
+
+if __name__ == "__main__":
+    main()

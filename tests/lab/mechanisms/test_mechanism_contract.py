@@ -1,0 +1,96 @@
+"""What every mechanism promises: no steps is the identity, and nothing outside the window is read."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.linear_quadratic import build as build_agent
+from worldfork.lab.environments.linear_quadratic import build as build_world
+from worldfork.lab.mechanisms.base import Mechanism
+from worldfork.lab.mechanisms.catalogue import CATALOGUE, build
+from worldfork.lab.mechanisms.finetune import last
+from worldfork.randomness import Event, Purpose, words
+
+AGENT = build_agent(build_world(scale=2.0), {}, "float64")
+every_mechanism = pytest.mark.parametrize("name", CATALOGUE)
+
+
+def made(name: str, *, steps: int = 5, window: int = 20) -> Mechanism:
+    return build(name, steps=steps, window=window, scope="model", settings={})
+
+
+def given() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Window, np.ndarray]:
+    random = np.random.default_rng(0)
+    parameters = {"A": random.normal(size=(2, 2, 2)), "B": random.normal(size=(2, 2, 1))}
+    optimiser = {name: np.zeros_like(array) for name, array in parameters.items()}
+    shapes = {"observation": (2, 60, 2), "action": (2, 60, 1), "reward": (2, 60), "next_observation": (2, 60, 2)}
+    arrays = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    seen = Window(**arrays, first=np.zeros((2, 60), bool), size=np.array([60, 15]))
+    keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=fork)) for fork in (1, 2)])
+    return parameters, optimiser, seen, keys
+
+
+@every_mechanism
+def test_no_steps_is_the_identity(name: str) -> None:
+    parameters, optimiser, seen, keys = given()
+    update = made(name, steps=0).update(AGENT, parameters, optimiser, seen, keys)
+    for key in parameters:
+        np.testing.assert_array_equal(update.parameters[key], parameters[key])
+        np.testing.assert_array_equal(update.optimiser[key], optimiser[key])
+    np.testing.assert_array_equal(update.param_shift, 0.0)
+
+
+@every_mechanism
+def test_nothing_outside_the_window_is_read(name: str) -> None:
+    parameters, optimiser, seen, keys = given()
+    known = made(name).update(AGENT, parameters, optimiser, seen, keys)
+    # Spoil what is older than the last 20 transitions, and the padding that follows the real ones.
+    spoilt = {}
+    for field in ("observation", "action", "reward", "next_observation"):
+        values = getattr(seen, field).copy()
+        values[0, :40] = 1e6
+        values[1, 15:] = -1e6
+        spoilt[field] = values
+    again = made(name).update(AGENT, parameters, optimiser, dataclasses.replace(seen, **spoilt), keys)
+    for key in parameters:
+        np.testing.assert_array_equal(known.parameters[key], again.parameters[key])
+    np.testing.assert_array_equal(known.loss_before, again.loss_before)
+    np.testing.assert_array_equal(known.window, [20, 15])
+
+
+@every_mechanism
+def test_the_same_arguments_give_the_same_update(name: str) -> None:
+    one, other = (made(name).update(AGENT, *given()) for _ in range(2))
+    np.testing.assert_array_equal(one.parameters["A"], other.parameters["A"])
+
+
+def test_fine_tuning_moves_the_parameters_and_counts_what_is_not_finite() -> None:
+    parameters, optimiser, seen, keys = given()
+    update = made("finetune").update(AGENT, parameters, optimiser, seen, keys)
+    moved = np.sqrt(sum(((update.parameters[k] - parameters[k]) ** 2).sum(axis=(1, 2)) for k in parameters))
+    np.testing.assert_allclose(update.param_shift, moved)
+    assert (update.param_shift > 0).all()
+    seen.next_observation[0, 55] = np.inf
+    broken = build("finetune", steps=60, window=20, scope="model", settings={}).update(
+        AGENT, parameters, optimiser, seen, keys
+    )
+    np.testing.assert_array_equal(broken.non_finite, [6, 0])
+
+
+def test_the_last_rows_are_the_last_rows() -> None:
+    _, _, seen, _ = given()
+    cut = last(seen, 20)
+    np.testing.assert_array_equal(cut.observation[0], seen.observation[0, 40:])
+    np.testing.assert_array_equal(cut.observation[1, :15], seen.observation[1, :15])
+    assert (cut.observation[1, 15:] == 0).all()
+    assert last(seen, 60) is seen
+
+
+def test_an_unknown_mechanism_or_setting_is_answered() -> None:
+    with pytest.raises(WorldforkError, match=r"no mechanism 'dream'.*finetune, none"):
+        made("dream")
+    with pytest.raises(WorldforkError, match="does not take"):
+        build("finetune", steps=1, window=1, scope="model", settings={"rehearsal": 1})

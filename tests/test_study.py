@@ -1,0 +1,259 @@
+"""A whole study: null exactly zero, resumable, the same digits however it is run, and never lost."""
+
+import dataclasses
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kill_and_resume import REGISTRATION, chained
+
+from worldfork import study
+from worldfork.errors import WorldforkError
+from worldfork.executors.local import local
+from worldfork.lab.agents import catalogue
+from worldfork.lab.agents import linear_quadratic as lq
+from worldfork.lab.agents.base import Decision, Fit
+from worldfork.ledger.store import Study
+from worldfork.ledger.verify import verify
+
+
+def write(folder: Path, text: str = REGISTRATION) -> Path:
+    path = folder / "registration.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    study.run(write(folder), folder / "study")
+    return folder / "study"
+
+
+def rows_of(folder: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in folder.glob("cells/*/forks.jsonl")}
+
+
+def test_a_study_is_complete_and_verifies(reference: Path) -> None:
+    verdict = verify(reference)
+    assert (verdict.rows, verdict.cells, verdict.problems) == (16, 4, ())
+    for cell in Study(reference).cells():
+        for row in cell.rows():
+            assert row.step == row.env_step == 50 * row.k
+            assert len(row.hold) == len(row.update) == 5
+            assert row.signals.keys() >= {"residual", "kl", "running_variance", "percentile", "return_deficit"}
+            assert row.signals["kl"] is None
+            assert row.signals["drift"] == row.level
+            assert row.fit.window == min(100, 50 * row.k)
+
+
+def test_arms_that_differ_in_update_share_stream_hold_and_draws(reference: Path) -> None:
+    ledger = Study(reference)
+    for cell in ledger.cells():
+        if not cell.id.startswith("many"):
+            continue
+        owner = ledger.cell(cell.id.replace("many", "few"))
+        assert cell.configuration["shares"] == {"stream": owner.id, "hold": owner.id}
+        for mine, theirs in zip(cell.rows(), owner.rows(), strict=True):
+            assert (mine.hold, mine.signals, mine.stream) == (theirs.hold, theirs.signals, theirs.stream)
+            assert mine.draws.update == theirs.draws.update
+            assert mine.update != theirs.update
+
+
+def test_without_an_update_every_difference_is_exactly_zero(tmp_path: Path) -> None:
+    text = REGISTRATION.replace("steps = 5\n", "steps = 0\n").replace("{steps = 10}", '{name = "none"}')
+    study.run(write(tmp_path, text), tmp_path / "study")
+    rows = [row for cell in Study(tmp_path / "study").cells() for row in cell.rows()]
+    assert len(rows) == 16
+    for row in rows:
+        assert row.delta == 0.0
+        assert row.hold == row.update
+        assert row.draws.hold == row.draws.update
+        assert row.fit.param_shift == 0.0
+
+
+def test_a_rerun_of_a_finished_study_computes_and_changes_nothing(reference: Path) -> None:
+    def forbidden(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        assert list(works) == []
+        return iter(())
+
+    before = chained(reference)
+    study.run(reference / "registration.toml", reference, execute=forbidden)
+    assert chained(reference) == before
+
+
+def test_order_of_execution_changes_no_digit(tmp_path: Path, reference: Path) -> None:
+    def backwards(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        return ((index, function(work)) for index, work in reversed(list(enumerate(works))))
+
+    study.run(write(tmp_path), tmp_path / "study", execute=backwards)
+    assert chained(tmp_path / "study") == {**chained(reference)}
+
+
+@pytest.mark.parametrize(
+    "execution", ["forks_per_block = 1", "forks_per_block = 7\nhalves = 2\nstreams_per_batch = 3"]
+)
+def test_block_size_and_overlap_change_no_digit_of_a_row(tmp_path: Path, reference: Path, execution: str) -> None:
+    study.run(write(tmp_path, REGISTRATION.replace("forks_per_block = 3", execution)), tmp_path / "study")
+
+    def payloads(folder: Path) -> dict[str, list[dict[str, object]]]:
+        # The registration's digest differs, and with it every chain; nothing else may.
+        return {cell.id: [{**row.payload(), "prev": ""} for row in cell.rows()] for cell in Study(folder).cells()}
+
+    assert payloads(tmp_path / "study") == payloads(reference)
+
+
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, reference: Path) -> None:
+    study.run(write(tmp_path), tmp_path / "study", execute=local(2))
+    assert chained(tmp_path / "study") == chained(reference)
+
+
+def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, reference: Path) -> None:
+    path = write(tmp_path)
+    for pieces in (1, 2, 3):
+
+        def interrupted(
+            function: Callable[[Any], Any], works: Iterable[Any], pieces: int = pieces
+        ) -> Iterator[tuple[int, Any]]:
+            yield from itertools.islice(((index, function(work)) for index, work in enumerate(works)), pieces)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            study.run(path, tmp_path / "study", execute=interrupted)
+    study.run(path, tmp_path / "study")
+    assert chained(tmp_path / "study") == chained(reference)
+
+
+def kills(injected: int, random: int) -> str:
+    script = Path(__file__).with_name("kill_and_resume.py")
+    command = [sys.executable, str(script), "--injected", str(injected), "--random", str(random)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_kills_lose_nothing_and_double_nothing() -> None:
+    assert "3 injected and 1 random kills survived" in kills(3, 1)
+
+
+@pytest.mark.nightly
+def test_many_kills_lose_nothing_and_double_nothing() -> None:
+    assert "60 injected and 20 random kills survived" in kills(60, 20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Faulty(lq.LinearQuadratic):
+    """The linear-quadratic agent with one fault."""
+
+    fault: str = ""
+
+    def act(self, parameters: Any, belief: Any, plan_keys: Any) -> Decision:
+        decision = super().act(parameters, belief, plan_keys)
+        if self.fault == "nan actions":
+            return dataclasses.replace(decision, action=np.full_like(decision.action, np.nan))
+        if self.fault == "own draws":
+            plan_keys[0] += 1  # what a branch receives is changed on its way
+        return decision
+
+    def fit(self, parameters: Any, optimiser: Any, window: Any, **settings: Any) -> Fit:
+        if self.fault == "raises" and (window.size == 150).any():
+            raise FloatingPointError("the solver gave up")
+        fit = super().fit(parameters, optimiser, window, **settings)
+        if self.fault == "nan parameters":
+            return dataclasses.replace(
+                fit, parameters={k: np.full_like(v, np.nan) for k, v in fit.parameters.items()}
+            )
+        return fit
+
+
+def build_faulty(environment: Any, settings: Any, precision: str) -> Faulty:
+    return Faulty(environment.matrices, **settings)
+
+
+def run_faulty(folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> Study:
+    entry = catalogue.Entry(
+        build=f"{__name__}:build_faulty", generate="worldfork.lab.agents.linear_quadratic:generate"
+    )
+    monkeypatch.setitem(catalogue.CATALOGUE, "faulty", entry)
+    text = REGISTRATION.replace('agent = "linear_quadratic"', 'agent = "faulty"')
+    return study.run(write(folder, text + f'settings = {{fault = "{fault}"}}\n'), folder / "study")
+
+
+def test_an_update_that_diverges_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = run_faulty(tmp_path, monkeypatch, "nan parameters")
+    assert verify(ledger.path).complete
+    assert verify(ledger.path).problems == ()
+    for row in (row for cell in ledger.cells() for row in cell.rows()):
+        assert row.fit.non_finite == 6
+        assert row.fit.param_shift is None
+        assert row.nonfinite_actions.update == 5 * 50
+        assert row.nonfinite_actions.hold == 0
+        assert row.r_update is not None
+        assert row.delta is not None
+
+
+def test_an_agent_that_returns_nan_actions_is_counted_and_acts_with_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = run_faulty(tmp_path, monkeypatch, "nan actions")
+    for row in (row for cell in ledger.cells() for row in cell.rows()):
+        assert row.nonfinite_actions.hold == row.nonfinite_actions.update == 5 * 50
+        assert row.delta == 0.0  # both branches do nothing, in the same world
+
+
+def test_a_block_that_raises_spares_the_rest_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = REGISTRATION.replace("window = 100", "window = 1000")
+    monkeypatch.setattr(sys.modules[__name__], "REGISTRATION", text)
+    with pytest.raises(
+        WorldforkError, match=r"blocks of forks failed[\s\S]*FloatingPointError: the solver gave up"
+    ):
+        run_faulty(tmp_path, monkeypatch, "raises")
+    verdict = verify(tmp_path / "study")
+    assert verdict.problems == ()
+    assert 0 < verdict.rows < verdict.expected
+    monkeypatch.setattr(Faulty, "fit", lq.LinearQuadratic.fit)
+    run_faulty(tmp_path, monkeypatch, "raises")
+    assert verify(tmp_path / "study").complete
+
+
+def test_branches_that_receive_different_draws_do_not_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = run_faulty(tmp_path, monkeypatch, "own draws")
+    assert "received different random draws" in verify(ledger.path).problems[0]
+
+
+def test_a_machine_that_does_not_reproduce_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    study.run(path, tmp_path / "study")
+    rows = tmp_path / "study" / "cells" / "few-linear_quadratic-c0-toward-s0" / "forks.jsonl"
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:2]))
+
+    def elsewhere(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for index, work in enumerate(works):
+            result = function(work)
+            first = result.rows[0].model_copy(update={"update": tuple(x + 1e-9 for x in result.rows[0].update)})
+            yield index, dataclasses.replace(result, rows=[first, *result.rows[1:]])
+
+    with pytest.raises(WorldforkError, match="came out differently"):
+        study.run(path, tmp_path / "study", execute=elsewhere)
+    study.run(path, tmp_path / "study")
+    assert verify(tmp_path / "study").complete
+
+
+def test_a_read_only_folder_is_told_clearly(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    if os.access(folder, os.W_OK):
+        pytest.skip("this user may write anywhere")
+    with pytest.raises(WorldforkError, match="can not be written"):
+        study.run(path, folder / "study")
