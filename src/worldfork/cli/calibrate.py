@@ -41,18 +41,12 @@ def calibrate(
     from worldfork.registration.library import find
 
     registered = read(find(registration))
-    per_seed = sum(arm.stream.decision_points for arm in registered.arms) * (
-        len(registered.grid.checkpoints) * len(registered.grid.directions)
-    )
-    seeds = tuple(range(-(-forks // per_seed)))
-    arms = [
-        arm.model_copy(
-            update={"stream_seeds": seeds, "evaluation": arm.evaluation.model_copy(update={"episodes": episodes})}
-        )
-        for arm in registered.arms
-    ]
+    arm, grid = registered.arms[0], registered.grid
+    per_seed = arm.stream.decision_points * len(grid.checkpoints) * len(grid.directions)
+    evaluation = arm.evaluation.model_copy(update={"episodes": episodes})
+    chosen = arm.model_copy(update={"stream_seeds": tuple(range(-(-forks // per_seed))), "evaluation": evaluation})
     with bars(quiet=as_json) as report:
-        found = measure(Bench(registered.model_copy(update={"arms": tuple(arms)}), Path()), report=report)
+        found = measure(Bench(registered.model_copy(update={"arms": (chosen,)}), Path()), report=report)
     sizes = sorted({m for m in (10, 30, 100, episodes) if m <= episodes})
     summary: dict[str, Any] = {
         "forks": len(found.truth),
@@ -61,15 +55,14 @@ def calibrate(
         "error_times_sqrt_m": {str(m): found.relative_error(m) * m**0.5 for m in sizes},
         "crn_gain": found.gain(),
     }
-    rows = zip(
-        found.cell, found.k, found.truth, found.measured(episodes), found.standard_error(episodes), strict=True
-    )
+    columns = (found.k, found.truth, found.measured(episodes), found.standard_error(episodes))
+    rows = list(zip(found.cell, *(column.tolist() for column in columns), strict=True))
     if as_json:
         keys = ("cell", "k", "closed_form", "measured", "standard_error")
-        listed = [dict(zip(keys, (cell, int(k), *map(float, rest)), strict=True)) for cell, k, *rest in rows]
+        listed = [dict(zip(keys, row, strict=True)) for row in rows]
         print(json.dumps({"schema": "worldfork.calibration/1", **summary, "rows": listed}))
     else:
-        _show(list(rows), summary)
+        _show(rows, summary)
     if figure:
         _draw(found, sizes, figure)
 

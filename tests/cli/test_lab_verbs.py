@@ -1,0 +1,107 @@
+"""The lab's verbs: what they print, what programs read, and the codes they exit with."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kill_and_resume import REGISTRATION
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+
+VERBS = ("check", "run", "verify", "export", "calibrate")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("verbs")
+    (root / "killed.toml").write_text(REGISTRATION)
+    done = CliRunner().invoke(app, ["run", str(root / "killed.toml"), "-o", str(root / "study")])
+    assert done.exit_code == 0, done.output
+    assert "16 forks in 4 cells. Next: worldfork score" in done.output
+    return root
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(verb: str) -> None:
+    shown = CliRunner().invoke(app, [verb, "--help"])
+    assert shown.exit_code == 0
+    assert f"Example: worldfork {verb}" in " ".join(shown.output.split())
+
+
+def test_verify_passes_and_fails_by_exit_code(folder: Path, tmp_path: Path) -> None:
+    passed = CliRunner().invoke(app, ["verify", str(folder / "study"), "--json"])
+    assert passed.exit_code == 0
+    assert json.loads(passed.stdout)["complete"] is True
+    rows = next((folder / "study").glob("cells/*/forks.jsonl"))
+    whole = rows.read_bytes()
+    try:
+        rows.write_bytes(whole.replace(b'"k":2', b'"k":3', 1))
+        failed = CliRunner().invoke(app, ["verify", str(folder / "study")])
+        assert failed.exit_code == 1
+        assert "line 2" in failed.output
+        rows.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+        assert CliRunner().invoke(app, ["verify", str(folder / "study")]).exit_code == 1
+        assert CliRunner().invoke(app, ["verify", str(folder / "study"), "--partial"]).exit_code == 0
+    finally:
+        rows.write_bytes(whole)
+    with pytest.raises(WorldforkError, match="not a study"):
+        CliRunner().invoke(app, ["verify", str(tmp_path)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_what_is_exported_can_be_scored(folder: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"forks.{kind}"
+    assert CliRunner().invoke(app, ["export", str(folder / "study"), "-o", str(path)]).exit_code == 0
+    from worldfork.ledger import table
+
+    read = table.read(path)
+    assert set(read.arms) == {"few", "many"}
+    assert len(read.arms["few"]["linear_quadratic"]) == 8
+
+
+def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
+    shown = CliRunner().invoke(app, ["check", str(folder / "killed.toml"), "--json", "--measure"])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    few, many = found["work"]
+    assert (few["streams"], many["streams"]) == (1, 0)
+    assert (few["evaluation_episodes"], many["evaluation_episodes"]) == (80, 40)
+    assert few["gradient_steps"] * 2 == many["gradient_steps"] == 80
+    assert len(found["cells"]) == 4
+    assert all(spent["evaluations"] > 0 for spent in found["seconds"])
+    assert found["seconds"][0]["calibrated_at"][-1] == 6 * 5
+    assert (
+        "few-linear_quadratic-c0-away-s0"
+        in CliRunner().invoke(app, ["check", str(folder / "killed.toml"), "--cells"]).output
+    )
+
+
+def test_check_estimates_power_from_a_guess(tmp_path: Path) -> None:
+    text = REGISTRATION.replace("checkpoints = [0]", "checkpoints = [0, 1, 2, 3, 4]")
+    path = tmp_path / "guessed.toml"
+    path.write_text(text + "[guess.linear_quadratic]\ncheckpoint = 10.0\nfork = 0.0\nepisode = 0.0\n")
+    found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"], catch_exceptions=False).stdout)
+    # (t(.975, 4) + z(.8)) * 10 / sqrt(5)
+    assert found["power"][0]["mde"] == pytest.approx((2.7764451 + 0.8416212) * 10 / 5**0.5, rel=1e-6)
+    assert found["power"][0]["buys_most"] == "checkpoints"
+
+
+def test_an_unknown_registration_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(WorldforkError, match="linear-quadratic"):
+        CliRunner().invoke(app, ["run", "quadratic", "-o", str(tmp_path / "study")], catch_exceptions=False)
+
+
+def test_calibrate_prints_draws_and_speaks_json(folder: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "calibration.svg"
+    arguments = ["calibrate", str(folder / "killed.toml"), "--forks", "8", "--episodes", "10"]
+    shown = CliRunner().invoke(app, [*arguments, "--figure", str(figure)])
+    assert shown.exit_code == 0, shown.output
+    assert "closed form" in shown.output
+    assert "Common random numbers" in shown.output
+    assert figure.read_text().lstrip().startswith("<?xml")
+    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert len(found["rows"]) == found["forks"] == 8
+    pinned = CliRunner().invoke(app, ["calibrate", "--pinning"])
+    assert "10.800" in pinned.output

@@ -1,0 +1,62 @@
+"""The local executor: everything comes back, as it finishes; workers do not outlive their parent."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.executors.local import local
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def end_the_worker(number: int) -> int:
+    os._exit(3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_piece_comes_back_with_its_index(workers: int) -> None:
+    found = dict(local(workers)(square, iter(range(9))))
+    assert found == {index: index * index for index in range(9)}
+
+
+def test_a_worker_that_dies_is_told_clearly() -> None:
+    with pytest.raises(WorldforkError, match="A worker process died"):
+        list(local(2)(end_the_worker, [1, 2]))
+
+
+def test_workers_die_with_their_parent() -> None:
+    script = (
+        "import os, sys; sys.path.insert(0, os.path.dirname(sys.argv[1]));"
+        "from worldfork.executors.local import local; import test_local_executor as here;"
+        "list(local(2)(here.wait_and_say, [1, 2]))"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, __file__], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+    )
+    assert parent.stdout is not None
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(_alive(worker) for worker in workers):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.1)
+
+
+def wait_and_say(number: int) -> None:
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+
+def _alive(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as stat:
+            return stat.read().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
