@@ -140,8 +140,8 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
     for arm in registered.arms:
         for task in (task for task in arm.tasks if task in known and len(registered.grid.checkpoints) > 1):
             streams = len(registered.grid.directions) * len(arm.stream_seeds)
-            forks, m = float(streams * arm.stream.decision_points), float(arm.evaluation.episodes)
-            now = Design(len(registered.grid.checkpoints), forks, m)
+            count, m = float(streams * arm.stream.decision_points), float(arm.evaluation.episodes)
+            now = Design(len(registered.grid.checkpoints), count, m)
             doubled = {
                 name: minimum_detectable_effect(
                     dataclasses.replace(now, **{name: 2 * getattr(now, name)}), **known[task]
