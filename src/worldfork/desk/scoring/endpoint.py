@@ -33,13 +33,12 @@ def endpoint(
     variance = np.full(len(hold), np.nan)
     variance[enough] = np.nanvar(hold[enough], axis=1, ddof=1)
     found: dict[str, float] = {}
-    for code, name in enumerate(parts.checkpoints):
-        inside = parts.checkpoint == code
-        if not (fired & inside).any():
+    for name, own in zip(parts.checkpoints, parts.by_checkpoint(), strict=True):
+        if not fired[own].any():
             continue
-        sigma = float(np.sqrt(np.nanmean(variance[inside]))) if enough[inside].any() else 0.0
+        sigma = float(np.sqrt(np.nanmean(variance[own]))) if enough[own].any() else 0.0
         if sigma > 0:
-            found[name] = float(delta[fired & inside].mean() - delta[inside].mean()) / sigma
+            found[name] = float(delta[own][fired[own]].mean() - delta[own].mean()) / sigma
     if not found:
         fired_at_all = bool(fired.any())
         return Undefined("sigma_ep is zero: HOLD's episodes do not vary" if fired_at_all else "it never fires")

@@ -6,6 +6,7 @@ about 84% (docs/scoring.md has the simulation).
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
     """95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
-    means = values[_resamples(len(values), seed, task)].mean(axis=1)
+    means = np.concatenate([values[chosen].mean(axis=1) for chosen in _resamples(len(values), seed, task)])
     return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
 
 
@@ -63,17 +64,17 @@ def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 
 
-def _resamples(count: int, seed: int, task: str) -> Int[np.ndarray, "resamples {count}"]:
+def _resamples(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
+    """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
     if count <= ENUMERATED:
-        return _all_resamples(count)
-    return _drawn_resamples(count, seed, task)
+        yield _all_resamples(count)
+        return
+    draws = figure_draws("clusters", seed=seed, task=task)
+    batch = max(1, (1 << 20) // count)
+    for start in range(0, RESAMPLES, batch):
+        yield draws.integers(0, count, (min(batch, RESAMPLES - start), count))
 
 
 @functools.cache
 def _all_resamples(count: int) -> Int[np.ndarray, "resamples {count}"]:
     return np.indices((count,) * count).reshape(count, -1).T
-
-
-@functools.lru_cache(maxsize=4)
-def _drawn_resamples(count: int, seed: int, task: str) -> Int[np.ndarray, "resamples {count}"]:
-    return figure_draws("clusters", seed=seed, task=task).integers(0, count, (RESAMPLES, count))

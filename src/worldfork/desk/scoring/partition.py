@@ -4,6 +4,7 @@ A cell is (checkpoint, direction, stream seed); the cluster is the checkpoint (p
 """
 
 import dataclasses
+import itertools
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -33,6 +34,13 @@ class Partition:
         """The direction of each fork."""
         return self.cell_direction[self.cell]
 
+    def by_checkpoint(self) -> list[Int[np.ndarray, "own"]]:
+        """The forks of each checkpoint."""
+        checkpoint = self.checkpoint
+        order = np.argsort(checkpoint, kind="stable")
+        bounds = np.searchsorted(checkpoint[order], np.arange(len(self.checkpoints) + 1))
+        return [order[start:stop] for start, stop in itertools.pairwise(bounds)]
+
     def cell_means(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "cells"]:
         """The mean of each cell; NaN where a cell has no forks."""
         return group_means(values, self.cell, len(self.cell_checkpoint))
@@ -46,14 +54,16 @@ class Partition:
 def partition(prefork: Prefork) -> Partition:
     """The partition of these forks. Checkpoints and directions without a fork are left out of nothing: they keep
     their place and have undefined means."""
-    checkpoints = sorted({cell.checkpoint for cell in prefork.cells}, key=natural)
-    directions = sorted({cell.direction for cell in prefork.cells})
+    checkpoints = {
+        name: code for code, name in enumerate(sorted({c.checkpoint for c in prefork.cells}, key=natural))
+    }
+    directions = {name: code for code, name in enumerate(sorted({cell.direction for cell in prefork.cells}))}
     return Partition(
         checkpoints=tuple(checkpoints),
         directions=tuple(directions),
         cell=prefork.cell,
-        cell_checkpoint=np.array([checkpoints.index(cell.checkpoint) for cell in prefork.cells], np.int64),
-        cell_direction=np.array([directions.index(cell.direction) for cell in prefork.cells], np.int64),
+        cell_checkpoint=np.array([checkpoints[cell.checkpoint] for cell in prefork.cells], np.int64),
+        cell_direction=np.array([directions[cell.direction] for cell in prefork.cells], np.int64),
     )
 
 

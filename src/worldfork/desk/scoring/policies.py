@@ -4,6 +4,8 @@ A policy fires where its signal reaches a threshold, and its total is the sum of
 """
 
 import bisect
+import itertools
+import math
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -67,30 +69,51 @@ def _fit_without(
     known = ~np.isnan(signal)
     order = np.argsort(signal[known], kind="stable")
     values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
-    starts = np.flatnonzero(np.r_[True, values[1:] > values[:-1]]) if len(values) else np.zeros(0, np.int64)
+    rises = np.r_[True, values[1:] > values[:-1]][: len(values)]
+    starts, place = np.flatnonzero(rises), np.cumsum(rises) - 1
     # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
     total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
-    distinct = values[starts]
-    place = np.cumsum(np.r_[False, values[1:] > values[:-1]]) if len(values) else np.zeros(0, np.int64)
-    sizes = np.bincount(place, minlength=len(distinct))
-    thresholds = np.empty(count + 1)
-    for left_out in range(-1, count):
-        mine = np.flatnonzero(owner == left_out) if left_out >= 0 else np.zeros(0, np.int64)
-        # Cuts 0..p still fire on an own fork at place p, so its gain comes off there.
-        own = np.zeros(len(total))
-        np.add.at(own, place[mine], gains[mine])
-        rest = total - np.cumsum(own[::-1])[::-1]
-        best = float(rest.max())
-        cut = int(np.flatnonzero(rest >= best - 1e-9 * max(1.0, abs(best)))[-1])
-        present = sizes - np.bincount(place[mine], minlength=len(distinct)) > 0
-        above, below = distinct[cut:][present[cut:]], distinct[:cut][present[:cut]]
-        if not len(above):
-            thresholds[left_out + 1] = np.inf
-        elif not len(below):
-            thresholds[left_out + 1] = -np.inf
-        else:
-            thresholds[left_out + 1] = _between(float(below[-1]), float(above[0]))
-    return thresholds
+    distinct, sizes = values[starts], np.bincount(place, minlength=len(starts))
+    return np.array([_fit(total, distinct, sizes, place[own], gains[own]) for own in _positions(owner, count)])
+
+
+def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarray, "own"]]:
+    """Where nobody's forks are, then where each checkpoint's are, in order."""
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(count + 1))
+    return [order[:0], *(order[start:stop] for start, stop in itertools.pairwise(bounds))]
+
+
+def _fit(
+    total: Float[np.ndarray, "cuts"],
+    distinct: Float[np.ndarray, "values"],
+    sizes: Int[np.ndarray, "values"],
+    place: Int[np.ndarray, "own"],
+    gains: Float[np.ndarray, "own"],
+) -> float:
+    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values."""
+    own_places, which = np.unique(place, return_inverse=True)
+    own_sizes = np.bincount(which, minlength=len(own_places))
+    # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
+    own_total = np.r_[np.cumsum(np.bincount(which, weights=gains, minlength=len(own_places))[::-1])[::-1], 0.0]
+    first = np.r_[0, own_places + 1]
+    best_there = np.maximum.reduceat(total, first) - own_total
+    best = float(best_there.max())
+    enough = best - 1e-9 * max(1.0, abs(best))
+    run = int(np.flatnonzero(best_there >= enough)[-1])
+    stop = int(first[run + 1]) if run + 1 < len(first) else len(total)
+    inside = np.flatnonzero(total[first[run] : stop] - own_total[run] >= enough)
+    cut = int(first[run] + inside[-1])
+    # The neighbours of the cut among the others' values: a value that only the owner has is not one of them.
+    alone = set(own_places[own_sizes == sizes[own_places]].tolist())
+    above, below = cut, cut - 1
+    while above in alone:
+        above += 1
+    while below in alone:
+        below -= 1
+    if above >= len(distinct):
+        return math.inf
+    return -math.inf if below < 0 else _between(float(distinct[below]), float(distinct[above]))
 
 
 def _between(below: float, above: float) -> float:

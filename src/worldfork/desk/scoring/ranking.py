@@ -29,8 +29,8 @@ def ranking(
 ) -> dict[str, Any]:
     """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
     found = {
-        name: auc(signal[parts.checkpoint == code], delta[parts.checkpoint == code] > 0)
-        for code, name in enumerate(parts.checkpoints)
+        name: auc(signal[own], delta[own] > 0)
+        for name, own in zip(parts.checkpoints, parts.by_checkpoint(), strict=True)
     }
     known = np.array([value for value in found.values() if not isinstance(value, Undefined)])
     if not len(known):
