@@ -7,6 +7,8 @@ import pytest
 
 os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests choose a backend themselves
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tests compile far more than they compute: what they prove does not depend on how well the compiler optimises.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 from worldfork import randomness
 

@@ -1,0 +1,173 @@
+"""The agent's contract: pure, position-independent at one shape, trained as its scope says, never non-finite."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from worldfork import randomness
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.rssm_cem import build
+from worldfork.lab.environments import load
+from worldfork.lab.model import adam
+from worldfork.randomness import Event, Purpose
+
+SETTINGS = {
+    "size": "tiny", "deter": 16, "hidden": 16, "groups": 2, "classes": 4, "bins": 9,
+    "candidates": 16, "horizon": 2, "iterations": 2, "elites": 4, "sequences": 2, "length": 8,
+}  # fmt: skip
+SETS, EPISODES = 3, 2
+STEPS = 60  # one number, so that all tests share one compiled program
+
+
+@functools.cache
+def agent():
+    return build(load("cartpole-swingup"), SETTINGS, "tf32")
+
+
+@functools.cache
+def parameters():
+    sets = [agent().model.initialise(jax.random.key(seed)) for seed in range(SETS)]
+    # The heads start at zero; give them something to disagree about.
+    sets = [
+        {name: x + 0.3 * jax.random.normal(jax.random.key(9), x.shape) for name, x in one.items()} for one in sets
+    ]
+    return {name: jnp.stack([one[name] for one in sets]) for name in sets[0]}
+
+
+@functools.cache
+def optimiser():
+    return jax.vmap(adam.initialise)(parameters())
+
+
+def keys(*shape: int, purpose: Purpose = Purpose.PLANNING) -> np.ndarray:
+    count = int(np.prod(shape))
+    return randomness.fold_in(randomness.words(Event(purpose=purpose)), np.arange(count)).reshape(*shape, 2)
+
+
+def observations(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(SETS, EPISODES, 5))
+
+
+def window(rows: int = 40) -> Window:
+    random = np.random.default_rng(1)
+    seen = random.normal(size=(SETS, rows + 1, 5))
+    return Window(
+        observation=seen[:, :-1],
+        action=random.uniform(-1, 1, (SETS, rows, 1)),
+        reward=random.uniform(0, 4, (SETS, rows)),
+        next_observation=seen[:, 1:],
+        first=np.arange(rows)[None].repeat(SETS, 0) % 20 == 0,
+        size=np.array([rows] * SETS),
+    )
+
+
+def decide(chosen: np.ndarray, plan_keys: np.ndarray) -> np.ndarray:
+    params = {name: x[chosen] for name, x in parameters().items()}
+    belief = agent().begin(params, observations()[chosen])
+    return agent().act(params, belief, plan_keys).action
+
+
+def test_same_key_same_action():
+    everyone = np.arange(SETS)
+    np.testing.assert_array_equal(*(decide(everyone, keys(SETS, EPISODES)) for _ in range(2)))
+
+
+def test_permuting_the_batch_permutes_the_actions():
+    order = np.array([2, 0, 1])
+    plan_keys = keys(SETS, EPISODES)
+    np.testing.assert_array_equal(decide(order, plan_keys[order]), decide(np.arange(SETS), plan_keys)[order])
+
+
+def test_a_set_acts_as_it_does_among_copies_of_itself():
+    """Who else is in the batch does not matter at one shape."""
+    plan_keys = keys(SETS, EPISODES)
+    alone = decide(np.array([1, 1, 1]), plan_keys[[1, 1, 1]])
+    np.testing.assert_array_equal(alone[0], decide(np.arange(SETS), plan_keys)[1])
+    np.testing.assert_array_equal(alone[0], alone[2])
+
+
+def test_parameters_that_are_not_finite_give_the_zero_action_and_say_so():
+    broken = {name: x.at[1].set(jnp.nan) for name, x in parameters().items()}
+    decision = agent().act(broken, agent().begin(broken, observations()), keys(SETS, EPISODES))
+    assert np.isfinite(decision.action).all()
+    np.testing.assert_array_equal(decision.replaced, [[False] * 2, [True] * 2, [False] * 2])
+    np.testing.assert_array_equal(decision.action[1], 0.0)
+
+
+def test_surprise_falls_when_the_model_is_trained_on_what_it_sees():
+    trained = agent().fit(
+        parameters(),
+        optimiser(),
+        window(),
+        steps=60,
+        scope="model",
+        batch_keys=keys(SETS, purpose=Purpose.UPDATE_BATCH),
+    )
+    assert (trained.loss_after < trained.loss_before).all()
+    assert (agent().loss(trained.parameters, window()) < agent().loss(parameters(), window())).all()
+
+
+@pytest.mark.parametrize(("scope", "moved"), [("model", {"model"}), ("model+value", {"model", "value"})])
+def test_only_the_scope_is_trained(scope, moved):
+    batch_keys = keys(SETS, purpose=Purpose.UPDATE_BATCH)
+    fit = agent().fit(parameters(), optimiser(), window(), steps=STEPS, scope=scope, batch_keys=batch_keys)
+    changed = {
+        name.split("/")[0] for name, x in fit.parameters.items() if not np.array_equal(x, parameters()[name])
+    }
+    assert changed == moved
+
+
+def test_padding_after_the_window_is_never_read():
+    shorter = window(40)
+    size = np.array([30] * SETS)
+    poisoned = Window(
+        *(np.where((np.arange(40) < 30).reshape(1, 40, *[1] * (x.ndim - 2)), x, np.nan) for x in (
+            shorter.observation, shorter.action, shorter.reward, shorter.next_observation)),
+        shorter.first, size,
+    )  # fmt: skip
+    fits = [
+        agent().fit(
+            parameters(),
+            optimiser(),
+            rows,
+            steps=3,
+            scope="model",
+            batch_keys=keys(SETS, purpose=Purpose.UPDATE_BATCH),
+        )
+        for rows in (
+            Window(
+                *[getattr(shorter, f) for f in ("observation", "action", "reward", "next_observation", "first")],
+                size,
+            ),
+            poisoned,
+        )
+    ]
+    for name, x in fits[0].parameters.items():
+        np.testing.assert_array_equal(x, fits[1].parameters[name])
+    assert np.isfinite(agent().loss(parameters(), poisoned)).all()
+
+
+def test_bad_settings_are_answered_with_the_good_ones():
+    env = load("cartpole-swingup")
+    with pytest.raises(WorldforkError, match=r"no setting 'horison'.*horizon"):
+        build(env, {"horison": 3}, "tf32")
+    with pytest.raises(WorldforkError, match="float32, tf32, bf16"):
+        build(env, {}, "fp8")
+    with pytest.raises(WorldforkError, match="'model\\+value'"):
+        agent().fit(parameters(), optimiser(), window(), steps=1, scope="all", batch_keys=keys(SETS))
+    short = window(4)
+    with pytest.raises(WorldforkError, match="holds 4 transitions"):
+        agent().fit(parameters(), optimiser(), short, steps=1, scope="model", batch_keys=keys(SETS))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_precisions_agree_roughly(precision):
+    errors = []
+    for one in (agent(), build(load("cartpole-swingup"), SETTINGS, precision)):
+        belief = one.begin(parameters(), observations())
+        errors.append(one.observe(parameters(), belief, observations(1)).error)
+    np.testing.assert_allclose(*errors, rtol=0.1)

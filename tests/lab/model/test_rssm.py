@@ -1,0 +1,137 @@
+"""The model's parts where the answer is known: two-hot, returns, latents, filtering; and its sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.model import adam, losses, twohot
+from worldfork.lab.model.losses import Sequences, filter_sequences, lambda_returns, model_loss, replay_value_loss
+from worldfork.lab.model.rssm import RSSM, SIZES, Latent
+
+MODEL = RSSM(3, 2, deter=8, groups=2, classes=4, hidden=8, bins=11)
+PARAMS = MODEL.initialise(jax.random.key(0))
+
+
+def batch(sequences: int = 2, length: int = 5, seed: int = 0) -> Sequences:
+    random = np.random.default_rng(seed)
+    observation = random.normal(size=(sequences, length + 1, 3)).astype(np.float32)
+    return Sequences(
+        jnp.asarray(observation[:, :-1]),
+        jnp.asarray(random.uniform(-1, 1, (sequences, length, 2)).astype(np.float32)),
+        jnp.asarray(random.uniform(0, 4, (sequences, length)).astype(np.float32)),
+        jnp.asarray(observation[:, 1:]),
+        jnp.zeros((sequences, length), bool),
+    )
+
+
+def test_two_hot_round_trips_and_clips():
+    x = jnp.array([-1.0, 0.0, 0.37, 2.0, 3.99, 4.0, 9.0])
+    weights = twohot.two_hot(x, low=0.0, high=4.0, bins=9)
+    np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-6)
+    assert ((weights > 0).sum(-1) <= 2).all()
+    np.testing.assert_allclose(weights @ jnp.linspace(0, 4, 9), jnp.clip(x, 0, 4), atol=1e-5)
+    np.testing.assert_allclose(
+        twohot.expected(jnp.log(weights + 1e-20), low=0.0, high=4.0), jnp.clip(x, 0, 4), atol=1e-5
+    )
+
+
+def test_lambda_returns_by_hand():
+    reward, value = jnp.array([1.0, 2.0, 3.0]), jnp.array([10.0, 20.0, 30.0])
+    last = 3 + 0.9 * 30
+    middle = 2 + 0.9 * (0.5 * 20 + 0.5 * last)
+    first = 1 + 0.9 * (0.5 * 10 + 0.5 * middle)
+    np.testing.assert_allclose(lambda_returns(reward, value, discount=0.9, trace=0.5), [first, middle, last])
+
+
+def test_lambda_returns_do_not_look_across_episodes():
+    """Step 2 begins another episode: what precedes it must not change when its rewards do."""
+    cut = jnp.array([False, False, True, False])
+    settings = {"discount": 0.9, "trace": 0.8, "cut": cut}
+    one = lambda_returns(jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.ones(4), **settings)
+    two = lambda_returns(jnp.array([1.0, 2.0, 99.0, 99.0]), jnp.ones(4), **settings)
+    np.testing.assert_array_equal(one[:2], two[:2])
+    np.testing.assert_allclose(one[1], 2 + 0.9)
+
+
+def test_an_episode_boundary_resets_the_belief():
+    """What came before `first` changes nothing after it; without the flag it does."""
+    original = batch()
+    altered = original._replace(
+        observation=original.observation.at[:, :2].add(1.0), action=-original.action.at[:, 2:].multiply(-1)
+    )
+    for flagged in (True, False):
+        first = original.first.at[:, 3].set(flagged)
+        tails = [
+            filter_sequences(MODEL, PARAMS, rows._replace(first=first), None).latent.deter[:, 3:]
+            for rows in (original, altered)
+        ]
+        assert np.array_equal(*tails) == flagged
+
+
+def test_replay_value_loss_ignores_the_last_latent_of_an_episode():
+    rows = batch(length=4)
+    latent = filter_sequences(MODEL, PARAMS, rows, None).latent
+    rows = rows._replace(first=rows.first.at[:, 2].set(True))  # so latent 1 has no target
+    params = {**PARAMS, "value/head/2/weight": jax.random.normal(jax.random.key(1), (8, 11))}
+
+    def loss(deter):
+        return replay_value_loss(MODEL, params, PARAMS, rows, Latent(deter, latent.stoch))
+
+    moved = latent.deter.at[:, 1].add(5.0)
+    assert float(loss(moved)) == pytest.approx(float(loss(latent.deter)), rel=1e-6)
+    assert float(loss(latent.deter.at[:, 0].add(5.0))) != pytest.approx(float(loss(latent.deter)), rel=1e-6)
+
+
+def test_kl_is_zero_for_equal_and_positive_for_different_beliefs():
+    first = jnp.log(jnp.array([[[0.7, 0.1, 0.1, 0.1], [0.25] * 4]]))
+    second = jnp.log(jnp.array([[[0.1, 0.7, 0.1, 0.1], [0.25] * 4]]))
+    assert float(losses.kl(first, first)[0]) == 0.0
+    assert float(losses.kl(first, second)[0]) == pytest.approx(0.6 * np.log(7), rel=1e-5)
+
+
+def test_latents():
+    logits = jnp.log(jnp.array([[[0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]]]))
+    np.testing.assert_allclose(MODEL.mean(logits), [[0.7, 0.1, 0.1, 0.1, 0.1, 0.2, 0.3, 0.4]], rtol=1e-5)
+    np.testing.assert_array_equal(MODEL.mode(logits), [[1, 0, 0, 0, 0, 0, 0, 1]])
+    draws = jax.vmap(lambda key: MODEL.sample(logits, key))(jax.random.split(jax.random.key(0), 4000))
+    np.testing.assert_allclose(draws.mean(0), MODEL.mean(logits), atol=0.03)
+    gradient = jax.grad(lambda x: MODEL.sample(x, jax.random.key(0))[0, 0])(logits)
+    assert float(gradient[0, 0, 0]) == pytest.approx(0.7)  # straight through to the probability
+
+
+def test_training_lowers_the_loss_and_only_what_is_given_gradients_moves():
+    rows, params, state = batch(8, 8), PARAMS, adam.initialise(PARAMS)
+    world = [name for name in params if name.startswith("model/")]
+    grad = jax.jit(jax.grad(lambda world, key: model_loss(MODEL, {**PARAMS, **world}, rows, key)[0]))
+    before = model_loss(MODEL, params, rows, None)[0]
+    for step in range(30):
+        gradients = grad({name: params[name] for name in world}, jax.random.key(step))
+        params, state, _ = adam.step(params, gradients, state, rates={"model": 3e-3})
+    assert model_loss(MODEL, params, rows, None)[0] < 0.8 * before
+    assert all(np.array_equal(params[name], PARAMS[name]) for name in params if name not in world)
+    assert not state["mean/value/head/0/weight"].any()
+
+
+def test_adam_takes_a_first_step_of_the_learning_rate_whatever_the_gradient():
+    params = {"model/x": jnp.array([1.0, -2.0])}
+    gradients = {"model/x": jnp.array([0.003, -50.0])}
+    new, state, norm = adam.step(params, gradients, adam.initialise(params), rates={"model": 0.1})
+    np.testing.assert_allclose(new["model/x"], [0.9, -1.9], rtol=1e-4)
+    assert float(norm) == pytest.approx(50.0)
+    assert float(state["count"]) == 1.0
+
+
+@pytest.mark.parametrize(("size", "low", "high"), [("compact", 900_000, 1_300_000), ("tiny", 80_000, 120_000)])
+def test_named_sizes_keep_their_promises(size, low, high):
+    """At walker's 24 observations and 6 actions; a checkpoint stores each number three times, in float32."""
+    shapes = jax.eval_shape(RSSM.of_size(size, 24, 6).initialise, jax.random.key(0))
+    count = sum(x.size for x in shapes.values())
+    assert low < count <= high
+    assert size == "tiny" or count * 12 < 16_000_000
+
+
+def test_an_unknown_size_is_answered_with_the_known_ones():
+    with pytest.raises(WorldforkError, match=", ".join(SIZES)):
+        RSSM.of_size("huge", 3, 1)
