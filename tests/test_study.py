@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,18 @@ def test_a_study_is_complete_and_verifies(reference: Path) -> None:
             assert row.signals["kl"] is None
             assert row.signals["drift"] == row.level
             assert row.fit.window == min(100, 50 * row.k)
+
+
+def test_the_golden_ledger_comes_out_again(reference: Path) -> None:
+    golden = json.loads(Path(__file__).with_name("golden").joinpath("linear_quadratic.json").read_text())
+    for cell in Study(reference).cells():
+        for row, known in zip(cell.rows(), golden[cell.id], strict=True):
+            assert row.draws.hold == known["draws"]
+            assert (row.r_hold, row.r_update) == pytest.approx((known["r_hold"], known["r_update"]), rel=1e-9)
+            assert row.signals == {
+                name: known["signals"][name] and pytest.approx(known["signals"][name], rel=1e-9)
+                for name in row.signals
+            }
 
 
 def test_arms_that_differ_in_update_share_stream_hold_and_draws(reference: Path) -> None:

@@ -1,6 +1,10 @@
 """The lab's verbs: what they print, what programs read, and the codes they exit with."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -105,3 +109,20 @@ def test_calibrate_prints_draws_and_speaks_json(folder: Path, tmp_path: Path) ->
     assert len(found["rows"]) == found["forks"] == 8
     pinned = CliRunner().invoke(app, ["calibrate", "--pinning"])
     assert "10.800" in pinned.output
+
+
+def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "worldfork.cli.main", "run", "linear-quadratic", "-o", str(tmp_path / "study")]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("study/cells/*/forks.jsonl")):
+        assert running.poll() is None, "it ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"To carry on: worldfork run linear-quadratic -o {tmp_path / 'study'}" in said
+    verdict = json.loads(CliRunner().invoke(app, ["verify", str(tmp_path / "study"), "--partial", "--json"]).stdout)
+    assert verdict["passes"]
+    assert 0 < verdict["rows"] < 240
