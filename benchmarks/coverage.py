@@ -1,6 +1,6 @@
 """Do the intervals cover, and do the controls hold their level? By simulation.
 
-    python benchmarks/coverage.py                 # all of docs/scoring.md's tables, about four minutes
+    python benchmarks/coverage.py                 # all of docs/scoring.md's tables, about five minutes
     python benchmarks/coverage.py --quick         # a tenth of it
 
 Coverage: checkpoint means are normal around a known effect (and, beside it, skewed); how often does the nominal 95%
@@ -46,11 +46,11 @@ def autoregression(correlation: float, shape: tuple[int, int], draws: np.random.
     return found
 
 
-def level(correlation: float, worlds: int, draws: np.random.Generator, *, fitted: bool) -> dict[str, float]:
+def level(correlation: float, worlds: int, draws: np.random.Generator, *, labels: str) -> dict[str, float]:
     """The share of worlds without anything to find in which each control has p < 0.05.
 
-    The threshold is fitted leave-one-checkpoint-out, or fixed beforehand at half a standard deviation. Worlds in
-    which a fitted policy never fires count: there p is 1.
+    The threshold is fixed beforehand at half a standard deviation, or fitted leave-one-checkpoint-out: on labels
+    that are then scored, or on fresh ones. Worlds in which a fitted policy never fires count: there p is 1.
     """
     cells = tuple(CellKey(str(c), direction, 0) for c in range(CHECKPOINTS) for direction in DIRECTIONS)
     forks = len(cells) * K
@@ -67,8 +67,9 @@ def level(correlation: float, worlds: int, draws: np.random.Generator, *, fitted
     rejected: dict[str, float] = dict.fromkeys((*controls.VARIANTS, "random and shift"), 0.0)
     for world in track(range(worlds), f"level, correlation {correlation}", console=PROGRESS, transient=True):
         signal, delta = (autoregression(correlation, (len(cells), K), draws).ravel() for _ in range(2))
-        fits = leave_one_checkpoint_out(signal, delta, checkpoint, count=CHECKPOINTS)[checkpoint]
-        fired = fires(signal, fits if fitted else 0.5)
+        seen = delta if labels == "fitted" else autoregression(correlation, (len(cells), K), draws).ravel()
+        fits = leave_one_checkpoint_out(signal, seen, checkpoint, count=CHECKPOINTS)[checkpoint]
+        fired = fires(signal, 0.5 if labels == "fixed beforehand" else fits)
         chosen = controls.Policies(np.ones(forks, bool), fired[:, None])
         nulls = controls.control_totals(prefork, delta, [chosen], permutations=PERMUTATIONS, seed=world)[0]
         observed = policy_total(fired, delta)
@@ -95,9 +96,9 @@ def main() -> None:
     heads = (*controls.VARIANTS, "random and shift")
     print("| threshold | autocorrelation | " + " | ".join(heads) + " |")
     print("|---|---:|" + "---:|" * len(heads))
-    for kind, fitted in (("fixed beforehand", False), ("fitted", True)):
+    for kind in ("fixed beforehand", "fitted on fresh labels", "fitted"):
         for correlation in CORRELATIONS:
-            found = level(correlation, 2_000 // share, draws, fitted=fitted)
+            found = level(correlation, 2_000 // share, draws, labels=kind)
             shown = " | ".join(f"{found[name]:.1%}" for name in heads)
             print(f"| {kind} | {correlation} | {shown} |", flush=True)
 

@@ -121,10 +121,12 @@ def _add_cell(
     shift = draws.random(permutations)
     for group in groups:
         moved = (shift * len(group.delta)).astype(np.int64)
-        totals["shift"][:, group.columns] += _circular(group.delta, group.fired).take(moved, axis=0)
+        earned = _circular(group.delta, group.fired).take(moved, axis=0)
+        for columns in group.columns:
+            totals["shift"][:, columns] += earned
     kind = np.uint32 if forks <= 32 else np.uint64
     orders = [
-        (totals[variant], group.columns, _Order(group, blocks, kind))
+        (totals[variant], group, _Order(group, blocks, kind))
         for group in groups
         for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
     ]
@@ -133,15 +135,17 @@ def _add_cell(
         stop = min(start + rows * TURNS, permutations)
         shape = (-(-(stop - start) // TURNS), forks)
         keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)
-        for earned, columns, order in orders:
-            earned[start:stop, columns] += order.totals(keys)[: stop - start]
+        for total, group, order in orders:
+            earned = order.totals(keys)[: stop - start]
+            for columns in group.columns:
+                total[start:stop, columns] += earned
 
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Policies that are scored on the same forks of a cell."""
+    """Policies that are scored on the same forks of a cell, and the columns their totals are for."""
 
-    columns: slice
+    columns: tuple[slice, ...]
     scored: Bool[np.ndarray, "attempted"]
     delta: Float[np.ndarray, "forks"]
     fired: Bool[np.ndarray, "forks policies"]
@@ -149,14 +153,19 @@ class _Group:
 
 def _groups(delta: Float[np.ndarray, "attempted"], sets: Sequence[Policies], span: slice) -> list[_Group]:
     bounds = np.cumsum([0, *(policies.fired.shape[1] for policies in sets)]).tolist()
+    columns: list[tuple[slice, ...]] = [(slice(start, stop),) for start, stop in itertools.pairwise(bounds)]
     scored = [policies.scored[span] for policies in sets]
     fired = [policies.fired[span] for policies in sets]
-    if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets
-        bounds, scored, fired = [0, bounds[-1]], scored[:1], [np.hstack(fired)]
+    if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets,
+        if all(np.array_equal(fired[0], flags) for flags in fired[1:]):  # and in many of them one product
+            columns, fired = [tuple(own[0] for own in columns)], fired[:1]
+        else:
+            columns, fired = [(slice(0, bounds[-1]),)], [np.hstack(fired)]
+        scored = scored[:1]
     return [
-        _Group(slice(start, stop), keep, delta[keep], flags[keep])
-        for start, stop, keep, flags in zip(bounds[:-1], bounds[1:], scored, fired, strict=True)
-        if keep.any() and stop > start
+        _Group(own, keep, delta[keep], flags[keep])
+        for own, keep, flags in zip(columns, scored, fired, strict=True)
+        if keep.any() and flags.shape[1]
     ]
 
 
