@@ -7,7 +7,9 @@ from collections.abc import Callable
 import typer
 
 from worldfork.cli.calibrate import calibrate
+from worldfork.cli.calibrate_drift import calibrate_drift
 from worldfork.cli.check import check
+from worldfork.cli.evaluate import evaluate
 from worldfork.cli.export import export
 from worldfork.cli.pretrain import pretrain
 from worldfork.cli.run import run
@@ -26,6 +28,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "export": export,
     "calibrate": calibrate,
     "pretrain": pretrain,
+    "evaluate": evaluate,
+    "calibrate-drift": calibrate_drift,
 }
 
 app = typer.Typer(

@@ -49,12 +49,12 @@ class RSSM:
     hidden: int = 192
     bins: int = 63
     reward_high: float = 4.0
-    discount: float = 0.99
+    discount: float = 0.985
     unimix: float = 0.01
     precision: str = "tf32"
 
     @classmethod
-    def of_size(cls, size: str, observation_size: int, action_size: int, **settings: float | str) -> "RSSM":
+    def of_size(cls, size: str, observation_size: int, action_size: int, **settings: int | float | str) -> "RSSM":
         """One of the named sizes: `compact` for an accelerator, `tiny` for CPUs."""
         if size not in SIZES:
             raise WorldforkError(f"Unknown model size {size!r}; the known sizes are {', '.join(SIZES)}.")

@@ -1,0 +1,62 @@
+"""`worldfork evaluate`: what a checkpoint can do."""
+
+from pathlib import Path
+
+import typer
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    checkpoints: list[Path] = typer.Argument(help="Checkpoints (.safetensors) of one task."),
+    level: float = typer.Option(0.0, min=0.0, max=1.0, help="Drift level: 0 is clean physics, 1 the full scale."),
+    scale: float = typer.Option(1.0, min=0.0, help="What level 1 multiplies the drifting parameter by."),
+    episodes: int = typer.Option(20, min=1, help="Episodes per checkpoint."),
+    candidates: int | None = typer.Option(
+        None, min=2, help="The planner's candidates, if not the checkpoint's own."
+    ),
+    horizon: int | None = typer.Option(None, min=1, help="Its horizon."),
+    iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
+    precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
+    threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
+    as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
+) -> None:
+    """Roll checkpoints out with the planner alone, at a drift level that stands still.
+
+    Example: worldfork evaluate checkpoints/walker-walk-0.safetensors --level 0.5 --scale 0.05
+    """
+    from worldfork.lab.accelerator import pin_compiler
+
+    pin_compiler()
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from worldfork.lab.pretraining.deployment import deploy
+    from worldfork.lab.pretraining.evaluation import standing_returns
+
+    asked = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
+    search = {name: value for name, value in asked.items() if value is not None}
+    deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, **search)
+    with Console(stderr=True).status(f"{len(checkpoints) * episodes} episodes of {deployed.environment.name}"):
+        returns = standing_returns(
+            deployed.agent,
+            deployed.environment,
+            deployed.parameters,
+            checkpoints=deployed.names,
+            episodes=episodes,
+            occasion="evaluate",
+            level=level,
+        )
+    if as_json:
+        rows = dict(zip(map(str, checkpoints), returns.tolist(), strict=True))
+        typer.echo(json.dumps({"task": deployed.environment.name, "level": level, "scale": scale, "returns": rows}))
+        return
+    table = Table(title=f"{deployed.environment.name} at level {level:g}: returns of {episodes} episodes")
+    for column in ("checkpoint", "mean", "sd", "min", "max"):
+        table.add_column(column, justify="left" if column == "checkpoint" else "right")
+    for path, mine in zip(checkpoints, returns, strict=True):
+        spread = f"{mine.std(ddof=1):.1f}" if episodes > 1 else "-"
+        table.add_row(path.stem, f"{mine.mean():.1f}", spread, f"{mine.min():.1f}", f"{mine.max():.1f}")
+    Console().print(table)
