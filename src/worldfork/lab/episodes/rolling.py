@@ -2,7 +2,7 @@
 
 An episode batch is a generator that hands out its physics calls and is sent their results. Whoever drives it
 decides where they run: `overlapped` steps one half of the episodes on a thread while the agent plans for the other
-half (architecture, "Batches are the native shape"). The results do not depend on it.
+half. The results do not depend on it.
 """
 
 import dataclasses
