@@ -1,0 +1,225 @@
+"""Pretraining at a tiny size: deterministic, resumable, padded without effect; checkpoints one can trust."""
+
+import functools
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.rssm_cem import RSSMCEM, build
+from worldfork.lab.environments import load as load_environment
+from worldfork.lab.model.rssm import RSSM
+from worldfork.lab.pretraining import checkpoints, loop, saving
+from worldfork.lab.pretraining.drift_scale import GRIDS, registered_scale
+from worldfork.lab.pretraining.harvest import cut, harvest
+from worldfork.lab.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.pretraining.worlds import Worlds
+
+TEXT = """
+schema = "worldfork.pretraining/1"
+name = "smallest"
+size = "tiny"
+bins = 9
+episodes = 3
+environments = 2
+planned = 1
+gradient_steps = 1
+sequences = 2
+length = 6
+starts = 4
+imagined = 3
+gate_episodes = 1
+report_episodes = 1
+actor_gradient = "dynamics"
+[collection]
+candidates = 8
+horizon = 2
+iterations = 1
+elites = 2
+[tasks.cartpole-swingup]
+seeds = [0, 1]
+wanted = 1
+planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
+[tasks.cheetah-run]
+seeds = [3]
+wanted = 1
+planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("pretraining")
+
+
+@pytest.fixture(scope="module")
+def recipe(folder) -> Recipe:
+    path = folder / "recipe.toml"
+    path.write_text(TEXT)
+    return read_recipe(path)
+
+
+class ShortWorlds(Worlds):
+    """Episodes of ten steps: the loop is the same, the test is not half an hour."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe, threads=1)
+        self.episode_steps = 10
+
+
+@pytest.fixture(scope="module")
+def trained(recipe, folder):
+    return loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "whole")
+
+
+@pytest.fixture(scope="module")
+def harvested(recipe, folder, trained):
+    worlds = ShortWorlds(recipe)
+    for environment in worlds.environments.values():
+        environment.episode_steps = 5
+    return harvest(recipe, worlds, trained, folder / "checkpoints")
+
+
+def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
+    # Out of time at once, so it saves after one episode.
+    assert loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "parts", stop_after=0.0) is None
+    resumed = loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "parts")
+    for whole, parts in zip(jax.tree.leaves(trained.learners), jax.tree.leaves(resumed.learners), strict=True):
+        np.testing.assert_array_equal(whole, parts)
+    assert [row["planned_return"] for row in resumed.curves] == [row["planned_return"] for row in trained.curves]
+
+
+def test_another_recipe_does_not_go_on_from_it(recipe, tmp_path):
+    state = {"x": np.arange(3.0)}
+    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    found, episode, _, _ = saving.load(tmp_path, recipe, state)
+    assert episode == 7
+    np.testing.assert_array_equal(found["x"], state["x"])
+    with pytest.raises(WorldforkError, match="belongs to another recipe"):
+        saving.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
+
+
+def test_every_seed_is_its_own(trained):
+    first, second = (trained.learners.params["model/gru/weight"][row] for row in (0, 1))
+    assert not np.array_equal(first, second)
+
+
+def test_cutting_the_padding_changes_no_prediction(recipe, trained):
+    """A cartpole member was trained beside cheetahs, padded to 17 observations and 6 actions."""
+    wide = RSSM.of_size("tiny", 17, 6, bins=9)
+    narrow = RSSM.of_size("tiny", 5, 1, bins=9)
+    params = {name: x[0] for name, x in trained.learners.params.items()}
+    sliced = {name: x[0] for name, x in cut(trained.learners.params, narrow).items()}
+    observation, action = np.linspace(-1, 1, 5), np.array([0.3])
+    padded = (np.pad(observation, (0, 12)), np.pad(action, (0, 5)))
+    outputs = []
+    for model, these, (seen, chosen) in ((wide, params, padded), (narrow, sliced, (observation, action))):
+        latent = model.begin(these, jax.numpy.asarray(seen, np.float32))
+        deter = model.advance(these, latent, jax.numpy.asarray(chosen, np.float32))
+        after = latent._replace(deter=deter)
+        outputs.append((deter, model.decode(these, after)[:5], model.value(these, after)))
+    for ours, theirs in zip(*outputs, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
+
+
+def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
+    assert [(one.task, one.seed, one.index) for one in harvested] == [
+        ("cartpole-swingup", 0, 0),
+        ("cartpole-swingup", 1, None),
+        ("cheetah-run", 3, 0),
+    ]
+
+
+@functools.cache
+def cartpole() -> tuple[RSSMCEM, object]:
+    environment = load_environment("cartpole-swingup", threads=1)
+    return build(environment, {"size": "tiny", "bins": 9}, "tf32"), environment
+
+
+@pytest.fixture
+def copied(harvested, folder, tmp_path) -> Path:
+    for suffix in (".safetensors", ".json"):
+        (tmp_path / f"c{suffix}").write_bytes((folder / "checkpoints" / f"cartpole-swingup-0{suffix}").read_bytes())
+    return tmp_path / "c.safetensors"
+
+
+def edit(path: Path, **changes: object) -> None:
+    beside = path.with_suffix(".json")
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), **changes}))
+
+
+def test_a_checkpoint_round_trips(copied, trained):
+    checkpoint = checkpoints.load(*cartpole(), copied)
+    ours = cut({name: x[:1] for name, x in trained.learners.params.items()}, cartpole()[0].model)
+    assert checkpoint.parameters.keys() == ours.keys()
+    for name, array in ours.items():
+        np.testing.assert_array_equal(checkpoint.parameters[name], array)
+    assert checkpoint.optimiser.keys() >= {"count", "mean/model/gru/weight", "square/value/head/0/weight"}
+    manifest = checkpoints.read_manifest(copied)
+    assert manifest["clean_physics"]["read"] == manifest["clean_physics"]["nominal"]
+    assert checkpoint.clean_return == np.mean(manifest["returns"]["episodes"])
+
+
+def test_what_is_wrong_with_a_checkpoint_is_said_in_one_sentence(copied):
+    content = copied.read_bytes()
+    faults = {
+        "truncated or altered": lambda: copied.write_bytes(content[:-100]),
+        "not the file its manifest": lambda: copied.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
+        "reads `worldfork.checkpoint/1`": lambda: edit(copied, schema="worldfork.checkpoint/2"),
+        "was trained on walker-walk": lambda: edit(copied, task="walker-walk"),
+        "another model": lambda: edit(copied, model={**checkpoints.describe(cartpole()[0].model), "deter": 65}),
+        "no proof": lambda: edit(copied, clean_physics={}),
+        "do not have the shapes": lambda: edit(copied, shapes={"parameters/x": [1]}),
+        "it was not written by worldfork": lambda: copied.with_suffix(".json").write_text(
+            '{"schema": "worldfork.checkpoint/1"}'
+        ),
+        "not a checkpoint's manifest": lambda: copied.with_suffix(".json").write_text("]["),
+        "There is no": lambda: copied.with_suffix(".json").unlink(),
+    }
+    manifest = copied.with_suffix(".json").read_text()
+    for message, spoil in faults.items():
+        copied.write_bytes(content)
+        copied.with_suffix(".json").write_text(manifest)
+        spoil()
+        with pytest.raises(WorldforkError, match=message):
+            checkpoints.load(*cartpole(), copied)
+
+
+def test_a_foreign_file_with_a_matching_digest_is_refused(copied):
+    import hashlib
+
+    copied.write_bytes(b"not tensors at all")
+    edit(copied, digest=hashlib.sha256(b"not tensors at all").hexdigest())
+    with pytest.raises(WorldforkError, match="not a safetensors file"):
+        checkpoints.load(*cartpole(), copied)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("episodes = 'many'", "episodes"),
+        ("horizont = 3", "horizont"),
+        ("discount = 1.5", "discount"),
+        ("=", "not valid TOML"),
+    ],
+)
+def test_a_bad_recipe_is_named(tmp_path, line, message):
+    path = tmp_path / "bad.toml"
+    lines = [kept for kept in TEXT.splitlines() if kept.split(" =")[0] != line.split(" =")[0]]
+    path.write_text("\n".join([line, *lines]))
+    with pytest.raises(WorldforkError, match=message):
+        read_recipe(path)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "registrations").glob("pretrain*.toml")))
+def test_committed_recipes_are_valid(path):
+    assert read_recipe(path).tasks
+
+
+def test_the_drift_rule():
+    assert registered_scale((1.0, 1.25, 1.5), np.array([800.0, 400.0, 300.0])) == 1.25
+    assert registered_scale((1.0, 0.5, 0.1), np.array([800.0, 790.0, 780.0])) == 0.1
+    assert all(grid[0] == 1.0 for grid in GRIDS.values())
