@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse
 from safetensors.numpy import save as spell
