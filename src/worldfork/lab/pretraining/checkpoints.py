@@ -112,11 +112,10 @@ def describe(model: RSSM) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(model).items() if name != "precision"}
 
 
-def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    """The arrays of one kind, with a leading axis of one parameter set."""
-    return {
-        name.removeprefix(f"{kind}/"): array[None] for name, array in arrays.items() if name.startswith(f"{kind}/")
-    }
+def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, Array]:
+    """The arrays of one kind on the device, with a leading axis of one parameter set."""
+    mine = {name.removeprefix(f"{kind}/"): array for name, array in arrays.items() if name.startswith(f"{kind}/")}
+    return {name: jnp.asarray(array)[None] for name, array in mine.items()}
 
 
 def _spelled(manifest: Mapping[str, Any]) -> bytes:
