@@ -1,4 +1,4 @@
-"""The search is tested where the best action is known: a bowl, and a linear system whose LQR action it must find."""
+"""The search is tested where the best action is known: a bowl, and a linear system with its LQR action."""
 
 import jax
 import jax.numpy as jnp
