@@ -126,3 +126,22 @@ def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> N
     verdict = json.loads(CliRunner().invoke(app, ["verify", str(tmp_path / "study"), "--partial", "--json"]).stdout)
     assert verdict["passes"]
     assert 0 < verdict["rows"] < 240
+
+
+@pytest.mark.parametrize("verb", [["evaluate", "x"], ["pretrain", "x", "-o", "y"], ["calibrate-drift", "x"]])
+def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, capsys):
+    """`pip install worldfork` has no jax: simulated by hiding it from the import system."""
+    import sys
+
+    from worldfork.cli import main as command
+
+    for name in [
+        name for name in sys.modules if name.startswith(("worldfork.lab.pretraining", "worldfork.lab.agents.rssm"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setattr(sys, "argv", ["worldfork", *verb])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert "pip install 'worldfork[lab]'" in capsys.readouterr().err

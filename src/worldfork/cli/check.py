@@ -82,9 +82,10 @@ def _missing(registered: "Registration", root: Path) -> list[str]:
         for task in tasks
         for index in registered.grid.checkpoints
     ]
-    return [
-        f"There is no checkpoint `{source}`." for source in sources if source is not None and not source.exists()
-    ]
+    absent = [source for source in sources if source is not None and not source.exists()]
+    if not absent:
+        return []
+    return [f"{len(absent)} of {len(sources)} checkpoints are not there; the first is `{absent[0].resolve()}`."]
 
 
 def _times(bench: "Bench", root: Path, counts: list[Any], report: Any) -> list[dict[str, Any]]:

@@ -9,9 +9,11 @@ import typer
 from worldfork.cli.calibrate import calibrate
 from worldfork.cli.calibrate_drift import calibrate_drift
 from worldfork.cli.check import check
+from worldfork.cli.demo import demo
 from worldfork.cli.evaluate import evaluate
 from worldfork.cli.export import export
 from worldfork.cli.pretrain import pretrain
+from worldfork.cli.report import report
 from worldfork.cli.run import run
 from worldfork.cli.score import score
 from worldfork.cli.verify import verify
@@ -21,16 +23,21 @@ __all__ = ["app", "main"]
 
 # A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo,
     "check": check,
     "run": run,
     "verify": verify,
     "score": score,
+    "report": report,
     "export": export,
     "calibrate": calibrate,
     "pretrain": pretrain,
     "evaluate": evaluate,
     "calibrate-drift": calibrate_drift,
 }
+
+# What `pip install worldfork` leaves out: the desk works without it.
+LAB = {"dm_control", "jax", "mujoco", "safetensors"}
 
 app = typer.Typer(
     name="worldfork",
@@ -59,6 +66,12 @@ def main() -> None:
         if os.environ.get("WORLDFORK_TRACEBACK"):
             raise
         print(f"worldfork: {error}", file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if str(error.name).split(".")[0] not in LAB:
+            raise
+        said = f"this needs the lab, and `{error.name}` is not installed: pip install 'worldfork[lab]'"
+        print(f"worldfork: {said}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("worldfork: interrupted; run the same command again to resume.", file=sys.stderr)
