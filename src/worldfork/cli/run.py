@@ -20,6 +20,9 @@ def run(
 
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
+    from worldfork.lab.accelerator import pin_compiler
+
+    pin_compiler()
     from worldfork import study
     from worldfork.cli.progress import bars
     from worldfork.executors.local import local
