@@ -118,7 +118,8 @@ def _scatter(axes: Axes, one: TaskScore) -> None:
     _forks(axes, signal, delta, delta)
     said = "threshold undefined"
     if decided.threshold is not None:
-        threshold = float(np.median(decided.threshold))
+        ordered = np.sort(decided.threshold)
+        threshold = float(ordered[(len(ordered) - 1) // 2])  # an infinite one has no mean with its neighbour
         said = "median threshold fires always" if threshold < 0 else "median threshold never fires"
         if np.isfinite(threshold):
             said = "dashed: median threshold"

@@ -9,21 +9,13 @@ const SECTIONS = {
   "compare-body": { draw: compareSection, of: ["side"] },
 };
 
+// A section that is drawn anew gives the focus back to the control that had it.
 function drawSection(id) {
   const place = byId(id);
-  const focused = document.activeElement && place.contains(document.activeElement) ? focusPath(place) : null;
-  place.replaceChildren(...[SECTIONS[id].draw()].flat());
-  if (focused) refocus(place, focused);
-}
-
-// A section that is drawn anew gives the focus back to the control that had it.
-function focusPath(place) {
-  const reachable = [...place.querySelectorAll("button, select, input, summary, [tabindex]")];
-  return reachable.indexOf(document.activeElement);
-}
-function refocus(place, index) {
-  const reachable = [...place.querySelectorAll("button, select, input, summary, [tabindex]")];
-  if (reachable[index]) reachable[index].focus({ preventScroll: true });
+  const reachable = () => [...place.querySelectorAll("button, select, input, summary, [tabindex]")];
+  const focused = reachable().indexOf(document.activeElement);
+  place.replaceChildren(SECTIONS[id].draw());
+  if (focused >= 0 && reachable()[focused]) reachable()[focused].focus({ preventScroll: true });
 }
 
 function drawChooser() {

@@ -48,7 +48,8 @@ function drawStream(canvas, width, current, inside, log) {
   const chosen = fork();
   let top = 28;
   const panel = (height, draw) => { draw(top, top + height); top += height + 34; };
-  const bottom = log ? 28 + 150 + 34 + (84 + 34) * 2 + 64 : 28 + 190;
+  const high = (bins) => (bins ? 84 : 20);
+  const bottom = log ? 28 + 150 + 34 + high(log.error) + 34 + high(log.kl) + 34 + 64 : 28 + 190;
   add(canvas, svg("rect", { class: "segment", x: x(Math.max(x.domain[0], stepOf(chosen) - segment)), y: 18, width: Math.max(2, x(stepOf(chosen)) - x(Math.max(x.domain[0], stepOf(chosen) - segment))), height: bottom - 18 }),
     svg("line", { class: "here", x1: x(stepOf(chosen)), x2: x(stepOf(chosen)), y1: 18, y2: bottom }));
   panel(log ? 150 : 190, (from, to) => {
@@ -71,8 +72,8 @@ function drawStream(canvas, width, current, inside, log) {
     }
   });
   if (log) {
-    panel(84, (from, to) => drawBins(canvas, log.error, log, { x, from, to, left, right, label: "one-step error (the model's units)", name: "error" }));
-    panel(84, (from, to) => drawBins(canvas, log.kl, log, { x, from, to, left, right, label: "KL (nats)", name: "KL" }));
+    panel(high(log.error), (from, to) => drawBins(canvas, log.error, log, { x, from, to, left, right, label: "one-step error (the model's units)", name: "error" }));
+    panel(high(log.kl), (from, to) => drawBins(canvas, log.kl, log, { x, from, to, left, right, label: "KL (nats)", name: "KL" }));
     panel(64, (from, to) => {
       const y = linear([-0.05, 1.05], [to, from]);
       add(canvas, axisY(y, { x: left, right, top: from, label: "drift level g (0 to 1)", count: 2 }),
@@ -87,7 +88,7 @@ function drawStream(canvas, width, current, inside, log) {
 function drawBins(canvas, bins, log, { x, from, to, left, right, label, name }) {
   if (!bins) {
     add(canvas, svg("text", { class: "label", x: 0, y: from - 8 }, label),
-      svg("text", { class: "absent", x: left, y: (from + to) / 2 }, `undefined: this agent logged no ${name}`));
+      svg("text", { class: "absent", x: left, y: (from + to) / 2 + 4 }, `undefined: this agent logged no ${name}`));
     return;
   }
   const top = Math.max(...bins.mean.filter(isNumber));

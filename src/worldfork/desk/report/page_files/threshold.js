@@ -12,8 +12,6 @@ function thresholdSection() {
   const values = [...new Set(known.map(({ index }) => trigger.signal[index]))].sort((a, b) => a - b);
   const fitted = trigger.signal && trigger.thresholds[side];
   const view = { current, trigger, side, scored, known, values, fitted, figures };
-  if (trigger.signal && state.threshold === null) state.threshold = firstThreshold(view);
-  if (state.threshold === "fitted" && !fitted) state.threshold = firstThreshold(view);
 
   const [said, more] = [el("div", { "aria-live": "polite" }), el("div", {})];
   const scatter = trigger.signal && values.length ? signalChart(view, (value) => set(value)) : null;
@@ -23,6 +21,7 @@ function thresholdSection() {
   const readout = el("div", { class: "panel", id: "readout" }, said, drawn, more);
   const set = (value) => { change({ threshold: value }); };
   const refresh = () => {
+    if (trigger.signal && (state.threshold === null || (state.threshold === "fitted" && !fitted))) state.threshold = firstThreshold(view);
     const fired = firedFlags(view);
     view.total = scored.reduce((sum, { one, index }) => sum + (fired[index] ? one.delta : 0), 0);
     view.fires = scored.filter(({ index }) => fired[index]).length;
@@ -36,7 +35,7 @@ function thresholdSection() {
     } else box.value = "";
     if (scatter) scatter.update(fired);
     drawn.redraw();
-    drawn.querySelector("figcaption").textContent = `${view.chance.draws.toLocaleString("en-US")} random rules with ${view.fires} fires, as many in every cell as this one; return summed over fired forks.`;
+    drawn.querySelector("figcaption").textContent = `${view.chance.draws.toLocaleString("en-US")} random rules with ${view.fires} fires on n = ${scored.length} forks, as many in every cell as this one; return summed over fired forks.`;
     said.replaceChildren(...headline(view));
     more.replaceChildren(...readouts(view));
     Object.assign(readout.dataset, { total: view.total, fires: view.fires, threshold: String(state.threshold), p: view.judged.p, shifted: view.shifted.p, mean: view.judged.mean });
@@ -180,11 +179,11 @@ function headline({ current, scored, total, fires, judged, shifted, side }) {
   ];
 }
 
-function readouts({ current, trigger, figures, known, total, judged, shifted, side }) {
+function readouts({ current, trigger, figures, scored, known, total, judged, shifted, side }) {
   const digits = Math.max(0, current.digits - 1);
   const { always, oracle } = current.figures[side === "retained" ? "policies" : "policies_all_attempted"];
   return [
-    scaleOfPolicies(total, judged, always, oracle, digits),
+    scaleOfPolicies(total, judged, always, oracle, digits, scored.length),
     el("dl", {}, pair("chance, mean", signed(judged.mean, digits)), pair("chance, 95%", span(judged.interval, digits)),
       pair("p permuted", chance(judged.p)), pair("p shifted in time", chance(shifted.p)),
       pair("AUC (ranking)", [shown(figures.auc, chance(figures.auc)), Array.isArray(figures.auc_interval) ? ` [${figures.auc_interval.map(chance).join(", ")}] ${figures.auc_interval_kind}` : ""]),
@@ -196,7 +195,7 @@ function readouts({ current, trigger, figures, known, total, judged, shifted, si
 }
 
 // Where a total lies between never, always, chance and the oracle.
-function scaleOfPolicies(total, judged, always, oracle, digits) {
+function scaleOfPolicies(total, judged, always, oracle, digits, forks) {
   return chart("The total between never, always and the oracle", (canvas, width) => {
     const x = linear(extent([0, always, oracle, total, ...judged.interval], { pad: 0.06 }), [10, width - 10]);
     const name = (value, label, row) => [svg("line", { class: "tick", x1: x(value), x2: x(value), y1: 22, y2: row ? 44 : 16 }),
@@ -205,7 +204,7 @@ function scaleOfPolicies(total, judged, always, oracle, digits) {
       svg("rect", { class: "band", x: x(judged.interval[0]), width: Math.max(2, x(judged.interval[1]) - x(judged.interval[0])), y: 24, height: 10 }),
       name(0, "never", 0), name(always, "always", 1), name(oracle, "oracle", 0), svg("circle", { class: "mean first", cx: x(total), cy: 29, r: 6 }));
     return 62;
-  }, `never 0, always ${signed(always, digits)}, oracle ${signed(oracle, digits)}; shaded: chance, 95%.`);
+  }, `n = ${forks} forks: never 0, always ${signed(always, digits)}, oracle ${signed(oracle, digits)}; shaded: chance, 95%.`);
 }
 
 function drawNull(canvas, width, { chance: drawn, total, judged, current }) {

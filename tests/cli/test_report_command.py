@@ -1,0 +1,89 @@
+"""`worldfork report` as a person uses it."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = [
+        {
+            "task": "world",
+            "checkpoint": c,
+            "direction": d,
+            "stream_seed": 0,
+            "k": k,
+            "r_hold": 10.0 - k,
+            "r_update": 5.0,
+        }
+        for c in range(3)
+        for d in ("toward", "away")
+        for k in range(1, 7)
+    ]
+    path = tmp_path / "forks.csv"
+    pl.DataFrame(rows).write_csv(path)
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments), "--permutations", "50"])
+
+
+def test_the_page_lies_beside_the_table_or_where_it_is_told(table, tmp_path):
+    assert run(table).exit_code == 0
+    assert "<!doctype html>" in table.with_suffix(".html").read_text()
+    found = run(table, "-o", tmp_path / "new" / "page.html")
+    assert str(tmp_path / "new" / "page.html") in found.output.replace("\n", "")
+    assert (tmp_path / "new" / "page.html").read_text() == table.with_suffix(".html").read_text()
+
+
+def test_figures(table, tmp_path):
+    assert run(table, "--figures", tmp_path / "figures").exit_code == 0
+    assert len(list((tmp_path / "figures").iterdir())) == 6
+
+
+@pytest.mark.parametrize("more", [(), ("--live",)])
+def test_no_ledger_is_one_clear_error(tmp_path, more):
+    found = run(tmp_path / "nothing", *more)
+    assert isinstance(found.exception, WorldforkError)
+
+
+def test_live_prints_its_address_serves_it_and_ends_at_ctrl_c(table):
+    command = [sys.executable, "-m", "worldfork.cli.main", "report", "--live", str(table), "--port", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+    with subprocess.Popen(
+        [*command, "--permutations", "50"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        address = process.stdout.readline().split()[0]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert b"forks.csv" in answer.read()
+        process.send_signal(signal.SIGINT)
+        rest, complaints = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Closed." in rest
+    assert "Traceback" not in complaints
+
+
+def test_the_report_imports_neither_jax_nor_mujoco_nor_the_lab(table):
+    script = (
+        "import sys; from worldfork.cli.report import report\n"
+        "from worldfork.desk.report import figures, live, page\n"
+        "bad = [m for m in sys.modules if m.split('.')[0] in ('jax', 'mujoco') or m.startswith('worldfork.lab')];"
+        "sys.exit(bool(bad))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,115 @@
+"""The page as a file: nothing from elsewhere, nothing that runs but its own script, every text a text."""
+
+import base64
+import hashlib
+import html.parser
+import io
+import json
+import re
+
+import ledgers
+import polars as pl
+
+from worldfork.desk.report.material import gather
+from worldfork.desk.report.page import render, write
+from worldfork.ledger.table import study_frame
+
+HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", '"&amp;', "$x$", "<!--")
+
+
+class Elements(html.parser.HTMLParser):
+    """Which elements a page has, and the text of its scripts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.scripts, self._open = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self._open = tag == "script"
+        if self._open:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._open = False
+
+    def handle_data(self, data):
+        if self._open:
+            self.scripts[-1] += data
+
+
+def test_the_page_asks_nothing_of_anyone(material):
+    page = render(material)
+    elements = Elements(page)
+    for tag, attributes in elements.found:
+        for name in ("src", "href"):
+            address = attributes.get(name) or "#"
+            assert address.startswith(("#", "data:")), (tag, attributes)
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_only_the_pages_own_script_may_run(material):
+    elements = Elements(render(material))
+    (policy,) = [a["content"] for t, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
+    digest = base64.b64encode(hashlib.sha256(elements.scripts[-1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "connect-src 'none'" in policy
+    live = Elements(render(material, version="v1"))
+    assert any("connect-src 'self'" in (a.get("content") or "") for _, a in live.found)
+
+
+def test_text_from_a_table_stays_text(tmp_path):
+    path = ledgers.flat(tmp_path / "hostile.parquet", checkpoints=HOSTILE, tasks=("<b>task</b>",), arms=HOSTILE[:2])
+    elements = Elements(render(gather(path, permutations=50)))
+    kinds = [tag for tag, _ in elements.found]
+    assert kinds.count("script") == 3
+    assert "img" not in kinds
+    assert not [attributes for _, attributes in elements.found if any(name.startswith("on") for name in attributes)]
+    embedded = json.loads(elements.scripts[0])
+    assert {cell["checkpoint"] for cell in embedded["parts"][0]["cells"]} == set(HOSTILE)
+
+
+def test_the_registration_is_printed_escaped(material):
+    page = render(material)
+    assert "Does &lt;script&gt; stay text &amp; not run?" in page
+    assert material.study.registration.digest in page
+
+
+def test_the_verdict_comes_first_with_both_intervals_and_both_estimands(material):
+    page = render(material)
+    verdict = page.index("by the Student-t interval")
+    assert verdict < page.index('id="evidence"')
+    for words in ("all attempted", "retained", "Student-t 95%", "bootstrap 95%", "n forks"):
+        assert words in page[: page.index('id="evidence"')]
+
+
+def test_undefined_is_undefined_with_its_reason(tmp_path):
+    page = render(gather(ledgers.flat(tmp_path / "one.parquet", checkpoints=("0",)), permutations=50))
+    verdicts = page[: page.index('id="evidence"')]
+    assert "<b>undecided</b>" in verdicts
+    assert verdicts.count(">undefined</span>") == 4  # two intervals of two estimands
+    assert "an interval over checkpoints needs at least two of them" in verdicts
+    assert "leave-one-checkpoint-out needs at least two checkpoints" in page
+
+
+def test_the_flat_table_is_inside(material, tmp_path):
+    tables = json.loads(Elements(render(material)).scripts[1])
+    inside = {one["name"]: base64.b64decode(one["base64"]) for one in tables}
+    exported = study_frame(material.study)
+    assert pl.read_parquet(io.BytesIO(inside["small-dose.parquet"])).equals(exported)
+    assert inside["small-dose.csv"].decode() == exported.drop("hold", "update").write_csv()
+    path = ledgers.flat(tmp_path / "t.parquet")
+    (given,) = json.loads(Elements(render(gather(path, permutations=50))).scripts[1])
+    assert base64.b64decode(given["base64"]) == path.read_bytes()
+
+
+def test_a_paper_sized_study_is_small(tmp_path):
+    """240 forks with 30 episodes each, six signals' worth of figures: far below 8 MB."""
+    path = ledgers.flat(tmp_path / "paper.parquet", checkpoints=tuple("01234"), k=24, episodes=30)
+    write(gather(path, permutations=50), tmp_path / "out" / "index.html")
+    assert (tmp_path / "out" / "index.html").stat().st_size < 2_000_000
+
+
+def test_the_same_ledger_gives_the_same_page(small, material):
+    assert render(gather(small.path, permutations=500)) == render(material)
