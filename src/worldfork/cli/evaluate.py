@@ -1,5 +1,6 @@
 """`worldfork evaluate`: what a checkpoint can do."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import typer
@@ -19,6 +20,7 @@ def evaluate(
     iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
     precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
+    video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
     as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
 ) -> None:
     """Roll checkpoints out with the planner alone, at a drift level that stands still.
@@ -33,13 +35,24 @@ def evaluate(
     from rich.console import Console
     from rich.table import Table
 
+    from worldfork.cli.filming import shoot
+    from worldfork.lab.episodes import Film
     from worldfork.lab.pretraining.deployment import deploy
     from worldfork.lab.pretraining.evaluation import standing_returns
 
     asked = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
     search = {name: value for name, value in asked.items() if value is not None}
     deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, **search)
-    with Console(stderr=True).status(f"{len(checkpoints) * episodes} episodes of {deployed.environment.name}"):
+    with ExitStack() as stack:
+        film = camera = None
+        if video is not None:
+            from worldfork.lab.environments.rendering import Camera
+            from worldfork.video import PLAIN, Panel, check_format
+
+            check_format(video)
+            film, camera = Film([0], episode=0), stack.enter_context(Camera(deployed.environment))
+        said = f"{len(checkpoints) * episodes} episodes of {deployed.environment.name}"
+        stack.enter_context(Console(stderr=True).status(said))
         returns = standing_returns(
             deployed.agent,
             deployed.environment,
@@ -48,7 +61,17 @@ def evaluate(
             episodes=episodes,
             occasion="evaluate",
             level=level,
+            record=film,
         )
+        if video is not None and film is not None and camera is not None:
+            shoot(
+                camera,
+                video,
+                [Panel(checkpoints[0].stem, PLAIN, film.returns[0])],
+                [film.physics[0]],
+                title=deployed.environment.name,
+                captions=[f"level {level:.2f}"] * film.returns.shape[1],
+            )
     if as_json:
         rows = dict(zip(map(str, checkpoints), returns.tolist(), strict=True))
         typer.echo(json.dumps({"task": deployed.environment.name, "level": level, "scale": scale, "returns": rows}))

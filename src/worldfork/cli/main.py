@@ -13,6 +13,7 @@ from worldfork.cli.demo import demo
 from worldfork.cli.evaluate import evaluate
 from worldfork.cli.export import export
 from worldfork.cli.pretrain import pretrain
+from worldfork.cli.replay import replay
 from worldfork.cli.report import report
 from worldfork.cli.run import run
 from worldfork.cli.score import score
@@ -29,6 +30,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "score": score,
     "report": report,
+    "replay": replay,
     "export": export,
     "calibrate": calibrate,
     "pretrain": pretrain,
@@ -37,7 +39,7 @@ VERBS: dict[str, Callable[..., None]] = {
 }
 
 # What `pip install worldfork` leaves out: the desk works without it.
-LAB = {"dm_control", "jax", "mujoco", "safetensors"}
+LAB = {"av", "dm_control", "jax", "mujoco", "safetensors"}
 
 app = typer.Typer(
     name="worldfork",

@@ -6,6 +6,7 @@ half. The results do not depend on it.
 """
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,9 +20,12 @@ from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episodes.draws import Draws
 
-__all__ = ["Rolled", "Trace", "roll_out"]
+__all__ = ["Record", "Rolled", "Trace", "roll_out"]
 
 Physics = Callable[[], Any]
+# Told (which episodes, moment, their physics [P, E, S], what the step there earned [P, E]) as it happens; moment 0
+# is the initial state. Nothing of it is kept here.
+Record = Callable[[slice, int, np.ndarray, np.ndarray], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +78,7 @@ def roll_out(
     action_noise: float,
     halves: int = 1,
     trace: bool = False,
+    record: Record | None = None,
 ) -> Rolled:
     """Whole episodes of T control steps, parameter set p at drift `levels[p]`; `action_noise` is sigma_a."""
     episodes = draws.seeds.shape[1]
@@ -81,7 +86,14 @@ def roll_out(
     rolled = overlapped(
         [
             _episodes(
-                agent, environment, parameters, draws[cut], levels=levels, action_noise=action_noise, trace=trace
+                agent,
+                environment,
+                parameters,
+                draws[cut],
+                levels=levels,
+                action_noise=action_noise,
+                trace=trace,
+                record=functools.partial(record, cut) if record else None,
             )
             for cut in cuts
         ]
@@ -126,6 +138,7 @@ def _episodes(
     levels: Float64[np.ndarray, "P T"],
     action_noise: float,
     trace: bool,
+    record: Callable[[int, np.ndarray, np.ndarray], None] | None,
 ) -> Generator[Physics, Any, Rolled]:
     """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
     shape = draws.seeds.shape
@@ -136,6 +149,8 @@ def _episodes(
     belief = agent.begin(parameters, observation)
     returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
     steps: list[dict[str, Any]] = []
+    if record:
+        record(0, start, returns)
     for step in range(levels.shape[1]):
         plan_keys = draws.planning(step)
         decision = agent.act(parameters, belief, plan_keys)
@@ -147,6 +162,8 @@ def _episodes(
             environment, state, executed.reshape(-1, planned.shape[2]), each_level[:, step]
         )
         observation, reward = seen.reshape(*shape, -1), reward.reshape(shape)
+        if record:
+            record(step + 1, state.physics.reshape(*shape, -1), reward)
         surprise = agent.observe(parameters, decision.belief, observation)
         belief = surprise.belief
         with np.errstate(invalid="ignore"):

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Int64
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays
-from worldfork.lab.episodes import Rolled
+from worldfork.lab.episodes import Record, Rolled
 from worldfork.lab.forks import pairs
 from worldfork.lab.forks.bench import Bench
 from worldfork.lab.forks.pairs import Fork
@@ -17,7 +18,7 @@ from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, me
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell
 
-__all__ = ["Labelled", "Place", "label"]
+__all__ = ["Evaluated", "Labelled", "Place", "evaluate", "label"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,16 +43,48 @@ class Labelled:
 
 def label(bench: Bench, places: Sequence[Place]) -> Labelled:
     """Label the forks of one block: one arm, one task, HOLD shared by all of them or by none."""
+    arm, size = bench.registration.arm(places[0].cell.arm), bench.registration.execution.forks_per_block
+    block = evaluate(bench, places, size=size, episodes=np.arange(arm.evaluation.episodes))
+    agent = bench.agent(places[0].cell.task, arm)
+    losses = np.concatenate([pairs.validation_loss(agent, part) for part in block.parts])
+    branches = _branches(block.rolled)
+    rows = []
+    for index, place in enumerate(places):
+        hold = _held(place.held) if place.held else branches[block.hold + index]
+        fit = _fit(block.updates[index // size], index % size)
+        rows.append(_row(bench, place, hold, branches[index], fit, float(losses[index])))
+    return Labelled(rows, arrays.take(block.updated, np.arange(len(places))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """A block that was run: set i is UPDATE of fork i, and set `hold` + i its HOLD, unless that is shared."""
+
+    parts: list[list[Fork]]  # the forks, as many at a time as are updated together
+    updates: list[Update]
+    updated: Arrays
+    rolled: Rolled
+    hold: int
+
+
+def evaluate(
+    bench: Bench,
+    places: Sequence[Place],
+    *,
+    size: int,
+    episodes: Int64[np.ndarray, " E"],
+    record: Record | None = None,
+) -> Evaluated:
+    """Update the forks of one block, `size` at a time, and evaluate both branches (UPDATE alone where HOLD is
+    shared) on these episodes."""
     arm = bench.registration.arm(places[0].cell.arm)
     task = places[0].cell.task
     agent, environment, mechanism = bench.agent(task, arm), bench.environment(task), bench.mechanism(arm)
-    execution, size = bench.registration.execution, bench.registration.execution.forks_per_block
     share = places[0].held is not None
     full = pairs.padded([_fork(bench, place) for place in places], size * (2 if share else 1))
     # Training and validation always see `size` forks at a time, whatever is shared: one shape, one set of digits.
     parts = [full[start : start + size] for start in range(0, len(full), size)]
     updates = [pairs.update(agent, mechanism, part) for part in parts]
-    losses = np.concatenate([pairs.validation_loss(agent, part) for part in parts])
     updated = arrays.concatenate([update.parameters for update in updates])
     frozen = [] if share else [arrays.concatenate([fork.parameters for fork in full])]
     rolled = pairs.evaluate(
@@ -60,17 +93,12 @@ def label(bench: Bench, places: Sequence[Place]) -> Labelled:
         arrays.concatenate([updated, *frozen]),
         full if share else [*full, *full],
         mode=arm.evaluation.mode,
-        episodes=arm.evaluation.episodes,
+        episodes=episodes,
         action_noise=arm.stream.action_noise,
-        halves=execution.halves,
+        halves=bench.registration.execution.halves,
+        record=record,
     )
-    branches = _branches(rolled)
-    rows = []
-    for index, place in enumerate(places):
-        hold = _held(place.held) if place.held else branches[len(full) + index]
-        fit = _fit(updates[index // size], index % size)
-        rows.append(_row(bench, place, hold, branches[index], fit, float(losses[index])))
-    return Labelled(rows, arrays.take(updated, np.arange(len(places))))
+    return Evaluated(parts, updates, updated, rolled, hold=len(full))
 
 
 @dataclasses.dataclass(frozen=True)

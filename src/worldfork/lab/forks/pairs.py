@@ -8,13 +8,13 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.drift import Schedule, evaluation_levels
-from worldfork.lab.episodes import Draws, Rolled, roll_out
+from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
 from worldfork.lab.mechanisms.base import Mechanism, Update
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.randomness import Event, Purpose, words
@@ -68,11 +68,12 @@ def evaluate(
     forks: Sequence[Fork],
     *,
     mode: str,
-    episodes: int,
+    episodes: Int64[np.ndarray, " E"],
     action_noise: float,
     halves: int = 1,
+    record: Record | None = None,
 ) -> Rolled:
-    """`episodes` matched episodes of parameter set p at fork p. Which branch it is enters nowhere."""
+    """These matched episodes (from 0) of parameter set p at fork p. Which branch it is enters nowhere."""
     steps, repeat = environment.episode_steps, environment.action_repeat
     levels = [
         evaluation_levels(
@@ -88,8 +89,9 @@ def evaluate(
         agent,
         environment,
         parameters,
-        Draws.of([fork.event for fork in forks], np.arange(episodes)),
+        Draws.of([fork.event for fork in forks], episodes),
         levels=np.stack(levels),
         action_noise=action_noise,
         halves=halves,
+        record=record,
     )

@@ -5,7 +5,7 @@ from jaxtyping import Float64
 
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.randomness import Event, Purpose
 
 __all__ = ["standing_returns"]
@@ -20,6 +20,7 @@ def standing_returns(
     episodes: int,
     occasion: str,
     level: float = 0.0,
+    record: Record | None = None,
 ) -> Float64[np.ndarray, "P E"]:
     """Returns of whole episodes at one drift level without noise.
 
@@ -32,4 +33,5 @@ def standing_returns(
     ]
     levels = np.full((len(checkpoints), environment.episode_steps), level)
     draws = Draws.of(events, np.arange(episodes))
-    return roll_out(agent, environment, parameters, draws, levels=levels, action_noise=0.0).returns
+    rolled = roll_out(agent, environment, parameters, draws, levels=levels, action_noise=0.0, record=record)
+    return rolled.returns

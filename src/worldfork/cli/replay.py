@@ -1,0 +1,94 @@
+"""`worldfork replay`: one matched episode as a video, UPDATE beside HOLD."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from worldfork.lab.forks.replay import Branch, Replay
+
+__all__ = ["replay"]
+
+
+def replay(
+    study: Path = typer.Argument(help="A study folder."),
+    cell: str = typer.Option(..., help="A cell's id, as the ledger and the report name it."),
+    k: int = typer.Option(..., min=1, help="The decision point, from 1."),
+    episode: int = typer.Option(1, min=1, help="Which of its matched episodes, from 1."),
+    output: Path | None = typer.Option(None, "-o", "--output", help="An .mp4 or .gif file; named after the pair."),
+    whole_block: bool | None = typer.Option(
+        None,
+        "--block/--alone",
+        help="Rebuild the ledger's whole block, or run this pair alone; by default whatever the digits need.",
+    ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+) -> None:
+    """Run one matched episode again in both branches, from the ledger, and show it: UPDATE left, HOLD right.
+
+    Example: worldfork replay runs/demo --cell demo-cartpole-swingup-c0-away-s0 --k 6 --episode 3 -o pair.gif
+
+    On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
+    the difference. It needs a renderer, not a display: libegl1 with libgl1-mesa-dri, or libosmesa6, on Debian.
+    """
+    from worldfork.lab.accelerator import pin_compiler
+
+    pin_compiler()
+    from worldfork.cli.filming import shoot
+    from worldfork.cli.progress import bars
+    from worldfork.lab.environments.rendering import Camera
+    from worldfork.lab.forks import replay as again
+    from worldfork.lab.forks.bench import Bench
+    from worldfork.ledger.store import Study
+    from worldfork.video import HOLD, UPDATE, Panel, check_format
+
+    opened = Study(study)
+    pair = again.find(opened, cell, k=k, episode=episode)
+    path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
+    check_format(path)
+    bench = Bench(opened.registration, study / "checkpoints")
+    environment = bench.environment(pair.cell.task)
+    with Camera(environment) as camera, bars(quiet=quiet) as report:
+        shown = again.replay(
+            opened,
+            bench,
+            pair,
+            whole_block=whole_block,
+            progress=lambda done, total: report("steps", done, total),
+        )
+        branches = (shown.update, shown.hold)
+        panels = [Panel("UPDATE", UPDATE, shown.update.returns), Panel("HOLD", HOLD, shown.hold.returns)]
+        shoot(
+            camera,
+            path,
+            panels,
+            [branch.physics for branch in branches],
+            title=cell,
+            captions=[f"k = {k}, episode {episode}, level {level:.2f}" for level in shown.levels],
+            progress=lambda done, total: report("frames", done, total),
+        )
+    typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
+    for name, branch in zip(("UPDATE", "HOLD"), branches, strict=True):
+        typer.echo(f"{name:>7}  {_compared(branch)}")
+    if not shown.exact:
+        typer.echo(_why(shown))
+
+
+def _compared(branch: "Branch") -> str:
+    returned = float(branch.returns[-1])
+    if branch.exact:
+        return f"returned {returned!r}, as in the ledger, bit for bit"
+    if branch.recorded is None:
+        return f"returned {returned!r}; the ledger's was not finite"
+    return (
+        f"returned {returned!r}; the ledger has {branch.recorded!r} (difference {returned - branch.recorded:+.6g})"
+    )
+
+
+def _why(shown: "Replay") -> str:
+    reasons = list(shown.differences)
+    if not shown.whole_block:
+        reasons.insert(0, "the pair ran alone, and an agent's digits may depend on its batch; --block rebuilds it")
+    return "What differs from the run that made the ledger:\n  " + "\n  ".join(
+        reasons or ["nothing that was recorded: perhaps another processor, which rounds in another order"]
+    )

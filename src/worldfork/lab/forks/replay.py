@@ -1,0 +1,176 @@
+"""One matched episode again, in both branches, from the ledger and the checkpoint alone (paper, "Paired labels").
+
+Results of a shape-sensitive agent depend on the batch shape, so its block is rebuilt as the ledger's run built it:
+the same forks, the same padding, all m episodes. On a machine of the kind that made the ledger the episode then
+returns what the ledger says, bit for bit. Where that can not be (another device), or where the shape makes no
+difference, the pair runs alone, which costs two episodes instead of a block.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from jaxtyping import Float64
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments.drift import evaluation_levels
+from worldfork.lab.episodes import Film
+from worldfork.lab.forks import labelling
+from worldfork.lab.forks.bench import Bench
+from worldfork.lab.forks.blocks import Block, fork_blocks, places
+from worldfork.ledger.row import ForkRow
+from worldfork.ledger.store import Study
+from worldfork.registration import Cell, cells, difference, hold_owner
+
+__all__ = ["Branch", "Pair", "Replay", "find", "replay"]
+
+# What of cell.json names the run rather than determines its digits.
+NAMES = ("schema", "registration")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Which matched episode of a study: `episode` counts from 1, as decision points do."""
+
+    cell: Cell
+    row: ForkRow
+    episode: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """What one branch did in the episode."""
+
+    physics: Float64[np.ndarray, "moments S"]  # before the first control step and after each
+    returns: Float64[np.ndarray, " moments"]  # the return up to each moment
+    recorded: float | None  # the episode's return in the ledger
+
+    @property
+    def exact(self) -> bool:
+        """Whether the episode returned what the ledger says, bit for bit."""
+        returned = float(self.returns[-1])
+        return self.recorded == (returned if np.isfinite(returned) else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """Both branches of one matched episode."""
+
+    update: Branch
+    hold: Branch
+    levels: Float64[np.ndarray, " moments"]  # the drift level at each moment
+    whole_block: bool  # whether it ran in the ledger's block
+    differences: tuple[str, ...]  # of what determines the digits: there -> here
+
+    @property
+    def exact(self) -> bool:
+        """Whether both branches returned what the ledger says."""
+        return self.update.exact and self.hold.exact
+
+
+def find(study: Study, cell: str, *, k: int, episode: int) -> Pair:
+    """The matched episode, or an error that says which ones there are."""
+    known = {one.id: one for one in cells(study.registration)}
+    begun = [folder.id for folder in study.cells() if folder.id in known and folder.has_rows()]
+    if cell not in begun:
+        told = "\n  ".join(begun) or "none: no fork has been written yet"
+        raise WorldforkError(f"There are no forks of a cell `{cell}` in `{study.path}`. Its cells:\n  {told}")
+    rows = study.cell(cell).rows()
+    if not 1 <= k <= len(rows):
+        raise WorldforkError(f"{cell} has the decision points 1 to {len(rows)}; k = {k} is not one of them.")
+    count = len(rows[k - 1].hold)
+    if not 1 <= episode <= count:
+        raise WorldforkError(f"A fork of {cell} has the episodes 1 to {count}; {episode} is not one of them.")
+    return Pair(known[cell], rows[k - 1], episode)
+
+
+def replay(
+    study: Study,
+    bench: Bench,
+    pair: Pair,
+    *,
+    whole_block: bool | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Replay:
+    """Run the pair again, in the ledger's block or alone (`whole_block`); by default in the block where that
+    decides whether the digits come out again. `progress` is told control steps: how many are done, of how many."""
+    cell, k, row = pair.cell, pair.row.k, pair.row
+    there, here = study.cell(cell.id).configuration, bench.configuration(cell)
+    differences = tuple(difference(_digits(there), _digits(here)))
+    if whole_block is None:
+        sensitive = bench.agent(cell.task, bench.registration.arm(cell.arm)).shape_sensitive
+        whole_block = sensitive and there["device"] == here["device"]
+    owner = hold_owner(bench.registration)[cell]
+    # Each run: where to look for which branches. A shared HOLD was evaluated in its owner's block.
+    runs: list[tuple[Cell, tuple[str, ...]]] = [(cell, ("update", "hold"))]
+    if whole_block and owner != cell:
+        runs = [(cell, ("update",)), (owner, ("hold",))]
+    steps = bench.environment(cell.task).episode_steps
+    recorded = {"update": row.update[pair.episode - 1], "hold": row.hold[pair.episode - 1]}
+    branches: dict[str, Branch] = {}
+    for number, (where, names) in enumerate(runs):
+
+        def advance(moment: int, before: int = number * steps) -> None:
+            progress(before + moment, len(runs) * steps)
+
+        block: Block = _block(bench, where, k) if whole_block else ((where, k),)
+        film = _film(
+            study, bench, block, pair, fork=(where, k), names=names, alone=not whole_block, advance=advance
+        )
+        for index, name in enumerate(names):
+            branches[name] = Branch(film.physics[index], film.returns[index], recorded[name])
+    return Replay(**branches, levels=_levels(bench, cell, k), whole_block=whole_block, differences=differences)
+
+
+def _film(
+    study: Study,
+    bench: Bench,
+    block: Block,
+    pair: Pair,
+    *,
+    fork: tuple[Cell, int],
+    names: tuple[str, ...],
+    alone: bool,
+    advance: Callable[[int], None],
+) -> Film:
+    """Run a block, or one fork alone, and film the episode in the branches of `fork` that are named."""
+    owners = hold_owner(bench.registration)
+    mine = {cell: cell for cell in owners} if alone else owners  # alone, a fork evaluates its own HOLD
+    rows = {owner: study.cell(owner.id).rows() for owner in dict.fromkeys(owners[cell] for cell, _ in block)}
+    placed = places(study, block, rows=rows, owners=mine)
+    index = block.index(fork)
+    if fork[0] == pair.cell and placed[index].digests != (pair.row.stream, pair.row.window):
+        raise WorldforkError(
+            f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
+            "says where the study was changed."
+        )
+    size = 1 if alone else bench.registration.execution.forks_per_block
+    sets = {"update": index, "hold": size + index}  # where nothing is shared, HOLD follows UPDATE
+    every = np.arange(bench.registration.arm(fork[0].arm).evaluation.episodes)
+    film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)
+    episodes = every[[pair.episode - 1]] if alone else every
+    labelling.evaluate(bench, placed, size=size, episodes=episodes, record=film)
+    return film
+
+
+def _block(bench: Bench, cell: Cell, k: int) -> Block:
+    """The block in which the ledger's run evaluated this fork."""
+    shared = hold_owner(bench.registration)[cell] != cell
+    return next(block for block in fork_blocks(bench.registration, shared=shared) if (cell, k) in block)
+
+
+def _levels(bench: Bench, cell: Cell, k: int) -> Float64[np.ndarray, " moments"]:
+    """The level at each moment of the evaluation."""
+    environment = bench.environment(cell.task)
+    return evaluation_levels(
+        bench.schedule(cell),
+        k * environment.episode_steps * environment.action_repeat,
+        control_steps=environment.episode_steps + 1,
+        action_repeat=environment.action_repeat,
+        mode=bench.registration.arm(cell.arm).evaluation.mode,
+    )
+
+
+def _digits(configuration: Mapping[str, object]) -> dict[str, object]:
+    """What of a cell's configuration the digits depend on."""
+    return {name: value for name, value in configuration.items() if name not in NAMES}
