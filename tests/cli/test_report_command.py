@@ -77,13 +77,3 @@ def test_live_prints_its_address_serves_it_and_ends_at_ctrl_c(table):
     assert process.returncode == 0
     assert "Closed." in rest
     assert "Traceback" not in complaints
-
-
-def test_the_report_imports_neither_jax_nor_mujoco_nor_the_lab(table):
-    script = (
-        "import sys; from worldfork.cli.report import report\n"
-        "from worldfork.desk.report import figures, live, page\n"
-        "bad = [m for m in sys.modules if m.split('.')[0] in ('jax', 'mujoco') or m.startswith('worldfork.lab')];"
-        "sys.exit(bool(bad))"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
