@@ -135,11 +135,17 @@ class Page:
             raise AssertionError(found["exceptionDetails"])
         return found["result"].get("value")
 
-    def wait(self, expression, seconds=20):
+    def wait(self, expression, seconds=60):
         end = time.monotonic() + seconds
-        while not self.evaluate(expression):
+        while not self._holds(expression):
             assert time.monotonic() < end, f"never came true: {expression}\n{self.complaints()}"
             time.sleep(0.02)
+
+    def _holds(self, expression):
+        try:
+            return self.evaluate(expression)
+        except RuntimeError:  # the page is being loaded anew
+            return False
 
     def settle(self):
         """Two frames: what was asked for is drawn."""

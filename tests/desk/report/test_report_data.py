@@ -139,6 +139,18 @@ def test_deviations_are_found_by_comparing(small, tmp_path):
     assert amendment["reason"] == "more episodes"
 
 
+def test_a_task_that_has_not_begun_is_no_obstacle(small, tmp_path):
+    other = ledgers.REGISTRATION.replace('tasks = ["linear_quadratic"]', 'tasks = ["linear_quadratic", "other"]')
+    other += ledgers.REGISTRATION[ledgers.REGISTRATION.index("[tasks.") :].replace(
+        "tasks.linear_quadratic", "tasks.other"
+    )
+    begun = ledgers.rewritten(small, tmp_path / "begun", lambda cell, rows: rows, registration=parse(other))
+    said = record(gather(begun.path, permutations=50))
+    assert said["registered_forks"] == 144
+    assert said["notes"] == []
+    assert "0 of 6 registered forks are in the ledger" in [one["what"] for one in said["deviations"]]
+
+
 def test_arms_say_what_they_vary(small):
     assert varies(small.registration) == {
         "n-10": [],

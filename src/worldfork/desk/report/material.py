@@ -13,7 +13,7 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells
 
-__all__ = ["Material", "gather", "open_ledger"]
+__all__ = ["Material", "gather", "manifests", "open_ledger"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from worldfork.ledger import files, table
 __all__ = ["render", "write"]
 
 FOLDER: Final = Path(__file__).parent / "page_files"
+STYLES: Final = ("base.css", "charts.css", "layout.css")
 SCRIPTS: Final = (
     "core.js",
     "chart.js",
@@ -34,6 +35,8 @@ SCRIPTS: Final = (
     "fork.js",
     "control.js",
     "threshold.js",
+    "signal.js",
+    "readout.js",
     "compare.js",
     "policies.js",
     "contraction.js",
@@ -67,7 +70,7 @@ def render(material: Material, *, version: str | None = None) -> str:
             several_arms=len(material.score.tasks) > 1,
             permutations=material.rules.permutations,
             made_by=f"worldfork {importlib.metadata.version('worldfork')}",
-            style=(FOLDER / "page.css").read_text(encoding="utf-8"),
+            style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             script=script,
             policy=_policy(script, live=version is not None),
             ledger=embed({**payload(material), "version": version}),

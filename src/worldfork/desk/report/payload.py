@@ -15,6 +15,7 @@ from worldfork.desk.report.record import varies
 from worldfork.desk.report.streams import read_condensed, rounded
 from worldfork.desk.report.text import digits_for
 from worldfork.desk.scoring.decisions import Decisions
+from worldfork.desk.scoring.partition import natural
 from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import Undefined, settle
 from worldfork.desk.triggers import is_reference
@@ -96,7 +97,7 @@ def _part(
         for index, (cell, k) in enumerate(zip(one.forks.prefork.cell, one.forks.prefork.k, strict=True))
     }
     lost = [(key, row.k) for key, (_, found) in rows.items() for row in found if (key, row.k) not in scored]
-    keys = sorted([*scored, *lost], key=lambda place: (one_cell(place[0]), place[1]))
+    keys = sorted([*scored, *lost], key=lambda place: (_by_direction(place[0]), place[1]))
     cells = list(dict.fromkeys(key for key, _ in keys))
     order = [scored.get(place) for place in keys]
     details = {(key, row.k): row for key, (_, found) in rows.items() for row in found}
@@ -126,10 +127,8 @@ def _part(
     }
 
 
-def one_cell(key: CellKey) -> tuple[str, tuple[int, int, str], int]:
+def _by_direction(key: CellKey) -> tuple[str, tuple[int, int, str], int]:
     """Cells by direction, then checkpoint, then stream seed: the order in which people compare them."""
-    from worldfork.desk.scoring.partition import natural
-
     return key.direction, natural(key.checkpoint), key.stream_seed
 
 

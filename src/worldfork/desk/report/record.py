@@ -35,7 +35,7 @@ def record(material: Material) -> dict[str, Any] | None:
         "registered_forks": sum(registration.arm(cell.arm).stream.decision_points for cell in material.rows),
         "deviations": deviations(registration, made, material.rows),
         "unscored": material.table.unscored,
-        "notes": never_binds(registration, episode_steps(made)) if episode_steps(made) else [],
+        "notes": _notes(registration, made),
         "amendments": study.amendments(),
         "made_with": _made_with(study, made),
         "checkpoints": _checkpoints(study, made),
@@ -86,12 +86,15 @@ def _differs(registration: Registration, cell: Cell, made: dict[str, Any], rows:
         yield f"{broken} updates left parameters that are not finite"
 
 
-def episode_steps(made: dict[Cell, dict[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Control and environment steps per episode of each task, as executed; empty while a task has no rows yet."""
+def _notes(registration: Registration, made: dict[Cell, dict[str, Any]]) -> list[str]:
+    """Settings that never bind; how long an episode is, the cells say, so every task must have begun."""
     units = {cell.task: one["units"] for cell, one in made.items()}
-    return {
+    if any(task not in units for arm in registration.arms for task in arm.tasks):
+        return []
+    steps = {
         task: (one["episode_steps"], one["episode_steps"] * one["action_repeat"]) for task, one in units.items()
     }
+    return never_binds(registration, steps)
 
 
 def varies(registration: Registration) -> dict[str, list[str]]:

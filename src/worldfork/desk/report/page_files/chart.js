@@ -21,8 +21,12 @@ function symlog(domain, range, c) {
     const reach = Math.max(Math.abs(domain[0]), Math.abs(domain[1]));
     const among = (multiples) => {
       const found = [0];
-      for (let size = c; size <= reach; size *= 10) for (const times of multiples) found.push(times * size, -times * size);
-      return found.filter((value) => value >= domain[0] && value <= domain[1]).map((value) => Number(value.toPrecision(6))).sort((a, b) => a - b);
+      for (let size = c; size <= reach; size *= 10)
+        for (const times of multiples) found.push(times * size, -times * size);
+      return found
+        .filter((value) => value >= domain[0] && value <= domain[1])
+        .map((value) => Number(value.toPrecision(6)))
+        .sort((a, b) => a - b);
     };
     return among([1]).length > 3 ? among([1]) : among([1, 2, 5]);
   };
@@ -35,7 +39,8 @@ function steps(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const size = power * ([1, 2, 5, 10].find((one) => one * power >= rough) || 10);
   const found = [];
-  for (let index = Math.ceil(low / size - 1e-9); index * size <= high + 1e-9 * size; index++) found.push(Number((index * size).toPrecision(12)));
+  for (let index = Math.ceil(low / size - 1e-9); index * size <= high + 1e-9 * size; index++)
+    found.push(Number((index * size).toPrecision(12)));
   return found;
 }
 
@@ -44,7 +49,10 @@ function extent(values, { pad = 0.05, zero = false } = {}) {
   if (zero) known.push(0);
   if (!known.length) return [0, 1];
   let [low, high] = [known[0], known[0]];
-  for (const value of known) { if (value < low) low = value; if (value > high) high = value; }
+  for (const value of known) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
   const room = (high - low || Math.abs(high) || 1) * pad;
   return [low - room, high + room];
 }
@@ -53,7 +61,10 @@ function extent(values, { pad = 0.05, zero = false } = {}) {
 function bentOrNot(values, range, { zero = true, spread = 8 } = {}) {
   const known = values.filter(isNumber);
   const domain = extent(known, { zero });
-  const sizes = known.map(Math.abs).filter((size) => size > 0).sort((a, b) => a - b);
+  const sizes = known
+    .map(Math.abs)
+    .filter((size) => size > 0)
+    .sort((a, b) => a - b);
   const [middle, top] = [sizes[Math.floor(sizes.length / 2)], sizes[sizes.length - 1]];
   if (!(top > spread * middle)) return linear(domain, range);
   return symlog(domain, range, 10 ** Math.floor(Math.log10(middle)));
@@ -69,16 +80,20 @@ function tickText(value) {
 function axisX(scale, { y, top, label, count = 5, width }) {
   const marks = [];
   for (const value of scale.ticks(count)) {
-    const near = () => marks.length && scale(value) - scale(marks[marks.length - 1]) < tickText(value).length * 7 + 8;
+    const near = () =>
+      marks.length && scale(value) - scale(marks[marks.length - 1]) < tickText(value).length * 7 + 8;
     if (value === 0) while (near()) marks.pop();
     if (!near()) marks.push(value);
   }
-  return svg("g", { class: "axis" },
+  return svg(
+    "g",
+    { class: "axis" },
     marks.map((value) => [
       svg("line", { class: value === 0 ? "zero" : "grid", x1: scale(value), x2: scale(value), y1: top, y2: y }),
       svg("text", { x: scale(value), y: y + 15, "text-anchor": "middle" }, tickText(value)),
     ]),
-    svg("text", { class: "label", x: width, y: y + 32, "text-anchor": "end" }, label));
+    svg("text", { class: "label", x: width, y: y + 32, "text-anchor": "end" }, label),
+  );
 }
 
 function axisY(scale, { x, right, label, count = 5, top }) {
@@ -88,12 +103,15 @@ function axisY(scale, { x, right, label, count = 5, top }) {
     if (keep) last = scale(value);
     return keep;
   });
-  return svg("g", { class: "axis" },
+  return svg(
+    "g",
+    { class: "axis" },
     marks.map((value) => [
       svg("line", { class: value === 0 ? "zero" : "grid", x1: x, x2: right, y1: scale(value), y2: scale(value) }),
       svg("text", { x: x - 6, y: scale(value) + 4, "text-anchor": "end" }, tickText(value)),
     ]),
-    svg("text", { class: "label", x: 0, y: top - 8 }, label));
+    svg("text", { class: "label", x: 0, y: top - 11 }, label),
+  );
 }
 
 // A figure with its caption. `draw(canvas, width)` fills the canvas and returns its height.
@@ -111,7 +129,9 @@ function chart(name, draw, ...caption) {
     canvas.setAttribute("height", height);
     canvas.setAttribute("viewBox", `0 0 ${width} ${height}`);
   };
-  new ResizeObserver(() => { if (Math.floor(node.clientWidth) !== drawn) redraw(); }).observe(node);
+  new ResizeObserver(() => {
+    if (Math.floor(node.clientWidth) !== drawn) redraw();
+  }).observe(node);
   node.redraw = redraw;
   node.canvas = canvas;
   return node;
@@ -119,18 +139,26 @@ function chart(name, draw, ...caption) {
 
 function path(points) {
   let pen = "M";
-  return points.map(([x, y]) => {
-    if (!isNumber(y)) { pen = "M"; return ""; }
-    const text = `${pen}${x.toFixed(1)} ${y.toFixed(1)}`;
-    pen = "L";
-    return text;
-  }).join("");
+  return points
+    .map(([x, y]) => {
+      if (!isNumber(y)) {
+        pen = "M";
+        return "";
+      }
+      const text = `${pen}${x.toFixed(1)} ${y.toFixed(1)}`;
+      pen = "L";
+      return text;
+    })
+    .join("");
 }
 
 function mark(side, x, y, size, attributes) {
-  const shape = side === "help" ? `M${x} ${y - size}L${x + size} ${y + 0.8 * size}H${x - size}Z`
-    : side === "hurt" ? `M${x} ${y + size}L${x + size} ${y - 0.8 * size}H${x - size}Z`
-    : `M${x - size} ${y}a${size} ${size} 0 1 0 ${2 * size} 0a${size} ${size} 0 1 0 ${-2 * size} 0Z`;
+  const shape =
+    side === "help"
+      ? `M${x} ${y - size}L${x + size} ${y + 0.8 * size}H${x - size}Z`
+      : side === "hurt"
+        ? `M${x} ${y + size}L${x + size} ${y - 0.8 * size}H${x - size}Z`
+        : `M${x - size} ${y}a${size} ${size} 0 1 0 ${2 * size} 0a${size} ${size} 0 1 0 ${-2 * size} 0Z`;
   return svg("path", { d: shape, class: `mark ${side}`, ...attributes });
 }
 

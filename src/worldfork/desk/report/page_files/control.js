@@ -17,7 +17,10 @@ function generator(seed) {
   };
 }
 
-const scoredForks = (current, side) => current.forks.map((one, index) => ({ one, index })).filter(({ one }) => isScored(one) && (side === "all_attempted" || !one.diverged));
+const scoredForks = (current, side) =>
+  current.forks
+    .map((one, index) => ({ one, index }))
+    .filter(({ one }) => isScored(one) && (side === "all_attempted" || !one.diverged));
 
 function randomOrders(index, side) {
   const key = `${index} ${side}`;
@@ -26,25 +29,30 @@ function randomOrders(index, side) {
   const cells = current.cells.map(() => []);
   for (const { one, index: place } of scoredForks(current, side)) cells[one.cell].push([place, one.delta]);
   const forks = cells.reduce((sum, cell) => sum + cell.length, 0);
-  const draws = Math.max(1000, Math.min(DRAWS, Math.floor(4e6 / Math.max(1, forks))));
+  const draws = Math.max(200, Math.min(DRAWS, Math.floor(4e6 / Math.max(1, forks))));
   const random = generator(20 + index);
-  const found = { draws, cells: cells.filter((cell) => cell.length).map((cell) => {
-    const size = cell.length;
-    const sums = new Float64Array(draws * (size + 1));
-    const turns = new Uint16Array(draws);
-    const order = cell.map(([, delta]) => delta);
-    for (let draw = 0; draw < draws; draw++) {
-      let sum = 0;
-      for (let place = 0; place < size; place++) {
-        const other = place + Math.floor(random() * (size - place));
-        [order[place], order[other]] = [order[other], order[place]];
-        sum += order[place];
-        sums[draw * (size + 1) + place + 1] = sum;
-      }
-      turns[draw] = Math.floor(random() * size);
-    }
-    return { forks: cell.map(([place]) => place), delta: cell.map(([, delta]) => delta), sums, turns };
-  }) };
+  const found = {
+    draws,
+    cells: cells
+      .filter((cell) => cell.length)
+      .map((cell) => {
+        const size = cell.length;
+        const sums = new Float64Array(draws * (size + 1));
+        const turns = new Uint16Array(draws);
+        const order = cell.map(([, delta]) => delta);
+        for (let draw = 0; draw < draws; draw++) {
+          let sum = 0;
+          for (let place = 0; place < size; place++) {
+            const other = place + Math.floor(random() * (size - place));
+            [order[place], order[other]] = [order[other], order[place]];
+            sum += order[place];
+            sums[draw * (size + 1) + place + 1] = sum;
+          }
+          turns[draw] = Math.floor(random() * size);
+        }
+        return { forks: cell.map(([place]) => place), delta: cell.map(([, delta]) => delta), sums, turns };
+      }),
+  };
   kept.set(key, found);
   return found;
 }
@@ -58,7 +66,9 @@ function control(index, side, fired) {
     const size = cell.forks.length;
     const flags = cell.forks.map((place) => fired[place]);
     const fires = flags.filter(Boolean).length;
-    const moved = cell.delta.map((_, turn) => cell.delta.reduce((sum, delta, place) => sum + (flags[(place - turn + size) % size] ? delta : 0), 0));
+    const moved = cell.delta.map((_, turn) =>
+      cell.delta.reduce((sum, delta, place) => sum + (flags[(place - turn + size) % size] ? delta : 0), 0),
+    );
     for (let draw = 0; draw < draws; draw++) {
       permuted[draw] += cell.sums[draw * (size + 1) + fires];
       shifted[draw] += moved[cell.turns[draw]];
@@ -71,14 +81,21 @@ function judge(observed, totals) {
   const enough = observed - 1e-9 * Math.max(1, Math.abs(observed));
   let reached = 0;
   let sum = 0;
-  for (const total of totals) { if (total >= enough) reached++; sum += total; }
+  for (const total of totals) {
+    if (total >= enough) reached++;
+    sum += total;
+  }
   const sorted = Float64Array.from(totals).sort();
   const quantile = (share) => {
     const place = share * (sorted.length - 1);
     const low = Math.floor(place);
     return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (place - low);
   };
-  return { mean: sum / totals.length, interval: [quantile(0.025), quantile(0.975)], p: (1 + reached) / (1 + totals.length) };
+  return {
+    mean: sum / totals.length,
+    interval: [quantile(0.025), quantile(0.975)],
+    p: (1 + reached) / (1 + totals.length),
+  };
 }
 
 // Mean and standard deviation of chance without drawing: n of N without replacement, cell by cell.
@@ -88,7 +105,10 @@ function expectation(cells, fires) {
     const [size, n] = [cell.delta.length, fires[index]];
     const average = cell.delta.reduce((sum, delta) => sum + delta, 0) / size;
     mean += n * average;
-    if (size > 1) variance += (n * (size - n) / (size - 1)) * (cell.delta.reduce((sum, delta) => sum + (delta - average) ** 2, 0) / size);
+    if (size > 1)
+      variance +=
+        ((n * (size - n)) / (size - 1)) *
+        (cell.delta.reduce((sum, delta) => sum + (delta - average) ** 2, 0) / size);
   });
   return [mean, Math.sqrt(variance)];
 }

@@ -57,7 +57,10 @@ const GLYPH = { help: "▲", hurt: "▼", even: "●", none: "×" };
 
 // The larger |dR|, the fuller the colour; the size at which it is full leaves out the largest twentieth.
 function colouring(part) {
-  const sizes = part.forks.filter(isScored).map((fork) => Math.abs(fork.delta)).sort((a, b) => a - b);
+  const sizes = part.forks
+    .filter(isScored)
+    .map((fork) => Math.abs(fork.delta))
+    .sort((a, b) => a - b);
   const full = sizes.length ? sizes[Math.floor(0.95 * (sizes.length - 1))] || 1 : 1;
   const colour = (fork) => {
     const side = sideOf(fork);
@@ -70,7 +73,8 @@ function colouring(part) {
 
 const cellName = (cell) => `checkpoint ${cell.checkpoint} · ${cell.direction} · seed ${cell.stream_seed}`;
 const shortened = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
-const partName = (part) => (part.arm && ledger.parts.some((one) => one.arm !== part.arm) ? `${part.arm} · ${part.task}` : part.task);
+const partName = (part) =>
+  part.arm && ledger.parts.some((one) => one.arm !== part.arm) ? `${part.arm} · ${part.task}` : part.task;
 
 // ---- state: kept in the address, so that a reload or a link comes back to the same place ----
 const state = { part: 0, fork: 0, trigger: null, side: "retained", threshold: null };
@@ -84,7 +88,9 @@ function change(next) {
   Object.assign(state, next);
   if (state.part !== before.part) Object.assign(state, { fork: 0, trigger: null, threshold: null, ...next });
   settleState();
-  const words = Object.entries(state).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
+  const words = Object.entries(state)
+    .filter(([, value]) => value !== null)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
   history.replaceState(null, "", "#" + words.join("&"));
   for (const listener of listeners) listener(before);
 }
@@ -113,22 +119,44 @@ function readAddress() {
 // "fitted" (leave-one-checkpoint-out), a number, or an infinity.
 function readThreshold(text) {
   if (text === "fitted") return text;
-  const spelled = String(text).trim().replace(/−/g, "-").replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
+  const spelled = String(text)
+    .trim()
+    .replace(/−/g, "-")
+    .replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
   const number = Number(spelled);
   return spelled === "" || Number.isNaN(number) ? null : number;
 }
 
 function select(label, options, value, onchange) {
-  const box = el("select", { onchange: (event) => onchange(event.target.value) },
-    options.map(([key, text]) => el("option", { value: key, selected: String(key) === String(value) }, text)));
+  const box = el(
+    "select",
+    { onchange: (event) => onchange(event.target.value) },
+    options.map(([key, text]) => el("option", { value: key, selected: String(key) === String(value) }, text)),
+  );
   return el("label", { class: "select" }, el("span", {}, label), box);
 }
 
 // A table that scrolls by itself where the screen is narrow, below what it is about.
 const tabled = (caption, heads, rows) => [
   el("p", { class: "small caption" }, caption),
-  el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", {}, head)))), el("tbody", {}, rows))),
+  el(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    el(
+      "table",
+      {},
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((head) => el("th", {}, head)),
+        ),
+      ),
+      el("tbody", {}, rows),
+    ),
+  ),
 ];
 
 function tell(event, lines) {
@@ -139,7 +167,9 @@ function tell(event, lines) {
   box.style.left = `${Math.max(6, Math.min(event.clientX + 14, innerWidth - width - 6))}px`;
   box.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
 }
-const hush = () => { byId("tooltip").hidden = true; };
+const hush = () => {
+  byId("tooltip").hidden = true;
+};
 
 function forkLines(one, current) {
   const digits = current.digits;

@@ -20,7 +20,15 @@ function drawSection(id) {
 
 function drawChooser() {
   const options = ledger.parts.map((one, index) => [index, partName(one)]);
-  byId("chooser").replaceChildren(...(ledger.parts.length > 1 ? [select("Everything down to “Side by side” is about", options, state.part, (index) => change({ part: Number(index) }))] : []));
+  byId("chooser").replaceChildren(
+    ...(ledger.parts.length > 1
+      ? [
+          select("Everything down to “Side by side” is about", options, state.part, (index) =>
+            change({ part: Number(index) }),
+          ),
+        ]
+      : []),
+  );
 }
 
 onChange((before) => {
@@ -32,17 +40,27 @@ onChange((before) => {
 });
 
 function downloads() {
-  byId("downloads").replaceChildren(...JSON.parse(byId("tables").textContent).map((table) => {
-    const bytes = Uint8Array.from(atob(table.base64), (character) => character.charCodeAt(0));
-    const link = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-    return el("a", { class: "download", href: link, download: table.name }, `↓ ${table.name}`, el("small", {}, ` ${Math.ceil(Number(table.bytes) / 1024)} KB`));
-  }));
+  byId("downloads").replaceChildren(
+    ...JSON.parse(byId("tables").textContent).map((table) => {
+      const bytes = Uint8Array.from(atob(table.base64), (character) => character.charCodeAt(0));
+      const link = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+      return el(
+        "a",
+        { class: "download", href: link, download: table.name },
+        `↓ ${table.name}`,
+        el("small", {}, ` ${Math.ceil(Number(table.bytes) / 1024)} KB`),
+      );
+    }),
+  );
 }
 
 function theme() {
   const root = document.documentElement;
-  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  byId("theme").addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; });
+  const dark = () =>
+    (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+  });
 }
 
 // A live page asks its server, on this machine, whether more rows have arrived; the address keeps the reader's place.
@@ -53,12 +71,15 @@ function live() {
     try {
       const answer = await fetch("version", { cache: "no-store" });
       if (answer.ok && (await answer.text()) !== ledger.version) location.reload();
-    } catch { byId("status").dataset.live = "stopped"; }
+    } catch {
+      byId("status").dataset.live = "stopped";
+    }
   }, 3000);
 }
 
 readAddress();
-for (const article of document.querySelectorAll("[data-forest]")) article.append(forest(Number(article.dataset.forest)));
+for (const article of document.querySelectorAll("[data-forest]"))
+  article.append(forest(Number(article.dataset.forest)));
 drawChooser();
 for (const id of Object.keys(SECTIONS)) drawSection(id);
 downloads();
