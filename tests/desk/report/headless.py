@@ -170,7 +170,7 @@ class Page:
         self.evaluate("1")
         mine = [event for event in self.browser.events if event.get("sessionId") == self.session]
         return [
-            json.dumps(event["params"])[:2000]
+            json.dumps(event["params"])
             for event in mine
             if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")
             or (event["method"] == "Runtime.consoleAPICalled" and event["params"]["type"] in ("error", "warning"))

@@ -91,6 +91,20 @@ def test_the_slider_walks_every_threshold_by_keyboard(page, material):
     assert page.evaluate("document.activeElement.id") == "slider"
 
 
+def test_a_typed_threshold_that_a_signal_equals_fires_there(page, material):
+    one = material.score.tasks["n-10"]["linear_quadratic"]
+    signal = np.sort(one.retained["drift"].signal).tolist()
+    box = "document.getElementById('threshold-value')"
+    choose(page, "Trigger", "drift")  # its levels are shared by many forks
+    for threshold in (signal[0], signal[len(signal) // 2], signal[-1]):
+        page.evaluate(f"{box}.value = '{threshold!r}'")
+        page.evaluate(f"{box}.dispatchEvent(new Event('change'))")
+        found = page.evaluate(READ)
+        total, count = expected(one, "drift", threshold)
+        assert (float(found["total"]), int(found["fires"])) == (pytest.approx(total, abs=1e-9), count)
+        assert count >= 1
+
+
 def test_fitted_thresholds_give_the_official_figures(page, material):
     for side, key in (("retained", "triggers"), ("all_attempted", "triggers_all_attempted")):
         choose(page, "Scored on", side)
@@ -102,6 +116,8 @@ def test_fitted_thresholds_give_the_official_figures(page, material):
             assert int(found["fires"]) == figures["fires"]
             # 10,000 draws here against 500 there: the same null, other draws.
             assert float(found["p"]) == pytest.approx(figures["random"]["p"], abs=0.12)
+            low, high = figures["random"]["interval"]
+            assert float(found["mean"]) == pytest.approx(figures["random"]["mean"], abs=0.1 * (high - low) + 1e-9)
             assert float(found["shifted"]) == pytest.approx(figures["random_shift"]["p"], abs=0.12)
 
 
@@ -186,6 +202,7 @@ def test_awkward_ledgers_break_nothing(browser, tmp_path, kind):
     names = opened.evaluate("JSON.parse(document.getElementById('ledger').textContent).parts[0].triggers")
     for name in names:
         choose(opened, "Trigger", name)
+        opened.evaluate("document.querySelectorAll('#threshold button').forEach(one => one.click())")
     assert opened.complaints() == []
     opened.close()
 

@@ -53,7 +53,9 @@ function extent(values, { pad = 0.05, zero = false } = {}) {
     if (value < low) low = value;
     if (value > high) high = value;
   }
-  const room = (high - low || Math.abs(high) || 1) * pad;
+  // Totals that differ by rounding alone are one value, and no axis has ticks between them.
+  const flat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
+  const room = (flat ? Math.abs(high) || 1 : high - low) * Math.max(pad, flat ? 0.05 : 0);
   return [low - room, high + room];
 }
 
