@@ -46,7 +46,6 @@ def _mp4(buffer: io.BytesIO, frames: Frames, seconds: float) -> None:
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": "26", "preset": "slow"})
         stream.pix_fmt = "yuv420p"  # what every player can play
-        stream.thread_count = 1  # the same bytes every time
         for number, frame in enumerate(frames):
             if number == 0:
                 stream.height, stream.width = frame.shape[:2]

@@ -1,0 +1,97 @@
+"""Replays of a ledger's episodes in a quick world; cartpole is in test_replay_command."""
+
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kill_and_resume import REGISTRATION
+
+from worldfork import study
+from worldfork.errors import WorldforkError
+from worldfork.lab.forks.bench import Bench
+from worldfork.lab.forks.replay import find, replay
+from worldfork.ledger import arrays
+from worldfork.ledger.store import Study
+from worldfork.registration import cells
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    folder = tmp_path_factory.mktemp("replayed")
+    (folder / "killed.toml").write_text(REGISTRATION.replace("episodes = 5", 'mode = "forward"\nepisodes = 5'))
+    return study.run(folder / "killed.toml", folder / "study")
+
+
+@pytest.fixture
+def bench(ledger: Study) -> Bench:
+    return Bench(ledger.registration, ledger.path / "checkpoints")
+
+
+@pytest.mark.parametrize("whole_block", [None, True])
+def test_episodes_come_out_again(ledger: Study, bench: Bench, whole_block: bool | None) -> None:
+    for cell in cells(ledger.registration):  # two arms: the second shares its HOLD with the first
+        for k, episode in ((1, 5), (4, 2)):
+            pair = find(ledger, cell.id, k=k, episode=episode)
+            shown = replay(ledger, bench, pair, whole_block=whole_block)
+            assert shown.exact
+            assert shown.differences == ()
+            assert shown.whole_block is bool(whole_block)  # this agent does not feel its batch's shape
+            assert shown.update.returns[-1] == pair.row.update[episode - 1]
+            assert shown.hold.returns[-1] == pair.row.hold[episode - 1]
+            np.testing.assert_array_equal(shown.update.physics[0], shown.hold.physics[0])
+            assert (shown.update.physics[-1] != shown.hold.physics[-1]).any()
+            assert shown.levels[0] == pair.row.level
+            assert len(shown.levels) == len(shown.update.returns) == 51
+
+
+def test_one_bit_off_is_not_the_ledger(ledger: Study, bench: Bench) -> None:
+    pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=2, episode=3)
+    hold = list(pair.row.hold)
+    hold[2] = math.nextafter(hold[2], 0.0)  # type: ignore[arg-type]
+    nudged = type(pair)(pair.cell, pair.row.model_copy(update={"hold": tuple(hold)}), pair.episode)
+    shown = replay(ledger, bench, nudged)
+    assert not shown.exact
+    assert (shown.update.exact, shown.hold.exact) == (True, False)
+
+
+def test_a_return_that_was_not_finite_is_matched_by_one_that_is_not(ledger: Study, bench: Bench) -> None:
+    pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
+    row = pair.row.model_copy(update={"update": (None, *pair.row.update[1:])})
+    assert not replay(ledger, bench, type(pair)(pair.cell, row, 1)).update.exact
+
+
+def test_progress_counts_control_steps_of_all_that_runs(ledger: Study, bench: Bench) -> None:
+    pair = find(ledger, "many-linear_quadratic-c0-away-s0", k=1, episode=1)
+    told: list[tuple[int, int]] = []
+    replay(ledger, bench, pair, whole_block=True, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (100, 100)  # its own block, and that of the arm whose HOLD it shares
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_what_is_not_there_is_answered_with_what_is(ledger: Study, tmp_path: Path) -> None:
+    name = "few-linear_quadratic-c0-away-s0"
+    with pytest.raises(WorldforkError, match=r"few-linear_quadratic-c0-toward-s0\n  many-"):
+        find(ledger, "few", k=1, episode=1)
+    for k in (0, 5):
+        with pytest.raises(WorldforkError, match=f"decision points 1 to 4; k = {k}"):
+            find(ledger, name, k=k, episode=1)
+    for episode in (0, 6):
+        with pytest.raises(WorldforkError, match=f"episodes 1 to 5; {episode}"):
+            find(ledger, name, k=1, episode=episode)
+    with pytest.raises(WorldforkError, match="not a study"):
+        find(Study(tmp_path), name, k=1, episode=1)
+
+
+def test_another_stream_than_the_rows_were_made_from_is_refused(
+    ledger: Study, bench: Bench, tmp_path: Path
+) -> None:
+    copy = Study(shutil.copytree(ledger.path, tmp_path / "copy"))
+    pair = find(copy, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
+    window = copy.cell(pair.cell.id).path / "window.npz"
+    changed = arrays.read_npz(window)
+    changed["reward"][0] += 1.0  # type: ignore[operator]
+    arrays.write_npz(window, changed)
+    with pytest.raises(WorldforkError, match="worldfork verify"):
+        replay(copy, bench, pair)
