@@ -1,10 +1,12 @@
 """The paper's figures: there, vector, the same twice, and safe whatever a table calls its tasks."""
 
 import dataclasses
+import re
 
 import ledgers
 import pytest
 
+from worldfork.desk.report.figure_ledger import draw_ledger
 from worldfork.desk.report.figures import write_figures
 from worldfork.desk.report.material import gather
 from worldfork.errors import WorldforkError
@@ -53,3 +55,13 @@ def test_a_folder_that_can_not_be_written_is_one_clear_error(tmp_path):
     material = gather(ledgers.flat(tmp_path / "t.parquet", k=2), permutations=50)
     with pytest.raises(WorldforkError, match="could not be written"):
         write_figures(material, tmp_path / "file" / "figures")
+
+
+def test_the_diagram_says_what_the_study_says(material):
+    one = material.score.tasks["n-200"]["linear_quadratic"]
+    words = "\n".join(text.get_text() for text in draw_ledger(material, "n-200", one).axes[0].texts)
+    assert "200 gradient steps" in words
+    assert "m = 4 episodes" in words
+    assert "4 cells, K = 6 decision points, 50 control steps apart" in words
+    update, hold = (float(mean) for mean in re.findall(r"mean (\S+) per episode", words))
+    assert update - hold == pytest.approx(one.figures["effect"]["all_attempted"]["mean"], abs=0.011)

@@ -3,12 +3,14 @@
 from typing import Any, Final
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from worldfork.desk.report.material import Material
 from worldfork.desk.report.text import digits_for, number, span
+from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import settle
 
@@ -85,8 +87,14 @@ def _numbers(material: Material, arm: str, one: TaskScore) -> dict[str, str]:
         "stream": f"{effect['cells']} cells, K = {points} decision points{spaced}",
         "update": f"{registered.mechanism.steps} gradient steps" if registered else "train the model",
         "episodes": f"m = {episodes} episodes" if episodes else "m episodes",
-        "r_hold": number(float(outcomes.r_hold.mean()), digits).lstrip("+"),
-        "r_update": number(float(outcomes.r_update.mean()), digits).lstrip("+"),
+        "r_hold": number(_averaged(one, outcomes.r_hold), digits).lstrip("+"),
+        "r_update": number(_averaged(one, outcomes.r_update), digits).lstrip("+"),
         "effect": f"mean {number(effect['mean'], digits)}, Student-t 95% {span(effect['student_t'], digits)}, "
         f"n = {effect['forks']} forks",
     }
+
+
+def _averaged(one: TaskScore, values: Float[np.ndarray, "forks"]) -> float:
+    """Over cells, then checkpoints, as dR is: so the two branches differ by the effect."""
+    parts = partition(one.forks.prefork)
+    return float(np.nanmean(parts.checkpoint_means(parts.cell_means(values))))

@@ -29,6 +29,7 @@ function thresholdSection() {
     id: "threshold-value",
     inputmode: "text",
     size: 12,
+    placeholder: "per checkpoint",
     "aria-label": "Threshold value",
     onchange: (event) => {
       const value = readThreshold(event.target.value);
