@@ -72,6 +72,8 @@ def evaluate(
                 title=deployed.environment.name,
                 captions=[f"level {level:.2f}"] * film.returns.shape[1],
             )
+    if video is not None:
+        typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:
         rows = dict(zip(map(str, checkpoints), returns.tolist(), strict=True))
         typer.echo(json.dumps({"task": deployed.environment.name, "level": level, "scale": scale, "returns": rows}))

@@ -46,6 +46,22 @@ def test_episodes_come_out_again(ledger: Study, bench: Bench, whole_block: bool 
             assert len(shown.levels) == len(shown.update.returns) == 51
 
 
+def test_a_shape_sensitive_agent_gets_its_block_back_unless_the_device_is_another(
+    ledger: Study, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
+    monkeypatch.setattr(type(bench.agent("linear_quadratic")), "shape_sensitive", True)
+    shown = replay(ledger, bench, pair)
+    assert shown.whole_block
+    assert shown.exact
+    assert any(line.startswith("block") for line in shown.differences)  # cell.json holds no shape here
+    monkeypatch.setattr(type(bench.agent("linear_quadratic")), "device", "abacus")
+    elsewhere = replay(ledger, bench, pair)
+    assert not elsewhere.whole_block
+    assert 'device: "cpu" -> "abacus"' in elsewhere.differences
+    assert replay(ledger, bench, pair, whole_block=True).whole_block  # what is asked for is done
+
+
 def test_one_bit_off_is_not_the_ledger(ledger: Study, bench: Bench) -> None:
     pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=2, episode=3)
     hold = list(pair.row.hold)

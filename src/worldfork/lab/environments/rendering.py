@@ -27,6 +27,7 @@ __all__ = ["Camera", "find_backend"]
 WIDTH, HEIGHT = 320, 240
 # In order of preference; software renderers are behind both of Linux's where there is no graphics card.
 BACKENDS: Final = {"Linux": ("egl", "osmesa"), "Darwin": ("cgl",), "Windows": ("glfw",)}
+NAMED: Final = ("egl", "osmesa", "cgl", "glfw")
 OFF: Final = ("disable", "disabled", "off", "false", "0")
 SHADOWS: Final = 1024  # the published 2048 doubles the time of a software renderer; at this size nobody can tell
 PROBE: Final = """
@@ -100,10 +101,10 @@ def find_backend() -> str:
     asked = os.environ.get("MUJOCO_GL", "").strip().lower()
     if asked in OFF:
         raise WorldforkError(f"MUJOCO_GL={asked} switches rendering off. Unset it to make pictures.")
-    known = BACKENDS.get(platform.system(), ("glfw",))
     failures = []
-    for name in (asked,) if asked in known else known:
-        tried = subprocess.run([sys.executable, "-c", PROBE, name], capture_output=True, text=True, check=False)  # noqa: S603
+    for name in (asked,) if asked in NAMED else BACKENDS.get(platform.system(), ("glfw",)):
+        command = [sys.executable, "-P", "-c", PROBE, name]
+        tried = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if tried.returncode == 0:
             return name
         reason = (tried.stderr.strip().splitlines() or [f"it ended with code {tried.returncode}"])[-1]

@@ -108,6 +108,7 @@ def replay(
     steps = bench.environment(cell.task).episode_steps
     recorded = {"update": row.update[pair.episode - 1], "hold": row.hold[pair.episode - 1]}
     branches: dict[str, Branch] = {}
+    progress(0, len(runs) * steps)
     for number, (where, names) in enumerate(runs):
 
         def advance(moment: int, before: int = number * steps) -> None:
