@@ -29,7 +29,7 @@ def replay(
     Example: worldfork replay runs/demo --cell demo-cartpole-swingup-c0-away-s0 --k 6 --episode 3 -o pair.gif
 
     On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
-    the difference. It needs a renderer, not a display: libegl1 with libgl1-mesa-dri, or libosmesa6, on Debian.
+    the difference. It needs a renderer, not a display: on Debian, libosmesa6 will do.
     """
     from worldfork.lab.accelerator import pin_compiler
 

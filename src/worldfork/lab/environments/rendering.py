@@ -111,6 +111,7 @@ def find_backend() -> str:
         failures.append(f"{name}: {reason[:150]}")
     raise WorldforkError(
         "There is no renderer on this machine, and pictures need one. On Debian or Ubuntu: "
-        "apt-get install libegl1 libgl1-mesa-dri (or libosmesa6); neither needs a display or a graphics card. "
+        "apt-get install libosmesa6 (or, for EGL, libegl1 libopengl0 libgl1-mesa-dri); neither needs a display or a "
+        "graphics card. "
         "What was tried:\n  " + "\n  ".join(failures)
     )
