@@ -111,7 +111,6 @@ def find_backend() -> str:
         failures.append(f"{name}: {reason[:150]}")
     raise WorldforkError(
         "There is no renderer on this machine, and pictures need one. On Debian or Ubuntu: "
-        "apt-get install libosmesa6 (or, for EGL, libegl1 libopengl0 libgl1-mesa-dri); neither needs a display or a "
-        "graphics card. "
-        "What was tried:\n  " + "\n  ".join(failures)
+        "apt-get install libosmesa6 (or, for EGL, libegl1 libopengl0 libgl1-mesa-dri); neither needs a display "
+        "or a graphics card. What was tried:\n  " + "\n  ".join(failures)
     )
