@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.planner.cem import CEM, plan, shift
 
 KEY = jax.random.key(0)
@@ -84,3 +85,9 @@ def test_masked_actions_stay_zero_and_the_rest_within_bounds():
 
 def test_shift_moves_the_plan_one_step_on():
     np.testing.assert_array_equal(shift(jnp.arange(3.0)[:, None]), [[1.0], [2.0], [2.0]])
+
+
+@pytest.mark.parametrize(("elites", "candidates"), [(64, 32), (1, 32)])
+def test_impossible_numbers_of_elites_are_refused(elites, candidates):
+    with pytest.raises(WorldforkError, match=f"{elites} of {candidates}"):
+        CEM(elites=elites, candidates=candidates)

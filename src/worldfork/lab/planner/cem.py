@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
+from worldfork.errors import WorldforkError
+
 __all__ = ["CEM", "Plan", "plan", "shift"]
 
 Imagine = Callable[[Float[Array, "N H A"]], Float[Array, " N"]]
@@ -37,6 +39,13 @@ class CEM:
     temperature: float = 1.0
     initial_std: float = 0.8
     minimum_std: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.elites <= self.candidates:
+            raise WorldforkError(
+                f"The planner keeps `elites` of `candidates`: at least 2 and no more than there are; got "
+                f"{self.elites} of {self.candidates}."
+            )
 
 
 class Plan(NamedTuple):

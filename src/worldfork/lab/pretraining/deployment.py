@@ -35,7 +35,9 @@ def deploy(
         raise WorldforkError(f"Checkpoints of one task are needed; these are of {', '.join(sorted(tasks))}.")
     environment = load(manifests[0]["task"], scale=scale, threads=threads)
     model = RSSM(**manifests[0]["model"], precision=precision)
-    agent = RSSMCEM(model, CEM(**{**manifests[0]["planner"], **planner}))
+    search = {**manifests[0]["planner"], **planner}
+    search["elites"] = min(search["elites"], search["candidates"])
+    agent = RSSMCEM(model, CEM(**search))
     loaded = [checkpoints.load(agent, environment, path) for path in paths]
     return Deployed(
         agent,
