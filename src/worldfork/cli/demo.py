@@ -19,10 +19,13 @@ def demo(
     forked into UPDATE and HOLD on the same episodes. The folder is a study like any other: `worldfork verify`,
     `score`, `report` and `export` take it.
     """
+    import os
+
     from worldfork.cli.main import app
 
     command = typer.main.get_command(app)
-    run = ["run", "demo", "-o", str(output), *(["--quiet"] if quiet else [])]
+    workers = str(min(2, os.cpu_count() or 1))  # blocks side by side: the same digits, sooner
+    run = ["run", "demo", "-o", str(output), "--workers", workers, *(["--quiet"] if quiet else [])]
     for arguments in (run, ["verify", str(output)], ["score", str(output)], ["report", str(output)]):
         typer.secho(f"\n$ worldfork {' '.join(arguments)}", bold=True)
         if code := command.main(arguments, standalone_mode=False):
