@@ -113,3 +113,19 @@ def test_a_paper_sized_study_is_small(tmp_path):
 
 def test_the_same_ledger_gives_the_same_page(small, material):
     assert render(gather(small.path, permutations=500)) == render(material)
+
+
+def test_replays_beside_the_page_are_shown_in_it(small, material, tmp_path):
+    """As data, so that the page stays one file; what would make it too large is left out."""
+    import shutil
+
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    (copy / "report").mkdir(exist_ok=True)
+    (copy / "report" / "fork<7>.gif").write_bytes(b"GIF89a tiny")
+    (copy / "report" / "zz-large.gif").write_bytes(b"GIF89a" + bytes(3_000_000))
+    page = render(gather(copy, permutations=10))
+    addresses = [a["src"] for tag, a in Elements(page).found if tag == "img"]
+    assert [base64.b64decode(address.split(",")[1]) for address in addresses] == [b"GIF89a tiny"]
+    assert "fork&lt;7&gt;" in page
+    assert "Watch both branches" not in render(material)

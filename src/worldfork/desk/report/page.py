@@ -27,6 +27,7 @@ __all__ = ["render", "write"]
 
 FOLDER: Final = Path(__file__).parent / "page_files"
 STYLES: Final = ("base.css", "charts.css", "layout.css")
+VIDEO_BYTES: Final = 3_000_000
 SCRIPTS: Final = (
     "core.js",
     "chart.js",
@@ -64,6 +65,7 @@ def render(material: Material, *, version: str | None = None) -> str:
         .render(
             name=material.name,
             parts=parts,
+            videos=_videos(material),
             record=record(material),
             ignored=material.table.ignored,
             undefined=_by_reason(material.score.plain["undefined"]),
@@ -137,6 +139,19 @@ def _policy(script: str, *, live: bool) -> str:
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         f"connect-src {asks}; base-uri 'none'; form-action 'none'"
     )
+
+
+def _videos(material: Material) -> list[dict[str, str]]:
+    """The replays (`worldfork replay -o STUDY/report/NAME.gif`) that lie beside the page, while it stays small."""
+    if material.study is None:
+        return []
+    found, room = [], VIDEO_BYTES
+    for path in sorted((material.study.path / "report").glob("*.gif")):
+        room -= path.stat().st_size
+        if room >= 0:
+            data = base64.b64encode(path.read_bytes()).decode()
+            found.append({"name": path.stem, "address": f"data:image/gif;base64,{data}"})
+    return found
 
 
 def _by_reason(undefined: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
