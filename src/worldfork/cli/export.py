@@ -1,4 +1,4 @@
-"""`worldfork export`: a study as one flat table."""
+"""`worldfork export`: a study as one flat table, or as a folder small enough to pass on."""
 
 from pathlib import Path
 
@@ -9,7 +9,12 @@ __all__ = ["export"]
 
 def export(
     study: Path = typer.Argument(help="A study folder."),
-    output: Path = typer.Option(..., "-o", "--output", help="A .csv, .parquet or .jsonl file."),
+    output: Path = typer.Option(
+        ..., "-o", "--output", help="A .csv, .parquet or .jsonl file; with --publish a new folder."
+    ),
+    publish: bool = typer.Option(
+        False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
+    ),
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
 
@@ -17,9 +22,28 @@ def export(
 
     A .csv holds the means and the signals; .parquet and .jsonl hold the return of every episode too.
     """
-    from worldfork.ledger import table
     from worldfork.ledger.store import Study
+
+    if publish:
+        _publish(study, output)
+        return
+    from worldfork.ledger import table
 
     frame = table.study_frame(Study(study))
     table.write(frame, output)
     typer.echo(f"{len(frame)} forks in {output}.")
+
+
+def _publish(study: Path, folder: Path) -> None:
+    """Copy what is whole; damage is not passed on."""
+    from worldfork.errors import WorldforkError
+    from worldfork.ledger.publish import publish
+    from worldfork.ledger.store import Study
+    from worldfork.ledger.verify import verify
+
+    if problems := verify(study).problems:
+        raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
+    written = publish(Study(study), folder)
+    typer.echo(
+        f"{folder} ({written / 1e6:.1f} MB, without models and windows). `worldfork verify {folder}` takes it."
+    )

@@ -32,6 +32,8 @@ def verify(
     else:
         for problem in verdict.problems:
             typer.echo(f"NOT AS WRITTEN  {problem}")
+        for note in verdict.notes:
+            typer.echo(note)
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
         typer.echo(f"{verdict.rows} forks in {verdict.cells} cells, {state}; {len(verdict.problems)} problems.")
     if not passes:

@@ -176,7 +176,15 @@ class CellFolder:
 
     def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was logged, and what UPDATE needs."""
-        return arrays.read_parquet(self.path / "stream.parquet"), arrays.read_npz(self.path / "window.npz")
+        return self.read_log(), self.read_window()
+
+    def read_log(self) -> dict[str, Any]:
+        """What was logged at every control step."""
+        return arrays.read_parquet(self.path / "stream.parquet")
+
+    def read_window(self) -> dict[str, Any]:
+        """What UPDATE needs."""
+        return arrays.read_npz(self.path / "window.npz")
 
     def note(self, name: str, entry: Mapping[str, Any]) -> None:
         """Add a line to a file that no digest covers (timings, host)."""
