@@ -145,6 +145,23 @@ def test_detectors_are_quiet_without_one(name):
     assert fired.mean() < 0.1
 
 
+@pytest.mark.parametrize("kind", ["still", "drifting", "tied"])
+def test_kswin_alarms_where_rivers_does(kind):
+    """It spares river the steps where its test can not reject, and none else."""
+    from river import drift
+
+    from worldfork.desk.triggers.kswin import Kswin
+    from worldfork.randomness import Event, Purpose, seed
+
+    event = Event(purpose=Purpose.RESAMPLING, seed=4)
+    errors = np.random.default_rng(1).lognormal(0, 0.6, 900) * np.linspace(1, 1 if kind == "still" else 9, 900)
+    errors = np.round(errors) if kind == "tied" else errors
+    plain = drift.KSWIN(seed=seed(event.at(iteration=1)))
+    expected = [bool(plain.update(error) or plain.drift_detected) for error in errors.tolist()]
+    assert any(expected)
+    assert Kswin().alarms(errors, segment=100, event=event).tolist() == expected
+
+
 def test_the_conformal_martingale_keeps_its_guarantee():
     """Exchangeable errors: the capital ever reaches 100 in at most one stream in a hundred, whatever their law."""
     from worldfork.desk.triggers.conformal import ConformalMartingale

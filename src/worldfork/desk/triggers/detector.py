@@ -1,6 +1,7 @@
 """Change detectors over the step-level error stream: how an alarm in the stream becomes a decision at a fork."""
 
 import abc
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -34,11 +35,17 @@ class Detector(Trigger):
             # An error that is not finite has no size to compare: the detector is not shown that step.
             shown = np.isfinite(errors)
             alarmed = np.zeros(len(errors), bool)
-            alarmed[shown] = self.alarms(errors[shown], segment=segment, event=event)
+            alarmed[shown] = _raised(self, errors[shown].tobytes(), segment, event)
             for fork in range(span.start, span.stop):
                 step = int(prefork.step[fork])
                 fired[fork] = alarmed[max(step - segment, 0) : step].any()
         return Alarms(fired)
+
+
+@functools.lru_cache(maxsize=256)
+def _raised(detector: Detector, errors: bytes, segment: int, event: Event) -> Bool[np.ndarray, "steps"]:
+    """Arms on one stream have one stream of errors: its alarms are computed once."""
+    return detector.alarms(np.frombuffer(errors), segment=segment, event=event)
 
 
 def alarm_steps(errors: Float[np.ndarray, "steps"], alarmed: Callable[[float], bool]) -> Bool[np.ndarray, "steps"]:
