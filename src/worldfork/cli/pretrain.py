@@ -9,7 +9,7 @@ __all__ = ["pretrain"]
 
 
 def pretrain(
-    recipe: Path = typer.Argument(help="A pretraining recipe, such as registrations/pretrain.toml."),
+    recipe: Path = typer.Argument(help="A pretraining recipe, such as registrations/pretrain-cartpole.toml."),
     output: Path = typer.Option(
         ..., "-o", "--output", help="Folder for checkpoints, curves and the training state."
     ),
@@ -29,6 +29,7 @@ def pretrain(
     pin_compiler()
     import dataclasses
     import json
+    import time
 
     from worldfork.cli.training import training_bar
     from worldfork.lab.pretraining import curves, harvest, loop, saving
@@ -57,10 +58,12 @@ def pretrain(
     output.mkdir(parents=True, exist_ok=True)
     curves.write_curves(trained.curves, output / "curves.jsonl")
     curves.draw_curves(trained.curves, output / "curves.png")
+    began = time.monotonic()
     kept = harvest.harvest(plan, worlds, trained, output, report=lambda line: typer.echo(line, err=True))
     record = {
         "recipe": plan.digest,
         "training_seconds": trained.seconds,
+        "evaluation_seconds": time.monotonic() - began,
         "seeds": [dataclasses.asdict(one) for one in kept],
     }
     (output / "pretraining.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -95,9 +95,10 @@ def test_latents():
     logits = jnp.log(jnp.array([[[0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]]]))
     np.testing.assert_allclose(MODEL.mean(logits), [[0.7, 0.1, 0.1, 0.1, 0.1, 0.2, 0.3, 0.4]], rtol=1e-5)
     np.testing.assert_array_equal(MODEL.mode(logits), [[1, 0, 0, 0, 0, 0, 0, 1]])
-    draws = jax.vmap(lambda key: MODEL.sample(logits, key))(jax.random.split(jax.random.key(0), 4000))
+    gumbel = jax.random.gumbel(jax.random.key(0), (4000, *logits.shape))
+    draws = jax.vmap(MODEL.sample, in_axes=(None, 0))(logits, gumbel)
     np.testing.assert_allclose(draws.mean(0), MODEL.mean(logits), atol=0.03)
-    gradient = jax.grad(lambda x: MODEL.sample(x, jax.random.key(0))[0, 0])(logits)
+    gradient = jax.grad(lambda x: MODEL.sample(x, gumbel[0])[0, 0])(logits)
     assert float(gradient[0, 0, 0]) == pytest.approx(0.7)  # straight through to the probability
 
 

@@ -141,15 +141,17 @@ def imagination(model: RSSM, params: Params, latent: Latent) -> Imagine:
     """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end."""
 
     def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
-        count, horizon = actions.shape[:2]
-        start = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), latent)
-
         def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
             deter = model.advance(params, carry, action)
             carry = Latent(deter, model.mean(model.prior(params, deter)))
             return carry, model.reward(params, carry)
 
-        last, rewards = jax.lax.scan(advance, start, jnp.swapaxes(actions, 0, 1))
+        # The first step meets all actions with one latent, so most of its work is done once.
+        by_time = jnp.swapaxes(actions, 0, 1)
+        horizon = len(by_time)
+        first, reward = advance(latent, by_time[0])
+        last, later = jax.lax.scan(advance, first, by_time[1:])
+        rewards = jnp.concatenate([reward[None], later])
         discounts = model.discount ** jnp.arange(horizon)
         return discounts @ rewards + model.discount**horizon * model.value(params, last)
 

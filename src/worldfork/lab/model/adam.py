@@ -21,7 +21,7 @@ def step(
     gradients: Params,
     state: Mapping[str, Array],
     *,
-    rates: Mapping[str, float],
+    rates: Mapping[str, float | Array],
     clip: float = 100.0,
 ) -> tuple[dict[str, Array], dict[str, Array], Float[Array, ""]]:
     """One step on the parameters that have gradients; the others, and their moments, stay as they are.

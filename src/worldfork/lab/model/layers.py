@@ -5,15 +5,17 @@ prefix. Initialisers fill the dictionary, functions read it.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-__all__ = ["Params", "dense", "initialise_dense", "initialise_mlp", "mlp", "rms_norm"]
+__all__ = ["Params", "dense", "frugal", "initialise_dense", "initialise_mlp", "mlp", "product", "rms_norm"]
 
 Params = Mapping[str, Array]
+Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def initialise_dense(
@@ -26,16 +28,16 @@ def initialise_dense(
 
 
 def dense(params: Params, name: str, x: Float[Array, "*b i"], *, precision: str = "tf32") -> Float[Array, "*b o"]:
-    """x W + b. `precision`: `float32` in full, `tf32` as the hardware likes, `bf16` products accumulated in f32."""
-    weight = params[f"{name}/weight"]
+    """x W + b."""
+    return product(x, params[f"{name}/weight"], precision=precision) + params[f"{name}/bias"]
+
+
+def product(x: Float[Array, "*b i"], weight: Float[Array, "i o"], *, precision: str) -> Float[Array, "*b o"]:
+    """x W. `precision`: `float32` in full, `tf32` as the hardware likes, `bf16` products accumulated in f32."""
     if precision == "bf16":
-        product = jnp.matmul(
-            x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16), preferred_element_type=jnp.float32
-        )
-    else:
-        exactness = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
-        product = jnp.matmul(x, weight, precision=exactness)
-    return product + params[f"{name}/bias"]
+        return jnp.matmul(x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+    exactness = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
+    return jnp.matmul(x, weight, precision=exactness)
 
 
 def rms_norm(params: Params, name: str, x: Float[Array, "*b i"]) -> Float[Array, "*b i"]:
@@ -68,3 +70,10 @@ def mlp(
         if layer < layers - 1:
             x = jax.nn.silu(rms_norm(params, f"{name}/{layer}", x))
     return x
+
+
+def frugal(step: Step) -> Step:
+    """A step of a scan of which the backward pass keeps matrix products alone and computes the rest again: a small
+    model's time goes into moving intermediate results, not into computing them."""
+    kept = jax.checkpoint_policies.dots_saveable
+    return jax.checkpoint(step, policy=kept, prevent_cse=False)  # type: ignore[return-value]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.lab.model import twohot
-from worldfork.lab.model.layers import Params
+from worldfork.lab.model.layers import Params, frugal
 from worldfork.lab.model.rssm import RSSM, Latent, symlog
 
 __all__ = ["Filtered", "Sequences", "filter_sequences", "lambda_returns", "model_loss", "replay_value_loss"]
@@ -37,27 +37,29 @@ class Filtered(NamedTuple):
 
 def filter_sequences(model: RSSM, params: Params, batch: Sequences, key: Key[Array, ""] | None) -> Filtered:
     """Run the model along each sequence; latents are sampled with `key`, or the mode without one."""
-    length = batch.reward.shape[1]
+    size, length = batch.reward.shape
     # All that does not depend on the recurrent state is computed for the whole batch at once.
-    embedding = model.encode(params, batch.next_observation)
-    start = model.begin(params, batch.observation)
+    evidence = model.encode(params, batch.next_observation)
+    start = model.begin(params, batch.observation).stoch
     restart = batch.first.at[:, 0].set(True)
-    keys = None if key is None else jax.random.split(key, length)
+    groups = (length, size, model.groups, model.classes)
+    noise = jnp.zeros((length, 0)) if key is None else jax.random.gumbel(key, groups)
 
     def transition(carry: Latent, row: tuple[Array, ...]) -> tuple[Latent, tuple[Latent, Array]]:
-        action, embedded, fresh, deter, stoch, step_key = row
-        latent = jax.tree.map(lambda new, old: jnp.where(fresh[:, None], new, old), Latent(deter, stoch), carry)
-        after = model.advance(params, latent, action)
-        logits = model.posterior(params, after, embedded)
-        chosen = model.mode(logits) if keys is None else model.sample(logits, step_key)
-        latent = Latent(after, chosen)
+        action, seen, fresh, stoch, gumbel = row
+        fresh = fresh[:, None]
+        before = Latent(jnp.where(fresh, 0.0, carry.deter), jnp.where(fresh, stoch, carry.stoch))
+        after = model.advance(params, before, action)
+        logits = model.posterior(params, after, seen)
+        latent = Latent(after, model.mode(logits) if key is None else model.sample(logits, gumbel))
         return latent, (latent, logits)
 
     def by_time(x: Array) -> Array:
         return jnp.swapaxes(x, 0, 1)
 
-    rows = (*map(by_time, (batch.action, embedding, restart, *start)), jnp.arange(length) if keys is None else keys)
-    _, (latent, posterior) = jax.lax.scan(transition, Latent(*(by_time(x)[0] for x in start)), rows)
+    rows = (*map(by_time, (batch.action, evidence, restart, start)), noise)
+    nothing = Latent(jnp.zeros((size, model.deter)), start[:, 0])
+    _, (latent, posterior) = jax.lax.scan(frugal(transition), nothing, rows)
     latent = Latent(*map(by_time, latent))
     return Filtered(latent, model.prior(params, latent.deter), by_time(posterior))
 
@@ -121,12 +123,12 @@ def lambda_returns(
     cut = jnp.zeros(reward.shape, bool) if cut is None else cut
     # The return from after step t continues through step t + 1 unless that begins another episode.
     ends = jnp.concatenate([cut[1:], jnp.ones_like(cut[:1])])
+    earned = reward + discount * jnp.where(ends, value, (1.0 - trace) * value)
+    passed_on = jnp.where(ends, 0.0, discount * trace)
 
-    def backward(later: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        earned, bootstrap, end = row
-        after = jnp.where(end, bootstrap, (1.0 - trace) * bootstrap + trace * later)
-        now = earned + discount * after
-        return now, now
+    def join(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Two stretches of time as one: what it earns, and how much of the return after it comes on top."""
+        return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
-    _, returns = jax.lax.scan(backward, jnp.zeros_like(value[-1]), (reward, value, ends), reverse=True)
+    returns, _ = jax.lax.associative_scan(join, (earned, passed_on), reverse=True)
     return returns

@@ -16,7 +16,15 @@ from jaxtyping import Array, Float, Key
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.model import twohot
-from worldfork.lab.model.layers import Params, dense, initialise_dense, initialise_mlp, mlp, rms_norm
+from worldfork.lab.model.layers import (
+    Params,
+    dense,
+    initialise_dense,
+    initialise_mlp,
+    mlp,
+    product,
+    rms_norm,
+)
 
 __all__ = ["RSSM", "SIZES", "Latent", "symlog"]
 
@@ -95,14 +103,24 @@ class RSSM:
         return Latent(deter, self.mode(logits))
 
     def encode(self, params: Params, observation: Float[Array, "*b O"]) -> Float[Array, "*b H"]:
+        """What an observation contributes to the first hidden layer of the posterior."""
         embedding = mlp(params, "model/encoder", symlog(observation), layers=2, precision=self.precision)
-        return jax.nn.silu(embedding)
+        weight = params["model/posterior/0/weight"][self.deter :]
+        return product(jax.nn.silu(embedding), weight, precision=self.precision)
 
-    def advance(self, params: Params, latent: Latent, action: Float[Array, "*b A"]) -> Float[Array, "*b D"]:
-        """The deterministic state after `action`: a GRU with normalised gates."""
-        inputs = dense(params, "model/input", jnp.concatenate([latent.stoch, action], -1), precision=self.precision)
+    def advance(self, params: Params, latent: Latent, action: Float[Array, "*c A"]) -> Float[Array, "*d D"]:
+        """The deterministic state after `action`: a GRU with normalised gates.
+
+        Products of latent and action are added, not taken of a concatenation, so that one latent meets many actions
+        at the cost of one; and the action's, a handful of numbers, is no matrix product.
+        """
+        by_stoch, by_action = jnp.split(params["model/input/weight"], [self.stoch])
+        inputs = product(latent.stoch, by_stoch, precision=self.precision) + params["model/input/bias"]
+        inputs = inputs + jnp.sum(action[..., None] * by_action, -2)
         inputs = jax.nn.silu(rms_norm(params, "model/input", inputs))
-        gates = dense(params, "model/gru", jnp.concatenate([inputs, latent.deter], -1), precision=self.precision)
+        by_inputs, by_deter = jnp.split(params["model/gru/weight"], [self.hidden])
+        gates = product(latent.deter, by_deter, precision=self.precision) + params["model/gru/bias"]
+        gates = product(inputs, by_inputs, precision=self.precision) + gates
         reset, candidate, update = jnp.split(rms_norm(params, "model/gru", gates), 3, -1)
         candidate = jnp.tanh(jax.nn.sigmoid(reset) * candidate)
         update = jax.nn.sigmoid(update - 1.0)  # begins by remembering
@@ -113,11 +131,13 @@ class RSSM:
         return self._logits(mlp(params, "model/prior", deter, layers=2, precision=self.precision))
 
     def posterior(
-        self, params: Params, deter: Float[Array, "*b D"], embedding: Float[Array, "*b H"]
+        self, params: Params, deter: Float[Array, "*b D"], evidence: Float[Array, "*b H"]
     ) -> Float[Array, "*b G C"]:
-        """Log-probabilities of the stochastic state given the observation."""
-        inputs = jnp.concatenate([deter, embedding], -1)
-        return self._logits(mlp(params, "model/posterior", inputs, layers=2, precision=self.precision))
+        """Log-probabilities of the stochastic state given what `encode` made of the observation."""
+        name = "model/posterior"
+        hidden = product(deter, params[f"{name}/0/weight"][: self.deter], precision=self.precision)
+        hidden = jax.nn.silu(rms_norm(params, f"{name}/0", hidden + evidence + params[f"{name}/0/bias"]))
+        return self._logits(dense(params, f"{name}/1", hidden, precision=self.precision))
 
     def decode(self, params: Params, latent: Latent) -> Float[Array, "*b O"]:
         """The predicted observation, in symlog space."""
@@ -137,10 +157,11 @@ class RSSM:
         """The expected discounted return from `latent` on."""
         return twohot.expected(self.value_logits(params, latent), low=0.0, high=self.value_high)
 
-    def sample(self, logits: Float[Array, "*b G C"], key: Key[Array, ""]) -> Float[Array, "*b S"]:
-        """A one-hot sample whose gradient passes straight through to the probabilities."""
+    def sample(self, logits: Float[Array, "*b G C"], gumbel: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:
+        """A one-hot sample (the largest of logits + Gumbel noise) whose gradient passes straight through to the
+        probabilities. Noise comes from outside, so that a sequence's is drawn at once."""
         probs = jnp.exp(logits)
-        hot = jax.nn.one_hot(jax.random.categorical(key, logits), self.classes)
+        hot = jax.nn.one_hot(jnp.argmax(logits + gumbel, -1), self.classes)
         return self._flat(hot + probs - jax.lax.stop_gradient(probs))
 
     def mode(self, logits: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:

@@ -18,8 +18,8 @@ class Policy(NamedTuple):
     mean: Float[Array, "*b A"]
     std: Float[Array, "*b A"]
 
-    def sample(self, key: Key[Array, ""]) -> Float[Array, "*b A"]:
-        return self.mean + self.std * jax.random.normal(key, self.mean.shape)
+    def sample(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
+        return self.mean + self.std * normal
 
     def log_probability(self, action: Float[Array, "*b A"], mask: Float[Array, " A"]) -> Float[Array, "*b"]:
         normalised = (action - self.mean) / self.std

@@ -68,8 +68,9 @@ def choose_actions(
         Latent(*(x[: recipe.planned] for x in latent)), warm, jax.random.split(plan_key, recipe.planned)
     )
     noise = recipe.exploration * jax.random.normal(noise_key, planned.action.shape)
-    others = policy(learner.actor, Latent(*(x[recipe.planned :] for x in latent))).sample(actor_key)
-    action = jnp.concatenate([planned.action + noise, others])
+    others = policy(learner.actor, Latent(*(x[recipe.planned :] for x in latent)))
+    chosen = others.sample(jax.random.normal(actor_key, others.mean.shape))
+    action = jnp.concatenate([planned.action + noise, chosen])
     uniform = jax.random.uniform(random_key, action.shape, minval=-1.0, maxval=1.0)
     action = jnp.clip(jnp.where(random, uniform, action), -1.0, 1.0) * masks.action
     return Collector(latent, action, jax.vmap(cem.shift)(planned.mean))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from worldfork.lab.model import adam, losses, twohot
+from worldfork.lab.model.layers import frugal
 from worldfork.lab.model.losses import Sequences
 from worldfork.lab.model.rssm import RSSM, Latent
 from worldfork.lab.pretraining.actor import initialise_actor, policy
@@ -47,9 +48,15 @@ def initialise_learner(model: RSSM, key: Key[Array, ""]) -> Learner:
 
 
 def train_step(
-    model: RSSM, recipe: Recipe, learner: Learner, batch: Sequences, key: Key[Array, ""], masks: Masks
+    model: RSSM,
+    recipe: Recipe,
+    learner: Learner,
+    batch: Sequences,
+    key: Key[Array, ""],
+    masks: Masks,
+    share: float | Float[Array, ""] = 1.0,
 ) -> tuple[Learner, dict[str, Float[Array, ""]]]:
-    """World model, then actor and value from where the model's latents were."""
+    """World model, then actor and value from where the model's latents were; `share` scales the learning rates."""
     filter_key, start_key, dream_key = jax.random.split(key, 3)
     world = {name: x for name, x in learner.params.items() if name.startswith("model/")}
 
@@ -92,10 +99,10 @@ def train_step(
         learner.params,
         {**world_gradients, **value_gradients},
         learner.optimiser,
-        rates={"model": recipe.model_rate, "value": recipe.value_rate},
+        rates={"model": share * recipe.model_rate, "value": share * recipe.value_rate},
     )
     actor, actor_optimiser, _ = adam.step(
-        learner.actor, actor_gradients, learner.actor_optimiser, rates={"actor": recipe.actor_rate}
+        learner.actor, actor_gradients, learner.actor_optimiser, rates={"actor": share * recipe.actor_rate}
     )
     slow = {name: x + recipe.slow * (params[name] - x) for name, x in learner.slow.items()}
     metrics = {
@@ -130,17 +137,23 @@ def imagine(
     """Roll the actor out in the model; advantages are in units of the spread of returns, at least 1."""
     slow = {**learner.params, **learner.slow}
 
-    def advance(latent: Latent, step_key: Array) -> tuple[Latent, tuple[Latent, Array, Latent]]:
-        act_key, latent_key = jax.random.split(step_key)
+    normal_key, gumbel_key = jax.random.split(key)
+    dreams = (recipe.imagined, len(start.deter))
+    noise = (
+        jax.random.normal(normal_key, (*dreams, model.action_size)),
+        jax.random.gumbel(gumbel_key, (*dreams, model.groups, model.classes)),
+    )
+
+    def advance(latent: Latent, noise: tuple[Array, Array]) -> tuple[Latent, tuple[Latent, Array, Latent]]:
         # Actors see latents, but their gradient does not flow back through what they saw.
-        action = policy(actor, jax.lax.stop_gradient(latent)).sample(act_key) * masks.action
+        action = policy(actor, jax.lax.stop_gradient(latent)).sample(noise[0]) * masks.action
         deter = model.advance(learner.params, latent, jnp.clip(action, -1.0, 1.0))
-        after = Latent(deter, model.sample(model.prior(learner.params, deter), latent_key))
+        after = Latent(deter, model.sample(model.prior(learner.params, deter), noise[1]))
         return after, (latent, action, after)
 
     if recipe.actor_gradient != "dynamics":
         actor = jax.lax.stop_gradient(actor)
-    _, (before, action, after) = jax.lax.scan(advance, start, jax.random.split(key, recipe.imagined))
+    _, (before, action, after) = jax.lax.scan(frugal(advance), start, noise)
     reward, value = model.reward(learner.params, after), model.value(slow, after)
     returns = losses.lambda_returns(reward, value, discount=model.discount, trace=recipe.trace)
     low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))

@@ -69,7 +69,7 @@ def pretrain(
 
     act = jax.jit(jax.vmap(functools.partial(_act, model, recipe), in_axes=(0, 0, 0, 0, 0, None, None)))
     train = jax.jit(
-        jax.vmap(functools.partial(_train, model, recipe), in_axes=(0, 0, None, 0, 0)), donate_argnums=0
+        jax.vmap(functools.partial(_train, model, recipe), in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0
     )
     blank = initialise_collector(model, recipe)
     collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
@@ -85,7 +85,8 @@ def pretrain(
             collectors = act(learners, collectors, observation, _fold(step_keys, 0), masks, now == 0, random)
             action = np.asarray(collectors.action)
             if not random:  # dispatched, and running while the physics steps below
-                learners, metrics = train(learners, replay, step, _fold(step_keys, 1), masks)
+                share = recipe.rate_share(step / steps)
+                learners, metrics = train(learners, replay, step, _fold(step_keys, 1), masks, share)
             transition = worlds.step(action)
             first = np.full(earned.shape, now == 0)
             replay = replays.add(
@@ -120,14 +121,21 @@ def _act(
 
 
 def _train(
-    model: RSSM, recipe: Recipe, learner: Learner, replay: Sequences, filled: Array, key: Array, masks: Masks
+    model: RSSM,
+    recipe: Recipe,
+    learner: Learner,
+    replay: Sequences,
+    filled: Array,
+    key: Array,
+    masks: Masks,
+    share: Array,
 ) -> tuple[Learner, dict[str, Array]]:
     """A chunk of gradient steps."""
 
     def one(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
         pick_key, learn_key = jax.random.split(key)
         batch = replays.sample(replay, filled, pick_key, sequences=recipe.sequences, length=recipe.length)
-        return train_step(model, recipe, learner, batch, learn_key, masks)
+        return train_step(model, recipe, learner, batch, learn_key, masks, share)
 
     learner, metrics = jax.lax.scan(one, learner, jax.random.split(key, recipe.gradient_steps))
     return learner, jax.tree.map(lambda x: x[-1], metrics)

@@ -70,6 +70,9 @@ class Recipe(BaseModel):
     model_rate: Rate = 4e-4
     value_rate: Rate = 3e-4
     actor_rate: Rate = 1e-4
+    # All rates fall linearly to this share of themselves over the second half: where they do not, the actor keeps
+    # moving and the value head is always a little behind it.
+    final_rate: float = Field(default=1.0, gt=0, le=1)
     actor_gradient: Literal["reinforce", "dynamics"] = "reinforce"  # score function, or through the model
     starts: Count = 256  # of imagination, per gradient step
     imagined: Count = 15  # steps of imagination
@@ -80,6 +83,15 @@ class Recipe(BaseModel):
     collection: Search = Search(candidates=256, horizon=3, iterations=4, elites=32)
     gate_episodes: Count = 20
     report_episodes: Count = 20
+
+    def rate_share(self, done: float) -> float:
+        """The share of the learning rates that is left when `done` of the training (0 to 1) is behind.
+
+        >>> recipe = Recipe(schema="worldfork.pretraining/1", name="x", tasks={"t": Task(seeds=(0,))}, episodes=1)
+        >>> [recipe.model_copy(update={"final_rate": 0.2}).rate_share(done) for done in (0.0, 0.5, 0.75, 1.0)]
+        [1.0, 1.0, 0.6, 0.2]
+        """
+        return 1.0 - (1.0 - self.final_rate) * max(0.0, 2.0 * done - 1.0)
 
     @property
     def digest(self) -> str:
