@@ -22,7 +22,27 @@ def test_arms_are_compared_on_the_cells_they_share():
     found = contrast_arms(first, second, seed=0)
     assert found["by_checkpoint"] == {"0": pytest.approx(4.5), "1": pytest.approx(0.0)}
     assert found["mean"] == pytest.approx(2.25)
+    assert (found["first"], found["second"]) == (pytest.approx(5.0), pytest.approx(2.75))
     assert found["cells"] == 3
+
+
+def test_arms_are_compared_fork_by_fork():
+    """Four forks are in both, k = 1 to 4; their ranks are (1, 2, 3, 4) and (1, 2, 4, 3)."""
+    first = forks([-8, -1, 2, 5, 50], k=[1, 2, 3, 4, 5])
+    second = forks([70, -4, -2, 3, 1], k=[9, 1, 2, 3, 4])
+    found = contrast_arms(first, second, seed=0)["paired"]
+    assert found["forks"] == 4
+    assert found["same_sign"] == 1.0
+    assert found["spearman"] == pytest.approx(0.8)
+    assert found["pearson"] == pytest.approx(np.corrcoef([-8, -1, 2, 5], [-4, -2, 3, 1])[0, 1])
+    turned = contrast_arms(first, forks([4, -2, 3, 1], k=[1, 2, 3, 4]), seed=0)["paired"]
+    assert turned["same_sign"] == 0.75
+
+
+def test_arms_with_cells_but_no_fork_in_common():
+    found = contrast_arms(forks([1.0], k=[1]), forks([1.0], k=[2]), seed=0)["paired"]
+    assert found["forks"] == 0
+    assert all(isinstance(found[name], Undefined) for name in ("pearson", "spearman", "same_sign"))
 
 
 def test_arms_without_a_shared_cell():
@@ -38,6 +58,7 @@ def test_directions_are_compared_at_the_levels_both_visit():
     )
     found = contrast_directions(world, seed=0)
     assert found["mean"] == pytest.approx(((10 - 3) + (20 - 2)) / 2)
+    assert found["by_direction"] == {"toward": 15.0, "away": 2.5}
     assert found["levels"] == 2
 
 

@@ -1,5 +1,7 @@
 """Contraction, proxies, variance components, common random numbers, the endpoint: worlds with known answers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,6 +142,31 @@ def test_budget_goes_where_the_variance_is():
     now = power.Design(5, 10.0, 10.0)
     more = power.minimum_detectable_effect(power.Design(5, 10.0, 40.0), **known)
     assert more == pytest.approx(power.minimum_detectable_effect(now, **known) / 2)
+
+
+def test_standard_errors_of_larger_budgets_by_hand():
+    """Variances 36, 64 and 100 over 4 checkpoints of 16 forks with m = 25: (36 + 64 / 16 + 100 / 400) / 4."""
+    known = {"checkpoint": 36.0, "fork": 64.0, "episode": 100.0}
+    now = power.Design(4, 16.0, 25.0)
+    assert power.standard_error(now, **known) == pytest.approx((40.25 / 4) ** 0.5)
+    assert power.standard_error(now.times(2.0, "checkpoints"), **known) == pytest.approx((40.25 / 8) ** 0.5)
+    assert power.standard_error(now.times(2.0, "forks"), **known) == pytest.approx((38.125 / 4) ** 0.5)
+    assert power.standard_error(now.times(np.inf, "episodes"), **known) == pytest.approx((40 / 4) ** 0.5)
+    assert power.standard_error(now.times(np.inf, "forks"), **known) == pytest.approx((36 / 4) ** 0.5)
+    assert power.standard_error(now.times(np.inf, "checkpoints"), **known) == 0
+
+
+def test_the_standard_error_of_a_balanced_study_is_that_of_its_checkpoint_means():
+    draws = np.random.default_rng(2)
+    means = np.repeat([0.0, 40.0, -30.0, 10.0, 90.0], 24)
+    hold = draws.normal(0, 5, (120, 6))
+    update = hold + (means + draws.normal(0, 20, 120))[:, None] + draws.normal(0, 9, (120, 6))
+    world = forks((update - hold).mean(axis=1), hold=hold.mean(axis=1), **crossed(5, k=12))
+    world = dataclasses.replace(world, outcomes=dataclasses.replace(world.outcomes, hold=hold, update=update))
+    advice = power.design_advice(world, power.variance_components(world))
+    error = world.delta.reshape(5, 24).mean(axis=1).std(ddof=1) / 5**0.5
+    assert advice["standard_error"] == pytest.approx(error)
+    assert advice["standard_error_at"]["10"]["checkpoints"] == pytest.approx(error / 10**0.5)
 
 
 def test_detectable_effect_of_a_design_is_that_of_its_checkpoint_means():

@@ -6,15 +6,16 @@ import numpy as np
 
 from worldfork.desk.scoring.effects import summary
 from worldfork.desk.scoring.partition import group_means, natural, partition
+from worldfork.desk.scoring.proxies import correlation, spearman
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.ledger.outcomes import Forks
 
-__all__ = ["contrast_arms", "contrast_directions"]
+__all__ = ["contrast_arms", "contrast_directions", "pair_forks"]
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> dict[str, Any] | Undefined:
-    """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint
-    (paper, "Pinned-physics bias and the forward-window arm")."""
+    """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
+    agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
     means = []
     for forks in (first, second):
         cells = partition(forks.prefork).cell_means(forks.delta)
@@ -24,10 +25,34 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> dict[str, Any] |
     shared = sorted(set(means[0]) & set(means[1]))
     if not shared:
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
-    differences = np.array([means[0][key] - means[1][key] for key in shared])
+    one, other = (np.array([arm[key] for key in shared]) for arm in means)
+    owners = [key.checkpoint for key in shared]
     return {
-        **_by_checkpoint(differences, [key.checkpoint for key in shared], seed=seed, task=first.task),
+        **_by_checkpoint(one - other, owners, seed=seed, task=first.task),
+        "first": float(_checkpoint_means(one, owners)[1].mean()),
+        "second": float(_checkpoint_means(other, owners)[1].mean()),
         "cells": len(shared),
+        "paired": pair_forks(first, second),
+    }
+
+
+def pair_forks(first: Forks, second: Forks) -> dict[str, Any]:
+    """Fork by fork, on those both arms have: do they rank the forks alike, and agree on which updates helped?"""
+    places = [
+        {
+            (forks.prefork.cells[cell], int(k)): delta
+            for cell, k, delta in zip(forks.prefork.cell, forks.prefork.k, forks.delta, strict=True)
+        }
+        for forks in (first, second)
+    ]
+    shared = [place for place in places[0] if place in places[1]]
+    one, other = (np.array([arm[place] for place in shared], dtype=np.float64) for arm in places)
+    nothing = Undefined("the two arms have no fork in common")
+    return {
+        "forks": len(shared),
+        "pearson": correlation(one, other) if shared else nothing,
+        "spearman": spearman(one, other) if shared else nothing,
+        "same_sign": float((np.sign(one) == np.sign(other)).mean()) if shared else nothing,
     }
 
 
@@ -47,15 +72,24 @@ def contrast_directions(forks: Forks, *, seed: int) -> dict[str, Any] | Undefine
     shared = {place: both for place, both in visits.items() if len(both) == 2}
     if not shared:
         return Undefined("the two directions of a stream have no drift level in common")
-    differences = np.array([np.mean(both["toward"]) - np.mean(both["away"]) for both in shared.values()])
+    toward, away = (np.array([np.mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
+    owners = [place[0] for place in shared]
     return {
-        **_by_checkpoint(differences, [place[0] for place in shared], seed=seed, task=forks.task),
+        **_by_checkpoint(toward - away, owners, seed=seed, task=forks.task),
+        "by_direction": {
+            "toward": float(_checkpoint_means(toward, owners)[1].mean()),
+            "away": float(_checkpoint_means(away, owners)[1].mean()),
+        },
         "levels": len({place[2] for place in shared}),
     }
 
 
 def _by_checkpoint(differences: np.ndarray, owners: list[str], *, seed: int, task: str) -> dict[str, Any]:
-    names = sorted(set(owners), key=natural)
-    means = group_means(differences, np.array([names.index(owner) for owner in owners]), len(names))
+    names, means = _checkpoint_means(differences, owners)
     by_checkpoint = {name: float(mean) for name, mean in zip(names, means, strict=True)}
     return {**summary(means, seed=seed, task=task), "by_checkpoint": by_checkpoint}
+
+
+def _checkpoint_means(values: np.ndarray, owners: list[str]) -> tuple[list[str], np.ndarray]:
+    names = sorted(set(owners), key=natural)
+    return names, group_means(values, np.array([names.index(owner) for owner in owners]), len(names))

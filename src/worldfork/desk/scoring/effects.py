@@ -18,18 +18,23 @@ def effect(forks: Forks, *, seed: int) -> dict[str, Any]:
     cells = parts.cell_means(forks.delta)
     by_checkpoint = dict(zip(parts.checkpoints, parts.checkpoint_means(cells), strict=True))
     known = np.array([mean for mean in by_checkpoint.values() if not np.isnan(mean)])
-    by_direction = {
-        direction: _mean(cells[(parts.cell_direction == code) & ~np.isnan(cells)])
-        for code, direction in enumerate(parts.directions)
-    }
+    by_direction, intervals_by_direction = {}, {}
+    for code, direction in enumerate(parts.directions):
+        own = np.where(parts.cell_direction == code, cells, np.nan)
+        means = parts.checkpoint_means(own)
+        by_direction[direction] = _mean(own[~np.isnan(own)])
+        one = summary(means[~np.isnan(means)], seed=seed, task=forks.task)
+        intervals_by_direction[direction] = {name: one[name] for name in ("bootstrap", "student_t")}
     empty = Undefined("no fork of this checkpoint was retained")
     return {
         **summary(known, seed=seed, task=forks.task),
         "by_direction": by_direction,
+        "by_direction_intervals": intervals_by_direction,
         "by_checkpoint": {name: empty if np.isnan(mean) else float(mean) for name, mean in by_checkpoint.items()},
         "clusters": len(known),
         "cells": int((~np.isnan(cells)).sum()),
         "cells_without_forks": int(np.isnan(cells).sum()),
+        "cells_below_zero": int((cells < 0).sum()),
         "forks": len(forks),
     }
 

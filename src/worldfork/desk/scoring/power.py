@@ -6,7 +6,7 @@ tell what more checkpoints, more forks or more episodes would do to the minimum 
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from scipy import stats
@@ -15,8 +15,17 @@ from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.ledger.outcomes import Forks
 
-__all__ = ["Design", "crn_gain", "design_advice", "minimum_detectable_effect", "variance_components"]
+__all__ = [
+    "Design",
+    "crn_gain",
+    "design_advice",
+    "minimum_detectable_effect",
+    "standard_error",
+    "variance_components",
+]
 
+AXES: Final = ("checkpoints", "forks", "episodes")
+BUDGETS: Final = {"2": 2.0, "4": 4.0, "10": 10.0, "unlimited": math.inf}  # times the paired episodes there are
 NO_EPISODES = Undefined("it needs the per-episode returns `hold` and `update`, two or more per fork")
 
 
@@ -24,15 +33,24 @@ NO_EPISODES = Undefined("it needs the per-episode returns `hold` and `update`, t
 class Design:
     """A study's size: checkpoints, forks of each, episodes of each branch."""
 
-    checkpoints: int
+    checkpoints: int | float  # a budget without limit has infinitely many
     forks: float
     episodes: float
+
+    def times(self, factor: float, axis: str) -> "Design":
+        """So many times the paired episodes, all of the increase spent on one axis."""
+        return dataclasses.replace(self, **{axis: factor * getattr(self, axis)})
+
+
+def standard_error(design: Design, *, checkpoint: float, fork: float, episode: float) -> float:
+    """Of the mean dR, given the three variances; negative ones count as none."""
+    within = max(fork, 0.0) / design.forks + max(episode, 0.0) / (design.forks * design.episodes)
+    return math.sqrt((max(checkpoint, 0.0) + within) / design.checkpoints)
 
 
 def minimum_detectable_effect(design: Design, *, checkpoint: float, fork: float, episode: float) -> float:
     """The effect found with 80% power at 95% confidence, given the three variances; negative ones count as none."""
-    within = max(fork, 0.0) / design.forks + max(episode, 0.0) / (design.forks * design.episodes)
-    error = math.sqrt((max(checkpoint, 0.0) + within) / design.checkpoints)
+    error = standard_error(design, checkpoint=checkpoint, fork=fork, episode=episode)
     return float(stats.t.ppf(0.975, design.checkpoints - 1) + stats.norm.ppf(0.80)) * error
 
 
@@ -62,24 +80,25 @@ def variance_components(forks: Forks) -> dict[str, Figure]:
 
 
 def design_advice(forks: Forks, components: dict[str, Figure]) -> dict[str, Any] | Undefined:
-    """The minimum detectable effect of this design, and of twice the budget spent on each of its three axes."""
+    """The minimum detectable effect of this design and of twice the budget spent on each of its three axes, and the
+    standard error of the mean dR at several budgets."""
     known = {name: value for name, value in components.items() if not isinstance(value, Undefined)}
     if len(known) < len(components):
         missing = next(value for value in components.values() if isinstance(value, Undefined))
         return Undefined(f"a variance component is undefined: {missing.why}")
     checkpoints = len(set(partition(forks.prefork).checkpoint.tolist()))
     now = Design(checkpoints, len(forks) / checkpoints, _episode_variance(forks)[1])
-    doubled = {
-        "checkpoints": dataclasses.replace(now, checkpoints=2 * now.checkpoints),
-        "forks": dataclasses.replace(now, forks=2 * now.forks),
-        "episodes": dataclasses.replace(now, episodes=2 * now.episodes),
-    }
-    effects = {name: minimum_detectable_effect(design, **known) for name, design in doubled.items()}
+    effects = {axis: minimum_detectable_effect(now.times(2.0, axis), **known) for axis in AXES}
     return {
         **dataclasses.asdict(now),
         "mde": minimum_detectable_effect(now, **known),
         "mde_at_double": effects,
         "buys_most": min(effects, key=lambda name: effects[name]),
+        "standard_error": standard_error(now, **known),
+        "standard_error_at": {
+            name: {axis: standard_error(now.times(factor, axis), **known) for axis in AXES}
+            for name, factor in BUDGETS.items()
+        },
     }
 
 
