@@ -20,6 +20,7 @@ from worldfork.lab.forks.work import BlockWork, Failed, Forked, Streamed, Stream
 from worldfork.lab.stream import columns
 from worldfork.ledger import files
 from worldfork.ledger.row import ForkRow
+from worldfork.ledger.seeds import keep_record
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import Cell, canonical, cells, hold_owner, parse, stream_owner
 
@@ -57,11 +58,13 @@ def run(
 
 
 def collect_checkpoints(bench: Bench, study: Study, *, root: Path) -> None:
-    """Put a copy of every checkpoint and its manifest into the study: a ledger needs its models."""
+    """Put a copy of every checkpoint and its manifest into the study, and of the record of the seeds they were
+    chosen from: a ledger needs its models."""
     for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(bench.registration)}):
         source = checkpoint_source(bench.registration, task, index, root=root)
         if source is None:
             continue
+        keep_record(study, source.parent)
         for suffix in (".safetensors", ".json"):
             target, original = bench.checkpoints / f"{task}-{index}{suffix}", source.with_suffix(suffix)
             if not target.exists():

@@ -81,13 +81,27 @@ def test_flags_reach_the_figures(tmp_path):
 
 def test_the_papers_tables(tmp_path):
     page = run(table(tmp_path), "--markdown").output
-    assert "| Task | Cells | Forks retained | mean dR retained | mean dR all attempted | toward | away |" in page
-    assert "residual AUC | return_deficit AUC" in page
-    assert "one stream seed" in page
+    assert "| Task | Cells | Forks retained | all attempted, bootstrap | Student-t | retained, bootstrap |" in page
+    assert "| cartpole | toward - away" not in page, "the table has no drift levels"
+    assert "| cartpole | residual | " in page
+    assert "| cartpole | oracle | " in page
+    assert "first stream seed" not in page, "there is one stream seed, so nothing was replicated"
     paper = run(table(tmp_path), "--latex").output
-    assert paper.count(r"\begin{tabular}") == paper.count(r"\bottomrule") == 3
+    assert paper.count(r"\begin{tabular}") == paper.count(r"\bottomrule") == page.count("| --- |")
     assert r"return\_deficit" in paper
     assert r"$\Delta R$" in paper
+
+
+def test_the_paper_stands_beside_the_first_arm_and_arms_beside_each_other(tmp_path):
+    path = table(tmp_path, arms=("a", "b"))
+    path.write_text(path.read_text().replace("cartpole", "cartpole-swingup"))
+    page = run(path, "--paper").output
+    assert "| cartpole-swingup | paper | 10 | 228 of 240 | -144.0 [-185.4, -116.1] |" in page
+    assert "| cartpole-swingup | residual | paper | .919 [.869, .966] | +2,198 |" in page
+    first, second = page.split("Arm: b.", 1)
+    assert "paper" not in second
+    assert "| b - a | cartpole-swingup | all attempted |" in second
+    assert first.count("| worldfork |") > first.count("| paper |") > 3
 
 
 def test_replication_from_the_same_table_and_from_another(tmp_path):

@@ -12,7 +12,9 @@ def score(
     ledger: Path = typer.Argument(help="A study folder, or a flat table: .csv, .parquet, .jsonl."),
     arm: str | None = typer.Option(None, help="Score this arm alone."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
-    contrast: str | None = typer.Option(None, help="Compare two arms on the cells they share: FIRST,SECOND."),
+    contrast: str | None = typer.Option(
+        None, help="Compare two arms on the cells they share: FIRST,SECOND; else every later arm with the first."
+    ),
     replication: Path | None = typer.Option(
         None, help="A ledger of the same cells on other stream seeds, for the table of replications."
     ),
@@ -24,8 +26,13 @@ def score(
     ),
     no_divergence: bool = typer.Option(False, "--no-divergence", help="Switch the divergence rule off."),
     as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
-    as_latex: bool = typer.Option(False, "--latex", help="The paper's tables, for a paper."),
-    as_markdown: bool = typer.Option(False, "--markdown", help="The paper's tables, for a page."),
+    as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
+    as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
+    paper: bool = typer.Option(
+        False,
+        "--paper",
+        help="Tables with the paper's figures beside those of the first arm; for a page, or --latex.",
+    ),
 ) -> None:
     """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
 
@@ -40,15 +47,17 @@ def score(
     from rich.console import Console
 
     from worldfork.desk.report import screen, tables
+    from worldfork.desk.report.material import open_ledger
     from worldfork.errors import WorldforkError
+    from worldfork.ledger.seeds import read_seeds
 
-    if as_json + as_latex + as_markdown > 1:
-        raise WorldforkError("Choose one of --json, --latex and --markdown.")
+    if as_json + as_latex + as_markdown > 1 or (as_json and paper):
+        raise WorldforkError("Choose one of --json, --latex and --markdown; --paper goes with the last two.")
     if divergence is not None and no_divergence:
         raise WorldforkError(
             "--divergence sets the rule's fraction and --no-divergence switches it off: choose one."
         )
-    table, rules = _read(ledger)
+    table, rules, study = open_ledger(ledger)
     changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
     changes |= {"rate": rate} if rate is not None else {}
     changes |= (
@@ -59,31 +68,19 @@ def score(
     arms, pairs = _choose(table.arms, arm, contrast)
     console = Console()
     found = _score(arms, rules, pairs, table.unscored)
+    seeds = read_seeds(study) if study else []
     if as_json:
-        print(json.dumps(found.plain, allow_nan=False))
-    elif as_latex or as_markdown:
+        print(json.dumps({**found.plain, "seeds": [dataclasses.asdict(one) for one in seeds]}, allow_nan=False))
+    elif as_latex or as_markdown or paper:
         write = tables.latex if as_latex else tables.markdown
-        repeated = None if replication is None else _only_arm(_read(replication)[0].arms, replication)
-        made = tables.paper_tables(found, rules, replication=repeated)
+        repeated = None if replication is None else _only_arm(open_ledger(replication)[0].arms, replication)
+        made = tables.paper_tables(found, rules, replication=repeated, seeds=seeds, paper=paper)
         print("\n".join(write(one) for one in made))
     else:
         screen.show(found.plain, console)
+        screen.show_gate(seeds, console)
         if table.ignored:
             console.print(f"[dim]Columns that no figure reads: {', '.join(table.ignored)}.[/]")
-
-
-def _read(ledger: Path) -> tuple[Any, Any]:
-    """The forks, and the rules to score them by."""
-    from worldfork.desk.scoring import Rules
-    from worldfork.errors import WorldforkError
-    from worldfork.ledger import table
-    from worldfork.ledger.store import Study
-
-    if not ledger.exists():
-        raise WorldforkError(
-            f"There is no `{ledger}`. Expected a study folder or a .csv, .parquet or .jsonl table."
-        )
-    return table.read(ledger), Rules.registered(Study(ledger).registration) if ledger.is_dir() else Rules()
 
 
 def _only_arm(arms: Any, ledger: Path) -> Any:
@@ -102,7 +99,8 @@ def _choose(arms: Any, arm: str | None, contrast: str | None) -> tuple[Any, list
     if arm is not None and arm not in arms:
         raise WorldforkError(f"There is no arm `{arm}`; the ledger has {named}.")
     if contrast is None:
-        return (arms if arm is None else {arm: arms[arm]}), []
+        first, *others = arms
+        return ({arm: arms[arm]}, []) if arm is not None else (arms, [(other, first) for other in others])
     pair = tuple(name.strip() for name in contrast.split(","))
     if len(pair) != 2 or any(name not in arms for name in pair):
         raise WorldforkError(f"--contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {named}.")

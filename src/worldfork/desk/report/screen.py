@@ -1,5 +1,6 @@
 """A score on one screen per task, the verdict first."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -7,8 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from worldfork.desk.report.text import digits_for, number, rate, span
+from worldfork.ledger.seeds import Seed
 
-__all__ = ["show"]
+__all__ = ["show", "show_gate"]
 
 VERDICTS = {"harmful": "red", "helpful": "green", "unresolved": "yellow"}
 
@@ -23,6 +25,15 @@ def show(plain: dict[str, Any], console: Console) -> None:
         _contrast(name, tasks, console)
     if count := len(plain["undefined"]):
         console.print(f"[dim]{count} figures are undefined; --json says which and why.[/]")
+
+
+def show_gate(seeds: Iterable[Seed], console: Console) -> None:
+    """The seeds that were trained and not forked: the gate selects on what dR is correlated with."""
+    for one in seeds:
+        if one.fate == "rejected":
+            console.print(f"{one.task}: the gate rejected seed {one.seed}, {one.gate:.1f} below {one.floor:.1f}.")
+        elif not one.fate.startswith("checkpoint"):
+            console.print(f"[dim]{one.task}: seed {one.seed} was {one.fate}, gate return {one.gate:.1f}.[/]")
 
 
 def _task(name: str, figures: dict[str, Any], console: Console) -> None:
@@ -136,6 +147,11 @@ def _lines(figures: dict[str, Any], digits: int) -> list[str]:
             f"Detectable now {design['mde']:.{digits}f}; with twice as many {doubled}: "
             f"{design['buys_most']} buy most."
         )
+        errors = design["standard_error_at"]["unlimited"]
+        lines.append(
+            f"Standard error {design['standard_error']:.{digits}f}; without limit to forks "
+            f"{errors['forks']:.{digits}f}, to episodes {errors['episodes']:.{digits}f}."
+        )
     predictions = [
         f"Prediction [bold]{escape(said['name'])}[/]: {said['answer']} ({number(said['value'], digits)})."
         for said in figures["predictions"]
@@ -161,4 +177,10 @@ def _contrast(name: str, tasks: dict[str, Any], console: Console) -> None:
                 f"{escape(task)}, {estimand.replace('_', ' ')}: {number(one['mean'], digits)}, Student-t 95% "
                 f"{escape(span(one['student_t'], digits))}, bootstrap {escape(span(one['bootstrap'], digits))}, "
                 f"{one['cells']} cells"
+            )
+            forks = one["paired"]
+            console.print(
+                f"  {number(one['first'], digits)} against {number(one['second'], digits)}; over {forks['forks']} "
+                f"forks Pearson {number(forks['pearson'], 3)}, Spearman {number(forks['spearman'], 3)}, same sign "
+                f"{rate(forks['same_sign'])}."
             )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["digits_for", "number", "rate", "span", "with_span"]
+__all__ = ["DASH", "digits_for", "number", "rate", "span", "with_span"]
 
 DASH = "–"
 

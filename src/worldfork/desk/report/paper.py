@@ -1,0 +1,64 @@
+"""The paper's figures beside ours. `paper.toml` holds them as printed, with the place they are from."""
+
+import functools
+import tomllib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from worldfork.desk.report.paper_table import PaperTable
+
+__all__ = ["beside_paper", "not_run_yet", "stated"]
+
+NOT_RUN: Final = "not run yet"
+
+
+@functools.cache
+def stated() -> dict[str, PaperTable]:
+    """Every table in which the paper states figures of ours."""
+    given = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
+    return {
+        label: PaperTable(
+            label,
+            f"Paper: {one['source']}.",
+            tuple(one["heads"]),
+            tuple(tuple(row) for row in one["rows"]),
+            keys=one["keys"],
+        )
+        for label, one in given.items()
+    }
+
+
+def beside_paper(ours: PaperTable) -> PaperTable:
+    """Above each of our rows the paper's, where it states one."""
+    if ours.label not in stated() or not ours.rows:
+        return ours
+    paper = {row[: ours.keys]: row[ours.keys :] for row in stated()[ours.label].rows}
+    rows = []
+    for row in ours.rows:
+        key = row[: ours.keys]
+        if key in paper:
+            rows.append((*key, "paper", *paper[key]))
+        rows.append((*key, "worldfork", *row[ours.keys :]))
+    return _named(ours, rows)
+
+
+def not_run_yet(tasks: Collection[str]) -> list[PaperTable]:
+    """The paper's figures alone, with our place beside them left free."""
+    found = []
+    for table in stated().values():
+        rows = []
+        for row in table.rows:
+            if row[0] in tasks:
+                key, rest = row[: table.keys], row[table.keys :]
+                rows += [(*key, "paper", *rest), (*key, "worldfork", NOT_RUN, *[""] * (len(rest) - 1))]
+        if rows:
+            found.append(_named(table, rows))
+    return found
+
+
+def _named(table: PaperTable, rows: list[tuple[str, ...]]) -> PaperTable:
+    source = stated()[table.label].caption
+    caption = table.caption if table.caption == source else f"{table.caption} {source}"
+    heads = (*table.heads[: table.keys], "by", *table.heads[table.keys :])
+    return PaperTable(table.label, caption, heads, tuple(rows), keys=table.keys + 1)

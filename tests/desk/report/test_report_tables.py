@@ -1,0 +1,88 @@
+"""Tables as text: the paper's figures stand in the columns that ours stand in."""
+
+import ledgers
+import pytest
+
+from worldfork.desk.report import tables
+from worldfork.desk.report.material import gather
+from worldfork.desk.report.paper import beside_paper, not_run_yet, stated
+from worldfork.desk.report.paper_table import PaperTable
+from worldfork.desk.scoring import Prediction, Rules, score
+from worldfork.ledger import table
+from worldfork.ledger.seeds import Seed
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Every table there is, of two arms on two stream seeds with episodes."""
+    path = ledgers.flat(
+        tmp_path_factory.mktemp("tables") / "forks.parquet",
+        tasks=("walker-walk",),
+        arms=("model", "model-and-value"),
+        seeds=(0, 1),
+        episodes=4,
+    )
+    rules = Rules(permutations=50, predictions=(Prediction(name="up", task="walker-walk", between=(70.0, 110.0)),))
+    found = score(table.read(path).arms, rules, contrasts=[("model-and-value", "model")])
+    seeds = [Seed("walker-walk", 5, 251.0, 297.0, 240.0, "rejected")]
+    return tables.paper_tables(found, rules, seeds=seeds)
+
+
+def test_every_row_is_as_wide_as_its_heads(made):
+    assert {one.label for one in made} > set(stated())
+    for one in [*made, *stated().values()]:
+        assert all(len(row) == len(one.heads) for row in one.rows), one.label
+
+
+def test_the_paper_has_our_columns(made):
+    ours = {one.label: one for one in made}
+    for label, theirs in stated().items():
+        assert (theirs.heads, theirs.keys) == (ours[label].heads, ours[label].keys), label
+
+
+def test_the_papers_row_stands_above_ours_and_rows_it_does_not_state_stand_alone():
+    ours = PaperTable(
+        "quartiles",
+        "Ours.",
+        stated()["quartiles"].heads,
+        (
+            ("cartpole-swingup", "away", "+1.0", "+2.0", "+3.0", "+4.0"),
+            ("walker-walk", "away", "+1.0", "+2.0", "+3.0", "+4.0"),
+        ),
+        keys=2,
+    )
+    both = beside_paper(ours)
+    assert both.heads[:3] == ("Task", "Direction", "by")
+    assert both.rows == (
+        ("cartpole-swingup", "away", "paper", "-253.4", "–", "–", "+53.0"),
+        ("cartpole-swingup", "away", "worldfork", "+1.0", "+2.0", "+3.0", "+4.0"),
+        ("walker-walk", "away", "worldfork", "+1.0", "+2.0", "+3.0", "+4.0"),
+    )
+    assert "Section 4.1" in both.caption
+
+
+def test_what_was_not_run_says_so_and_claims_nothing():
+    for one in not_run_yet(["walker-walk"]):
+        assert {row[0] for row in one.rows} == {"walker-walk"}
+        for row in one.rows:
+            if row[one.keys - 1] == "worldfork":
+                assert row[one.keys] == "not run yet"
+                assert not any(row[one.keys + 1 :])
+
+
+def test_the_budget_and_the_arms_in_words(made):
+    by_label = {one.label: one for one in made}
+    assert by_label["budget"].rows[0][1] == "as it is: 3 x 32 x 4"
+    assert [row[1] for row in by_label["budget"].rows[1:]] == ["2 times", "4 times", "10 times", "without limit"]
+    assert by_label["budget"].rows[-1][2] == "0.00"
+    assert by_label["gate"].rows == (("walker-walk", "5", "251.0", "297.0", "240.0", "rejected"),)
+    arms = by_label["arms"].rows[0]
+    assert arms[:3] == ("model-and-value - model", "walker-walk", "all attempted")
+    assert arms[7] == "96"
+
+
+def test_a_study_has_its_tables_too(small):
+    material = gather(small.path, permutations=20)
+    made = tables.paper_tables(material.score, material.rules)
+    assert sum(one.label == "effects" for one in made) == 3
+    assert sum(one.label == "arms" for one in made) == 1

@@ -1,0 +1,89 @@
+"""Seeds that a gate rejected stay with the study, whichever recipe they came from."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.forks.bench import Bench
+from worldfork.ledger.seeds import Seed, keep_record, read_seeds
+from worldfork.ledger.store import Study, writing
+from worldfork.registration import parse
+from worldfork.study import collect_checkpoints
+
+AUTHORED = """
+schema = "worldfork.registration/1"
+name = "two-recipes"
+[grid]
+tasks = ["walker-walk", "cheetah-run"]
+checkpoints = [0]
+directions = ["away"]
+[tasks.cheetah-run]
+agent = "rssm_cem"
+drift_scale = 2.0
+checkpoints = "{task}/{task}-{checkpoint}.safetensors"
+[tasks.walker-walk]
+agent = "rssm_cem"
+drift_scale = 2.0
+checkpoints = "{task}/{task}-{checkpoint}.safetensors"
+"""
+
+
+def pretrained(root: Path, task: str, gates: list[float], floor: float, *, spare: str | None = None) -> None:
+    """What pretraining leaves: the first seed above the floor is checkpoint 0; `spare` is a task never registered."""
+    folder = root / task
+    folder.mkdir()
+    kept = next(seed for seed, gate in enumerate(gates) if gate >= floor)
+    recipe = {"recipe": {"tasks": {task: {"floor": floor}}}, "recipe_digest": task * 8, "digest": "d"}
+    (folder / f"{task}-0.safetensors").write_bytes(b"model")
+    (folder / f"{task}-0.json").write_text(json.dumps(recipe))
+    seeds = [
+        {
+            "task": task,
+            "seed": seed,
+            "gate": gate,
+            "index": 0 if seed == kept else None,
+            "returns": [gate, gate + 2],
+        }
+        for seed, gate in enumerate(gates)
+    ]
+    seeds += [{"task": spare, "seed": 0, "gate": 1.0, "index": None, "returns": [1.0]}] if spare else []
+    (folder / "pretraining.json").write_text(json.dumps({"recipe": task * 8, "seeds": seeds}))
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    pretrained(tmp_path, "walker-walk", [200.0, 400.0, 500.0], 300.0)
+    pretrained(tmp_path, "cheetah-run", [350.0], 278.0, spare="hopper-hop")
+    registration = parse(AUTHORED)
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        collect_checkpoints(Bench(registration, study.path / "checkpoints"), study, root=tmp_path)
+    return study
+
+
+def test_every_seed_of_every_recipe_is_listed_with_its_fate(study: Study) -> None:
+    assert len(list((study.path / "pretraining").iterdir())) == 2
+    assert read_seeds(study) == [
+        Seed("walker-walk", 0, 200.0, 300.0, 201.0, "rejected"),
+        Seed("walker-walk", 1, 400.0, 300.0, 401.0, "checkpoint 0"),
+        Seed("walker-walk", 2, 500.0, 300.0, 501.0, "spare"),
+        Seed("cheetah-run", 0, 350.0, 278.0, 351.0, "checkpoint 0"),
+    ]
+
+
+def test_without_a_manifest_the_floor_is_not_known(study: Study) -> None:
+    (study.path / "checkpoints" / "walker-walk-0.json").unlink()
+    assert [one.fate for one in read_seeds(study)][:3] == ["not kept", "checkpoint 0", "not kept"]
+
+
+def test_checkpoints_without_a_record_leave_none(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    keep_record(study, tmp_path / "elsewhere")
+    assert len(list((study.path / "pretraining").iterdir())) == 2
+
+
+def test_a_broken_record_is_one_clear_error(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "walker-walk" / "pretraining.json").write_text("{")
+    with pytest.raises(WorldforkError, match="can not be read"):
+        keep_record(study, tmp_path / "walker-walk")
