@@ -31,7 +31,7 @@ checkpoints = "{task}/{task}-{checkpoint}.safetensors"
 
 
 def pretrained(root: Path, task: str, gates: list[float], floor: float, *, spare: str | None = None) -> None:
-    """What pretraining leaves: the first seed above the floor is checkpoint 0; `spare` is a task never registered."""
+    """What pretraining leaves: the first seed above the floor is checkpoint 0; `spare` is a task not registered."""
     folder = root / task
     folder.mkdir()
     kept = next(seed for seed, gate in enumerate(gates) if gate >= floor)

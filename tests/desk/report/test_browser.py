@@ -144,6 +144,20 @@ def test_a_fork_shows_its_row(page, material):
     assert "checkpoint 1" in page.evaluate("document.getElementById('fork').textContent")
 
 
+def test_arms_stand_beside_each_other_with_the_scores_own_figures(page, material):
+    rows = page.evaluate(
+        "[...document.querySelectorAll('#compare-body table')].map(one => [...one.rows].map(row => row.innerText))"
+    )
+    (arms,) = [one for one in rows if "Spearman" in one[0]]
+    contrast = material.score.plain["contrasts"]["n-50 - n-10"]["linear_quadratic"]["retained"]
+    pearson = f"{contrast['paired']['pearson']:+.3f}".replace("-", "\N{MINUS SIGN}")
+    assert pearson in arms[1]
+    assert str(contrast["paired"]["forks"]) in arms[1].split()
+    (spent,) = [one for one in rows if "error now" in one[0]]
+    design = material.score.plain["arms"]["n-10"]["tasks"]["linear_quadratic"]["design"]
+    assert f"{design['standard_error']:.2f}" in spent[1] or f"{design['standard_error']:.3f}" in spent[1]
+
+
 def test_a_link_comes_back_to_the_same_place(browser, address):
     opened = browser.open(f"{address}#part=1&fork=7&trigger=drift&threshold=0.4&side=all_attempted")
     assert opened.evaluate(READ)["threshold"] == "0.4"

@@ -129,3 +129,15 @@ def test_replays_beside_the_page_are_shown_in_it(small, material, tmp_path):
     assert [base64.b64decode(address.split(",")[1]) for address in addresses] == [b"GIF89a tiny"]
     assert "fork&lt;7&gt;" in page
     assert "Watch both branches" not in render(material)
+
+
+def test_rejected_seeds_are_on_the_page(small, tmp_path):
+    study = ledgers.rewritten(small, tmp_path / "study", lambda cell, rows: rows)
+    assert "Seeds that were trained" not in render(gather(study.path, permutations=20)), (
+        "none was: they are generated"
+    )
+    (study.path / "pretraining").mkdir()
+    seeds = [{"task": "linear_quadratic", "seed": 7, "gate": 123.4, "index": None, "returns": [120.0, 122.0]}]
+    (study.path / "pretraining" / "r.json").write_text(json.dumps({"recipe": "r", "seeds": seeds}))
+    page = render(gather(study.path, permutations=20))
+    assert "<td>7</td><td>123.4</td><td>not known</td><td>121.0</td><td>not kept</td>" in page

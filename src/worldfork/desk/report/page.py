@@ -39,6 +39,7 @@ SCRIPTS: Final = (
     "signal.js",
     "readout.js",
     "compare.js",
+    "spending.js",
     "policies.js",
     "contraction.js",
     "page.js",

@@ -11,6 +11,7 @@ from typing import Any
 
 from worldfork.desk.report.material import Material, manifests
 from worldfork.ledger.row import ForkRow
+from worldfork.ledger.seeds import read_seeds
 from worldfork.ledger.store import Study
 from worldfork.registration import Arm, Cell, Registration, difference
 from worldfork.registration.advice import never_binds
@@ -39,6 +40,7 @@ def record(material: Material) -> dict[str, Any] | None:
         "amendments": study.amendments(),
         "made_with": _made_with(study, made),
         "checkpoints": _checkpoints(study, made),
+        "seeds": read_seeds(study),
     }
 
 

@@ -8,7 +8,7 @@ function compareSection() {
       ...Object.entries(effect.by_direction).map(([direction, mean]) => ({
         index,
         name: direction,
-        effect: { mean },
+        effect: { mean, ...effect.by_direction_intervals[direction] },
         whole: false,
       })),
     ];
@@ -16,12 +16,14 @@ function compareSection() {
   const figure = chart(
     "Mean dR of every task, direction and arm",
     (canvas, width) => {
-      const [left, right, top] = [width < 560 ? 116 : 220, width - (width < 560 ? 56 : 70), 14];
+      // A narrow screen has no room for a name beside its line: there it stands above.
+      const narrow = width < 560;
+      const [left, right, top] = [narrow ? 60 : 260, width - (narrow ? 56 : 70), 14];
       const every = rows.flatMap(({ effect }) => [
         effect.mean,
         ...(Array.isArray(effect.student_t) ? effect.student_t : []),
       ]);
-      const heights = rows.map((row) => (row.whole ? 26 : 18));
+      const heights = rows.map((row) => (!row.whole ? 18 : narrow ? 44 : 26));
       const bottom = top + heights.reduce((a, b) => a + b, 0) + 6;
       const x = bentOrNot(every, [left, right]);
       add(
@@ -36,13 +38,19 @@ function compareSection() {
       let y = top;
       rows.forEach((row, place) => {
         y += heights[place];
-        const at = y - heights[place] / 2;
+        const above = narrow && row.whole;
+        const at = y - (above ? 13 : heights[place] / 2);
         add(
           canvas,
           svg(
             "text",
-            { x: left - 10, y: at + 4, "text-anchor": "end", class: row.whole ? "strong" : "soft" },
-            shortened(row.name, width < 560 ? 17 : 32),
+            {
+              x: above ? 0 : left - 10,
+              y: above ? at - 14 : at + 4,
+              "text-anchor": above ? "start" : "end",
+              class: row.whole ? "strong" : "soft",
+            },
+            shortened(row.name, 36),
             svg("title", {}, row.name),
           ),
           svg(
@@ -86,7 +94,7 @@ function compareSection() {
       });
       return bottom + 40;
     },
-    `${state.side === "retained" ? "Retained" : "All attempted"} forks, n = ${ledger.parts.map((one) => one.figures.effect[state.side].forks).join(", ")}. Line: Student-t 95%; thick: bootstrap 95%. Directions are means of their cells and have no interval of their own.`,
+    `${state.side === "retained" ? "Retained" : "All attempted"} forks, n = ${ledger.parts.map((one) => one.figures.effect[state.side].forks).join(", ")}. Line: Student-t 95%; thick: bootstrap 95%.`,
   );
   const side = select(
     "Forks",
@@ -105,6 +113,7 @@ function compareSection() {
     doses(),
     sideBySide(),
     contrasts(),
+    spending(),
     whatVaries(),
   );
 }
@@ -122,8 +131,6 @@ function sideBySide() {
     "always",
     "oracle",
     "beat chance",
-    "slope",
-    "crossing",
   ];
   const about =
     "Return per episode; always and oracle are summed over retained forks; toward − away: all attempted forks at the drift levels both directions visit, Student-t 95%";
@@ -131,7 +138,7 @@ function sideBySide() {
     about,
     heads,
     ledger.parts.map((one, index) => {
-      const { effect, forks, policies, contraction, triggers, verdict } = one.figures;
+      const { effect, forks, policies, triggers, verdict } = one.figures;
       const turn = one.figures.direction_contrast.all_attempted;
       const passing = Object.entries(triggers)
         .filter(([, trigger]) => trigger.passes_control === true)
@@ -152,8 +159,9 @@ function sideBySide() {
                 byId("evidence").scrollIntoView();
               },
             },
-            partName(one),
+            one.task,
           ),
+          partName(one) === one.task ? null : el("div", { class: "small" }, one.arm),
         ),
         el("td", {}, typeof verdict === "string" ? verdict : shown(verdict, "")),
         el("td", {}, shown(effect.all_attempted.mean, signed(effect.all_attempted.mean, one.digits))),
@@ -167,12 +175,10 @@ function sideBySide() {
             : shown(turn.why ? turn : turn.mean, ""),
         ),
         el("td", {}, `${forks.helped} / ${forks.hurt}`),
-        el("td", {}, `${forks.diverged} of ${forks.attempted}`),
+        el("td", {}, forks.diverged),
         el("td", {}, signed(policies.always, 0)),
         el("td", {}, signed(policies.oracle, 0)),
-        el("td", {}, passing.join(", ") || "none"),
-        el("td", {}, shown(contraction.slope, plain(contraction.slope, 2))),
-        el("td", {}, shown(contraction.crossing, plain(contraction.crossing, one.digits))),
+        el("td", { title: passing.join(", ") || "none" }, `${passing.length} of ${Object.keys(triggers).length}`),
       );
     }),
   );
@@ -253,9 +259,10 @@ function contrasts() {
     Object.entries(tasks).map(([task, sides]) => [name, task, sides[state.side]]),
   );
   if (!found.length) return null;
+  const heads = ["arms", "task", "difference", "Student-t 95%", "bootstrap 95%", "mean of each", "n cells"];
   return tabled(
-    "Arms against the first, on the cells both have: difference of mean dR, return per episode",
-    ["arms", "task", "difference", "Student-t 95%", "bootstrap 95%", "n cells"],
+    "Arms against the first: difference of mean dR on the cells both have, return per episode; then how alike they are on the forks both have",
+    [...heads, "n forks", "Pearson", "Spearman", "same sign"],
     found.map(([name, task, one]) =>
       el(
         "tr",
@@ -265,11 +272,16 @@ function contrasts() {
         one
           ? [
               el("td", { class: "strong" }, signed(one.mean, 2)),
-              el("td", {}, span(one.student_t, 2)),
-              el("td", {}, span(one.bootstrap, 2)),
+              el("td", {}, shown(one.student_t, span(one.student_t, 2))),
+              el("td", {}, shown(one.bootstrap, span(one.bootstrap, 2))),
+              el("td", {}, `${signed(one.first, 2)}, ${signed(one.second, 2)}`),
               el("td", {}, one.cells),
+              el("td", {}, one.paired.forks),
+              el("td", {}, shown(one.paired.pearson, signed(one.paired.pearson, 3))),
+              el("td", {}, shown(one.paired.spearman, signed(one.paired.spearman, 3))),
+              el("td", {}, shown(one.paired.same_sign, `${plain(100 * one.paired.same_sign, 1)}%`)),
             ]
-          : el("td", { colspan: 4 }, shown(null, ""), " (the arms have no cell in common)"),
+          : el("td", { colspan: 9 }, shown(null, ""), " (the arms have no cell in common)"),
       ),
     ),
   );
