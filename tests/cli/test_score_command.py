@@ -102,6 +102,7 @@ def test_the_paper_stands_beside_the_first_arm_and_arms_beside_each_other(tmp_pa
     assert "paper" not in second
     assert "| b - a | cartpole-swingup | all attempted |" in second
     assert first.count("| worldfork |") > first.count("| paper |") > 3
+    assert run(path, "--tables", "arms").output.strip().startswith("**Arms compared")
 
 
 def test_replication_from_the_same_table_and_from_another(tmp_path):
@@ -126,6 +127,8 @@ def test_arms(tmp_path):
     ("arguments", "message"),
     [
         (("--json", "--latex"), "Choose one"),
+        (("--json", "--paper"), "go with the last two"),
+        (("--tables", "effects,surprise"), "no table `surprise`; there are gate, effects"),
         (("--divergence", "0.2", "--no-divergence"), "choose one"),
         (("--divergence", "7"), "between 0 and 1"),
         (("--rate", "0"), "between 0 and 1"),

@@ -33,6 +33,9 @@ def score(
         "--paper",
         help="Tables with the paper's figures beside those of the first arm; for a page, or --latex.",
     ),
+    only: str | None = typer.Option(
+        None, "--tables", help="These tables alone, separated by commas: effects,arms."
+    ),
 ) -> None:
     """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
 
@@ -51,8 +54,10 @@ def score(
     from worldfork.errors import WorldforkError
     from worldfork.ledger.seeds import read_seeds
 
-    if as_json + as_latex + as_markdown > 1 or (as_json and paper):
-        raise WorldforkError("Choose one of --json, --latex and --markdown; --paper goes with the last two.")
+    if as_json + as_latex + as_markdown > 1 or (as_json and (paper or only)):
+        raise WorldforkError(
+            "Choose one of --json, --latex and --markdown; --paper and --tables go with the last two."
+        )
     if divergence is not None and no_divergence:
         raise WorldforkError(
             "--divergence sets the rule's fraction and --no-divergence switches it off: choose one."
@@ -71,11 +76,11 @@ def score(
     seeds = read_seeds(study) if study else []
     if as_json:
         print(json.dumps({**found.plain, "seeds": [dataclasses.asdict(one) for one in seeds]}, allow_nan=False))
-    elif as_latex or as_markdown or paper:
+    elif as_latex or as_markdown or paper or only:
         write = tables.latex if as_latex else tables.markdown
         repeated = None if replication is None else _only_arm(open_ledger(replication)[0].arms, replication)
         made = tables.paper_tables(found, rules, replication=repeated, seeds=seeds, paper=paper)
-        print("\n".join(write(one) for one in made))
+        print("\n".join(write(one) for one in tables.choose(made, only)))
     else:
         screen.show(found.plain, console)
         screen.show_gate(seeds, console)

@@ -43,22 +43,17 @@ def beside_paper(ours: PaperTable) -> PaperTable:
     return _named(ours, rows)
 
 
-def not_run_yet(tasks: Collection[str]) -> list[PaperTable]:
-    """The paper's figures alone, with our place beside them left free."""
-    found = []
-    for table in stated().values():
-        rows = []
-        for row in table.rows:
-            if row[0] in tasks:
-                key, rest = row[: table.keys], row[table.keys :]
-                rows += [(*key, "paper", *rest), (*key, "worldfork", NOT_RUN, *[""] * (len(rest) - 1))]
-        if rows:
-            found.append(_named(table, rows))
-    return found
+def not_run_yet(ours: PaperTable, tasks: Collection[str]) -> PaperTable:
+    """The paper's rows about these tasks, with our place below each left free. `ours` has no rows yet."""
+    rows = []
+    for row in stated()[ours.label].rows if ours.label in stated() else ():
+        if row[0] in tasks:
+            key, rest = row[: ours.keys], row[ours.keys :]
+            rows += [(*key, "paper", *rest), (*key, "worldfork", NOT_RUN, *[""] * (len(rest) - 1))]
+    return _named(ours, rows) if rows else ours
 
 
-def _named(table: PaperTable, rows: list[tuple[str, ...]]) -> PaperTable:
-    source = stated()[table.label].caption
-    caption = table.caption if table.caption == source else f"{table.caption} {source}"
-    heads = (*table.heads[: table.keys], "by", *table.heads[table.keys :])
-    return PaperTable(table.label, caption, heads, tuple(rows), keys=table.keys + 1)
+def _named(ours: PaperTable, rows: list[tuple[str, ...]]) -> PaperTable:
+    heads = (*ours.heads[: ours.keys], "by", *ours.heads[ours.keys :])
+    caption = f"{ours.caption} {stated()[ours.label].caption}"
+    return PaperTable(ours.label, caption, heads, tuple(rows), keys=ours.keys + 1)

@@ -2,18 +2,27 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from worldfork.desk.report import design_tables, effect_tables, trigger_tables
-from worldfork.desk.report.paper import beside_paper
+from worldfork.desk.report.paper import beside_paper, not_run_yet
 from worldfork.desk.report.paper_table import PaperTable
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import Score
 from worldfork.desk.scoring.undefined import settle
+from worldfork.errors import WorldforkError
 from worldfork.ledger.outcomes import Forks
 from worldfork.ledger.seeds import Seed
 
-__all__ = ["latex", "markdown", "paper_tables"]
+__all__ = ["choose", "latex", "markdown", "paper_tables", "planned_tables"]
+
+LABELS: Final = (
+    *("gate", "effects", "directions", "quartiles", "seedrep", "triggers", "controls", "proxies", "contraction"),
+    *("predictions", "variance", "budget", "arms"),
+)
+
+BRIEF: Final = ("effects", "triggers")  # what a later arm has beside the primary one
 
 
 def paper_tables(
@@ -32,26 +41,45 @@ def paper_tables(
     tables = [design_tables.gate(seeds)]
     for number, (arm, tasks) in enumerate(score.tasks.items()):
         plain = {task: settle(one.figures)[0] for task, one in tasks.items()}
-        made = [effect_tables.effects(plain), trigger_tables.rivals(plain)]
-        if number == 0 or not paper:
-            made = [
-                made[0],
-                effect_tables.directions(plain),
-                effect_tables.quartiles(plain),
-                effect_tables.seed_replication(tasks, replication or {}, rules),
-                made[1],
-                trigger_tables.controls(plain),
-                trigger_tables.proxies(plain),
-                effect_tables.contraction(plain),
-                effect_tables.predictions(plain),
-                design_tables.variance(plain),
-                design_tables.budget(plain),
-            ]
-        if number == 0 and paper:
-            made = [beside_paper(one) for one in made]
+        made = _primary(plain, effect_tables.seed_replication(tasks, replication or {}, rules))
+        if paper:
+            made = (
+                [beside_paper(one) for one in made] if number == 0 else [one for one in made if one.label in BRIEF]
+            )
         tables += [dataclasses.replace(one, caption=one.caption + (f" Arm: {arm}." if arm else "")) for one in made]
     tables.append(design_tables.arms(score.plain.get("contrasts", {})))
     return [one for one in tables if one.rows]
+
+
+def planned_tables(tasks: Collection[str]) -> list[PaperTable]:
+    """What the paper states about these tasks, with our place left free: a study that has not been run."""
+    found = [not_run_yet(one, tasks) for one in _primary({}, effect_tables.seed_replication({}, {}, Rules()))]
+    return [one for one in found if one.rows]
+
+
+def choose(tables: Iterable[PaperTable], labels: str | None) -> list[PaperTable]:
+    """Those with these labels, separated by commas; all of them where none is named."""
+    wanted = [label.strip() for label in labels.split(",")] if labels else LABELS
+    if unknown := [label for label in wanted if label not in LABELS]:
+        raise WorldforkError(f"There is no table `{unknown[0]}`; there are {', '.join(LABELS)}.")
+    return [one for one in tables if one.label in wanted]
+
+
+def _primary(plain: effect_tables.Plain, replicated: PaperTable) -> list[PaperTable]:
+    """The tables of one arm."""
+    return [
+        effect_tables.effects(plain),
+        effect_tables.directions(plain),
+        effect_tables.quartiles(plain),
+        replicated,
+        trigger_tables.rivals(plain),
+        trigger_tables.controls(plain),
+        trigger_tables.proxies(plain),
+        effect_tables.contraction(plain),
+        effect_tables.predictions(plain),
+        design_tables.variance(plain),
+        design_tables.budget(plain),
+    ]
 
 
 def markdown(table: PaperTable) -> str:

@@ -47,7 +47,7 @@ def rivals(plain: Plain) -> PaperTable:
     return PaperTable(
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
-        "rule that fires as often in every cell. An AUC interval marked * is the range over fewer than three "
+        "rule that fires as often in every cell. An AUC interval with a star is the range over fewer than three "
         "checkpoints. Running: the label-free running quantile. The last two columns are on all attempted forks.",
         (
             *("Task", "Trigger", "AUC", "total", "toward", "away", "fires", "random control", "p", "p, shifted"),

@@ -1,0 +1,64 @@
+"""The tables of docs/reproducing.md, printed by the commands that the page itself names.
+
+    python benchmarks/reproducing.py           # rewrites the page
+    python benchmarks/reproducing.py --check   # says whether it is up to date
+
+A block begins with its command, `<!-- worldfork score results/scope --paper -->`, and ends with `<!-- end -->`.
+Where the study is not in results/, the paper's figures stand alone and ours are "not run yet".
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from worldfork.desk.report.tables import choose, markdown, planned_tables
+from worldfork.registration import parse
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reproducing.md"
+BLOCK = re.compile(r"<!-- worldfork score (\S+)(.*?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def written(page: str, root: Path = ROOT) -> str:
+    """The page with every block as its command prints it now."""
+    return BLOCK.sub(lambda found: _block(found[1], found[2], root), page)
+
+
+def _block(study: str, options: str, root: Path) -> str:
+    needed = [word for word in (study, *shlex.split(options)) if word.startswith("results/")]
+    there = all((root / word).exists() for word in needed)
+    shown = _scored(study, options, root) if there else _planned(study, options, root)
+    return f"<!-- worldfork score {study}{options} -->\n{shown.strip()}\n<!-- end -->"
+
+
+def _scored(study: str, options: str, root: Path) -> str:
+    command = [sys.executable, "-m", "worldfork.cli.main", "score", study, *shlex.split(options)]
+    return subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _planned(study: str, options: str, root: Path) -> str:
+    """What the paper says about the tasks of the registration of the same name."""
+    given = shlex.split(options)
+    if "--paper" not in given:
+        return "Not run yet."
+    only = given[given.index("--tables") + 1] if "--tables" in given else None
+    path = root / "registrations" / f"{Path(study).name}.toml"
+    tasks = parse(path.read_text(encoding="utf-8"), name=str(path)).arms[0].tasks
+    found = choose(planned_tables(tasks), only)
+    return "\n".join(markdown(one) for one in found if only or one.label != "seedrep")
+
+
+def main() -> int:
+    before = PAGE.read_text(encoding="utf-8")
+    after = written(before)
+    if "--check" in sys.argv:
+        print("up to date" if before == after else "out of date: run `python benchmarks/reproducing.py`")
+        return int(before != after)
+    PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
