@@ -31,31 +31,27 @@ checkpoints = "{task}/{task}-{checkpoint}.safetensors"
 
 
 def pretrained(root: Path, task: str, gates: list[float], floor: float, *, spare: str | None = None) -> None:
-    """What pretraining leaves: the first seed above the floor is checkpoint 0; `spare` is a task not registered."""
+    """What pretraining leaves: the first seed above the floor is checkpoint 0; of `spare` nothing is forked."""
     folder = root / task
     folder.mkdir()
     kept = next(seed for seed, gate in enumerate(gates) if gate >= floor)
-    recipe = {"recipe": {"tasks": {task: {"floor": floor}}}, "recipe_digest": task * 8, "digest": "d"}
+    recipe = {"recipe": {"tasks": {task: {"floor": floor}}}, "recipe_digest": task * 8, "digest": f"{task} {kept}"}
     (folder / f"{task}-0.safetensors").write_bytes(b"model")
     (folder / f"{task}-0.json").write_text(json.dumps(recipe))
     seeds = [
-        {
-            "task": task,
-            "seed": seed,
-            "gate": gate,
-            "index": 0 if seed == kept else None,
-            "returns": [gate, gate + 2],
-        }
+        {"task": task, "seed": seed, "gate": gate, "returns": [gate, gate + 2], "index": None, "digest": None}
+        | ({"index": 0, "digest": f"{task} {kept}"} if seed == kept else {})
         for seed, gate in enumerate(gates)
     ]
-    seeds += [{"task": spare, "seed": 0, "gate": 1.0, "index": None, "returns": [1.0]}] if spare else []
+    if spare:
+        seeds.append({"task": spare, "seed": 9, "gate": 1.0, "returns": [1.0], "index": 0, "digest": "elsewhere"})
     (folder / "pretraining.json").write_text(json.dumps({"recipe": task * 8, "seeds": seeds}))
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     pretrained(tmp_path, "walker-walk", [200.0, 400.0, 500.0], 300.0)
-    pretrained(tmp_path, "cheetah-run", [350.0], 278.0, spare="hopper-hop")
+    pretrained(tmp_path, "cheetah-run", [350.0], 278.0, spare="walker-walk")
     registration = parse(AUTHORED)
     with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
         collect_checkpoints(Bench(registration, study.path / "checkpoints"), study, root=tmp_path)
@@ -72,8 +68,9 @@ def test_every_seed_of_every_recipe_is_listed_with_its_fate(study: Study) -> Non
     ]
 
 
-def test_without_a_manifest_the_floor_is_not_known(study: Study) -> None:
-    (study.path / "checkpoints" / "walker-walk-0.json").unlink()
+def test_without_its_recipe_the_floor_is_not_known(study: Study) -> None:
+    path = study.path / "checkpoints" / "walker-walk-0.json"
+    path.write_text(json.dumps({"digest": json.loads(path.read_text())["digest"]}))
     assert [one.fate for one in read_seeds(study)][:3] == ["not kept", "checkpoint 0", "not kept"]
 
 

@@ -40,34 +40,32 @@ def keep_record(study: Study, folder: Path) -> None:
 
 
 def read_seeds(study: Study) -> list[Seed]:
-    """Every seed of the study's tasks, in the order in which they were trained."""
-    floors, order = _floors(study), study.registration.grid.tasks
+    """Every seed of the recipes that the study's checkpoints came from, by task."""
+    manifests = [_read(path) for path in sorted((study.path / "checkpoints").glob("*.json"))]
+    forked = {one.get("digest") for one in manifests}
+    floors = {one.get("recipe_digest"): one.get("recipe", {}).get("tasks", {}) for one in manifests}
+    order = study.registration.grid.tasks
     found = []
     for path in sorted((study.path / "pretraining").glob("*.json")):
         record = _read(path)
-        for one in record["seeds"]:
-            if (task := one["task"]) in order:
-                floor = floors.get((record["recipe"], task))
-                mean = sum(one["returns"]) / len(one["returns"])
-                found.append(Seed(task, one["seed"], one["gate"], floor, mean, _fate(one, floor)))
+        for task in order:
+            seeds = [one for one in record["seeds"] if one["task"] == task]
+            # A recipe may have trained a task whose checkpoints were then taken from another.
+            if any(one["digest"] in forked for one in seeds):
+                floor = floors.get(record["recipe"], {}).get(task, {}).get("floor")
+                found += [_seed(one, floor, forked) for one in seeds]
     return sorted(found, key=lambda one: (order.index(one.task), one.seed))
 
 
-def _fate(one: dict[str, Any], floor: float | None) -> str:
-    if one["index"] is not None:
-        return f"checkpoint {one['index']}"
-    return "not kept" if floor is None else "rejected" if one["gate"] < floor else "spare"
-
-
-def _floors(study: Study) -> dict[tuple[str, str], float]:
-    """By recipe and task, from the recipes that the manifests hold."""
-    manifests = (_read(path) for path in sorted((study.path / "checkpoints").glob("*.json")))
-    return {
-        (one["recipe_digest"], task): entry["floor"]
-        for one in manifests
-        if "recipe_digest" in one
-        for task, entry in one["recipe"]["tasks"].items()
-    }
+def _seed(one: dict[str, Any], floor: float | None, forked: set[Any]) -> Seed:
+    if one["digest"] in forked:
+        fate = f"checkpoint {one['index']}"
+    elif one["digest"] is None and floor is None:
+        fate = "not kept"
+    else:
+        fate = "rejected" if floor is not None and one["gate"] < floor else "spare"
+    mean = sum(one["returns"]) / len(one["returns"])
+    return Seed(one["task"], one["seed"], one["gate"], floor, mean, fate)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -136,8 +136,11 @@ def test_rejected_seeds_are_on_the_page(small, tmp_path):
     assert "Seeds that were trained" not in render(gather(study.path, permutations=20)), (
         "none was: they are generated"
     )
-    (study.path / "pretraining").mkdir()
-    seeds = [{"task": "linear_quadratic", "seed": 7, "gate": 123.4, "index": None, "returns": [120.0, 122.0]}]
+    for name in ("pretraining", "checkpoints"):
+        (study.path / name).mkdir()
+    (study.path / "checkpoints" / "linear_quadratic-0.json").write_text(json.dumps({"digest": "d"}))
+    one = {"task": "linear_quadratic", "gate": 123.4, "returns": [120.0, 122.0]}
+    seeds = [{**one, "seed": 6, "index": 0, "digest": "d"}, {**one, "seed": 7, "index": None, "digest": None}]
     (study.path / "pretraining" / "r.json").write_text(json.dumps({"recipe": "r", "seeds": seeds}))
     page = render(gather(study.path, permutations=20))
     assert "<td>7</td><td>123.4</td><td>not known</td><td>121.0</td><td>not kept</td>" in page
