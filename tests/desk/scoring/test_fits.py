@@ -169,6 +169,45 @@ def test_the_standard_error_of_a_balanced_study_is_that_of_its_checkpoint_means(
     assert advice["standard_error_at"]["10"]["checkpoints"] == pytest.approx(error / 10**0.5)
 
 
+def test_what_decision_points_share_is_not_noise():
+    """Two checkpoints at three points: 10, 20, 60 and 16, 22, 64, so their means are 30 and 34; what is left after
+    both means is +-1, -+1, 0, with a mean square of 4 / 2."""
+    deltas, places = [10, 20, 60, 16, 22, 64], {"checkpoint": list("000111"), "k": [1, 2, 3] * 2}
+    update = np.array(deltas, dtype=float)[:, None] + np.array([[-1.0, 1.0]])
+    columns = {"hold": np.zeros((6, 2)).tolist(), "update": update.tolist()}
+    found = power.design_components(_with_episodes(deltas, np.zeros(6), columns, places))
+    assert found["checkpoint"] == pytest.approx(8 - 2 / 3)
+    assert found["decision_point"] == pytest.approx(np.var([13, 21, 62], ddof=1) - 2 / 2)
+    assert found["episode"] == pytest.approx(2.0)
+    assert found["fork"] == pytest.approx(2 - 2 / 2)
+
+
+def test_components_of_a_design_recover_what_was_put_in_although_drift_matters():
+    plain = nested(30.0, 20.0, 50.0)
+    drifting = 200.0 * np.sin(plain.prefork.k)  # the same at every checkpoint
+    moved = dataclasses.replace(
+        plain,
+        outcomes=dataclasses.replace(
+            plain.outcomes,
+            r_update=plain.outcomes.r_update + drifting,
+            update=plain.outcomes.update + drifting[:, None],
+        ),
+    )
+    found = power.design_components(moved)
+    assert found["checkpoint"] == pytest.approx(900, rel=0.25)
+    assert found["fork"] == pytest.approx(400, rel=0.15)
+    assert found["decision_point"] == pytest.approx(np.var(drifting), rel=0.1)
+    assert power.variance_components(moved)["fork"] > 10_000, "nested, the drift would pass for noise"
+
+
+def test_checkpoints_that_fork_elsewhere_are_nested():
+    world = nested(30.0, 20.0, 50.0, checkpoints=4)
+    lacking = world.take(np.arange(len(world)) != 5)
+    found = power.design_components(lacking)
+    assert isinstance(found.pop("decision_point"), Undefined)
+    assert found == power.variance_components(lacking)
+
+
 def test_detectable_effect_of_a_design_is_that_of_its_checkpoint_means():
     """With nothing below the checkpoint, the design's formula is the interval's."""
     effect = power.minimum_detectable_effect(

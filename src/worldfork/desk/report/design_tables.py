@@ -38,19 +38,21 @@ def variance(plain: Plain) -> PaperTable:
     """Variance components of dR and the gain of common random numbers."""
     rows = []
     for task, one in plain.items():
-        parts, gain = one["variance_components"], one["crn"]["gain"]
-        told = [_variance(parts[name]) for name in ("checkpoint", "fork", "episode")]
+        parts, gain = (one["design"] or {}).get("components") or one["variance_components"], one["crn"]["gain"]
+        told = [_variance(parts.get(name)) for name in ("checkpoint", "decision_point", "fork", "episode")]
         rows.append((task, *told, DASH if gain is None else f"{gain:.2f}"))
     return PaperTable(
         "variance",
-        "Variance of dR (standard deviation), all attempted forks; and the factor by which m would have to grow "
-        "without common random numbers.",
+        "Variance of dR (standard deviation), all attempted forks. What decision points have in common over "
+        "checkpoints is part of the design, not of the error. The last column is the factor by which m would have "
+        "to grow without common random numbers.",
         (
             "Task",
             "between checkpoints",
-            "between forks of a checkpoint",
+            "between decision points",
+            "between forks otherwise",
             "between paired episodes of a fork",
-            "factor of common random numbers",
+            "common random numbers",
         ),
         tuple(rows),
     )
@@ -118,4 +120,4 @@ def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> PaperTable:
 def _variance(value: float | None) -> str:
     if value is None:
         return DASH
-    return f"{value:,.4g} ({f'{math.sqrt(value):.3g}' if value >= 0 else 'none'})"
+    return f"{value:,.{0 if abs(value) >= 100 else 2}f} ({f'{math.sqrt(value):.3g}' if value >= 0 else 'none'})"

@@ -19,6 +19,7 @@ __all__ = [
     "Design",
     "crn_gain",
     "design_advice",
+    "design_components",
     "minimum_detectable_effect",
     "standard_error",
     "variance_components",
@@ -79,18 +80,59 @@ def variance_components(forks: Forks) -> dict[str, Figure]:
     return {"checkpoint": between, "fork": fork, "episode": episode}
 
 
+def design_components(forks: Forks) -> dict[str, Figure]:
+    """The variances that a design is judged by.
+
+    Where every checkpoint forks at the same decision points (direction, stream seed, k), what these have in common
+    is not noise: a new checkpoint would be forked at the same ones. Left among the forks it would make checkpoints
+    look alike, since all of them share it. So it is taken out, as `decision_point`; elsewhere nothing can be.
+    """
+    nested, crossed = variance_components(forks), _crossed(forks)
+    episode = nested["episode"]
+    if crossed is None or isinstance(episode, Undefined):
+        return {
+            **nested,
+            "decision_point": Undefined("checkpoints do not fork at the same decision points, once each"),
+        }
+    checkpoints, points = crossed.shape
+    mean = crossed.mean()
+    by_checkpoint, by_point = crossed.mean(axis=1, keepdims=True), crossed.mean(axis=0, keepdims=True)
+    rest = float(((crossed - by_checkpoint - by_point + mean) ** 2).sum()) / ((checkpoints - 1) * (points - 1))
+    return {
+        "checkpoint": float(by_checkpoint.var(ddof=1)) - rest / points,
+        "decision_point": float(by_point.var(ddof=1)) - rest / checkpoints,
+        "fork": rest - episode / _episode_variance(forks)[1],
+        "episode": episode,
+    }
+
+
+def _crossed(forks: Forks) -> np.ndarray | None:
+    """dR by checkpoint and decision point, where every pair of them has one fork."""
+    prefork = forks.prefork
+    places: dict[tuple[str, int, int], dict[str, float]] = {}
+    for cell, k, delta in zip(prefork.cell, prefork.k, forks.delta, strict=True):
+        key = prefork.cells[cell]
+        places.setdefault((key.direction, key.stream_seed, int(k)), {})[key.checkpoint] = float(delta)
+    names = {name for place in places.values() for name in place}
+    if len(names) < 2 or len(places) < 2 or any(place.keys() != names for place in places.values()):
+        return None
+    return np.array([[place[name] for place in places.values()] for name in sorted(names)])
+
+
 def design_advice(forks: Forks, components: dict[str, Figure]) -> dict[str, Any] | Undefined:
     """The minimum detectable effect of this design and of twice the budget spent on each of its three axes, and the
     standard error of the mean dR at several budgets."""
-    known = {name: value for name, value in components.items() if not isinstance(value, Undefined)}
-    if len(known) < len(components):
-        missing = next(value for value in components.values() if isinstance(value, Undefined))
+    needed = {name: components[name] for name in ("checkpoint", "fork", "episode")}
+    known = {name: value for name, value in needed.items() if not isinstance(value, Undefined)}
+    if len(known) < len(needed):
+        missing = next(value for value in needed.values() if isinstance(value, Undefined))
         return Undefined(f"a variance component is undefined: {missing.why}")
     checkpoints = len(set(partition(forks.prefork).checkpoint.tolist()))
     now = Design(checkpoints, len(forks) / checkpoints, _episode_variance(forks)[1])
     effects = {axis: minimum_detectable_effect(now.times(2.0, axis), **known) for axis in AXES}
     return {
         **dataclasses.asdict(now),
+        "components": components,
         "mde": minimum_detectable_effect(now, **known),
         "mde_at_double": effects,
         "buys_most": min(effects, key=lambda name: effects[name]),

@@ -107,7 +107,6 @@ def score_task(
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
     watch("random controls")
     retained, attempted = rivals(forks, divergence, decisions, rules, advance)
-    components = power.variance_components(forks)
     unavailable = {name: Undefined(r.why) for name, r in readings.items() if isinstance(r, Unavailable)}
     edges = rules.edges.get(forks.task)
     figures: dict[str, Any] = {
@@ -147,8 +146,8 @@ def score_task(
             ),
             "cells_with_both_signs": proxies.cells_with_both_signs(kept),
         },
-        "variance_components": components,
-        "design": power.design_advice(forks, components),
+        "variance_components": power.variance_components(forks),
+        "design": power.design_advice(forks, power.design_components(forks)),
         "crn": {"gain": power.crn_gain(forks)},
         "divergence": {
             "fraction": Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
