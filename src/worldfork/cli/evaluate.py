@@ -21,6 +21,11 @@ def evaluate(
     precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
+    adopt: bool = typer.Option(
+        False,
+        "--adopt",
+        help="Make this planner the checkpoints' own: gate and clean returns measured anew.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
 ) -> None:
     """Roll checkpoints out with the planner alone, at a drift level that stands still.
@@ -36,10 +41,14 @@ def evaluate(
     from rich.table import Table
 
     from worldfork.cli.filming import shoot
+    from worldfork.errors import WorldforkError
     from worldfork.lab.episodes import Film
+    from worldfork.lab.pretraining.adoption import adopt as adopt_planner
     from worldfork.lab.pretraining.deployment import deploy
     from worldfork.lab.pretraining.evaluation import standing_returns
 
+    if adopt and (level or video is not None):
+        raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")
     asked = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
     search = {name: value for name, value in asked.items() if value is not None}
     deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, **search)
@@ -53,16 +62,19 @@ def evaluate(
             film, camera = Film([0], episode=0), stack.enter_context(Camera(deployed.environment))
         said = f"{len(checkpoints) * episodes} episodes of {deployed.environment.name}"
         stack.enter_context(Console(stderr=True).status(said))
-        returns = standing_returns(
-            deployed.agent,
-            deployed.environment,
-            deployed.parameters,
-            checkpoints=deployed.names,
-            episodes=episodes,
-            occasion="evaluate",
-            level=level,
-            record=film,
-        )
+        if adopt:
+            returns = adopt_planner(checkpoints, deployed)
+        else:
+            returns = standing_returns(
+                deployed.agent,
+                deployed.environment,
+                deployed.parameters,
+                checkpoints=deployed.names,
+                episodes=episodes,
+                occasion="evaluate",
+                level=level,
+                record=film,
+            )
         if video is not None and film is not None and camera is not None:
             shoot(
                 camera,
@@ -78,10 +90,10 @@ def evaluate(
         rows = dict(zip(map(str, checkpoints), returns.tolist(), strict=True))
         typer.echo(json.dumps({"task": deployed.environment.name, "level": level, "scale": scale, "returns": rows}))
         return
-    table = Table(title=f"{deployed.environment.name} at level {level:g}: returns of {episodes} episodes")
+    table = Table(title=f"{deployed.environment.name} at level {level:g}: returns of {returns.shape[1]} episodes")
     for column in ("checkpoint", "mean", "sd", "min", "max"):
         table.add_column(column, justify="left" if column == "checkpoint" else "right")
     for path, mine in zip(checkpoints, returns, strict=True):
-        spread = f"{mine.std(ddof=1):.1f}" if episodes > 1 else "-"
+        spread = f"{mine.std(ddof=1):.1f}" if len(mine) > 1 else "-"
         table.add_row(path.stem, f"{mine.mean():.1f}", spread, f"{mine.min():.1f}", f"{mine.max():.1f}")
     Console().print(table)

@@ -9,6 +9,7 @@ import pytest
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents import rssm_cem
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.rssm_cem import build
 from worldfork.lab.environments import load
@@ -171,3 +172,15 @@ def test_precisions_agree_roughly(precision):
         belief = one.begin(parameters(), observations())
         errors.append(one.observe(parameters(), belief, observations(1)).error)
     np.testing.assert_allclose(*errors, rtol=0.1)
+
+
+def test_on_a_gpu_the_search_runs_in_the_kernel_unless_the_study_says_otherwise(monkeypatch):
+    """What a CPU can show of it: the program that is sent to the GPU's compiler."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for fused in (True, False):
+        settings = {"size": "tiny", "hidden": 64, "candidates": 256, "iterations": 2, "fused": fused}
+        one = build(load("cartpole-swingup"), settings, "tf32")
+        params = jax.eval_shape(jax.vmap(one.model.initialise), jax.random.split(jax.random.key(0), 2))
+        belief = jax.eval_shape(functools.partial(rssm_cem._begin, one), params, jnp.zeros((2, 3, 5)))
+        traced = rssm_cem._act.trace(one, params, belief, jnp.zeros((2, 3, 2), jnp.uint32))
+        assert ("triton" in traced.lower(lowering_platforms=("cuda",)).as_text()) == fused

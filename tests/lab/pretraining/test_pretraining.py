@@ -13,6 +13,8 @@ from worldfork.lab.agents.rssm_cem import RSSMCEM, build
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.pretraining import checkpoints, loop, saving
+from worldfork.lab.pretraining.adoption import adopt
+from worldfork.lab.pretraining.deployment import deploy
 from worldfork.lab.pretraining.drift_scale import GRIDS, registered_scale
 from worldfork.lab.pretraining.harvest import cut, harvest
 from worldfork.lab.pretraining.recipe import Recipe, read_recipe
@@ -161,6 +163,37 @@ def test_a_checkpoint_round_trips(copied, trained):
     manifest = checkpoints.read_manifest(copied)
     assert manifest["clean_physics"]["read"] == manifest["clean_physics"]["nominal"]
     assert checkpoint.clean_return == np.mean(manifest["returns"]["episodes"])
+
+
+def test_another_planner_is_adopted_with_returns_of_its_own(copied):
+    before = checkpoints.read_manifest(copied)
+    deployed = deploy([copied], precision="tf32", threads=1, horizon=1)
+    deployed.environment.episode_steps = 5
+    returns = adopt([copied], deployed)
+    after = checkpoints.read_manifest(copied)
+    assert after["planner"] == {**before["planner"], "horizon": 1}
+    assert after["returns"]["mean"] == returns.mean() != before["returns"]["mean"]
+    assert after["earlier_planners"] == [{"planner": before["planner"], "returns": before["returns"]}]
+    assert after["digest"] == before["digest"]
+    assert checkpoints.load(*cartpole(), copied).clean_return == returns.mean()
+
+
+def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):
+    recipe = checkpoints.read_manifest(copied)["recipe"]
+    recipe["tasks"]["cartpole-swingup"]["floor"] = 1000.0
+    edit(copied, recipe=recipe)
+    before = checkpoints.read_manifest(copied)
+    deployed = deploy([copied], precision="tf32", threads=1, horizon=1)
+    deployed.environment.episode_steps = 5
+    with pytest.raises(WorldforkError, match=r"below its floor of 1000\.0: no manifest was changed"):
+        adopt([copied], deployed)
+    assert checkpoints.read_manifest(copied) == before
+
+
+def test_learning_rates_hold_for_half_of_the_training_and_fall_to_their_share(recipe):
+    falling = recipe.model_copy(update={"final_rate": 0.2})
+    assert [falling.rate_share(done) for done in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([1.0, 1.0, 0.6, 0.2])
+    assert recipe.rate_share(1.0) == 1.0
 
 
 def test_what_is_wrong_with_a_checkpoint_is_said_in_one_sentence(copied):

@@ -19,6 +19,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.model import adam, losses
+from worldfork.lab.model.fused import Prepared, available, imagined_values, prepare
 from worldfork.lab.model.layers import Params
 from worldfork.lab.model.losses import Sequences
 from worldfork.lab.model.rssm import RSSM, Latent, symlog
@@ -53,6 +54,7 @@ class RSSMCEM:
     length: int = 32
     model_rate: float = 4e-4
     value_rate: float = 3e-4
+    fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     name: str = "rssm_cem"
     shape_sensitive: bool = True
 
@@ -137,8 +139,13 @@ def build(environment: Environment, settings: Mapping[str, Any], precision: str)
     return RSSMCEM(model=model, planner=CEM(**parts[CEM]), **parts[RSSMCEM])
 
 
-def imagination(model: RSSM, params: Params, latent: Latent) -> Imagine:
-    """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end."""
+def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
+    """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end.
+
+    With `prepared` parameters the fused kernel computes it, else any backend.
+    """
+    if prepared is not None:
+        return functools.partial(imagined_values, model, prepared, latent)
 
     def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
         def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
@@ -186,12 +193,16 @@ def _begin(agent: RSSMCEM, params: Params, observation: Array) -> Belief:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tuple[Belief, Array]:
-    def one(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
+    def one(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(agent.model, params, latent), warm, key, settings=agent.planner)
+        return cem.plan(imagination(agent.model, params, latent, prepared), warm, key, settings=agent.planner)
 
-    episodes = jax.vmap(one, in_axes=(None, 0, 0, 0))
-    found = jax.vmap(episodes)(params, belief.latent, belief.warm, plan_keys)
+    def each(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
+        kernel = agent.fused and available(agent.model, agent.planner.candidates)
+        prepared = prepare(agent.model, params) if kernel else None
+        return jax.vmap(one, in_axes=(None, None, 0, 0, 0))(params, prepared, latent, warm, words)
+
+    found = jax.vmap(each)(params, belief.latent, belief.warm, plan_keys)
     warm = jax.vmap(jax.vmap(cem.shift))(found.mean)
     return Belief(belief.latent, found.action, warm), found.finite
 

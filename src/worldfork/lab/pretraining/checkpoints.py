@@ -25,7 +25,7 @@ from worldfork.lab.agents.rssm_cem import RSSMCEM
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.model.rssm import RSSM
 
-__all__ = ["SCHEMA", "describe", "load", "read_manifest", "save"]
+__all__ = ["SCHEMA", "describe", "load", "read_manifest", "rewrite", "save"]
 
 SCHEMA = "worldfork.checkpoint/1"
 
@@ -42,11 +42,14 @@ def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[st
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
-    for target, data in ((path, content), (path.with_suffix(".json"), _spelled(full))):
-        part = target.with_name(target.name + ".part")
-        part.write_bytes(data)
-        os.replace(part, target)
+    _replace(path, content)
+    rewrite(path, full)
     return digest
+
+
+def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Another manifest for the checkpoint at `path`."""
+    _replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
 
 
 def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
@@ -118,5 +121,8 @@ def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, Array]:
     return {name: jnp.asarray(array)[None] for name, array in mine.items()}
 
 
-def _spelled(manifest: Mapping[str, Any]) -> bytes:
-    return (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+def _replace(path: Path, content: bytes) -> None:
+    """All of the file or none of it."""
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    os.replace(part, path)

@@ -85,12 +85,7 @@ class Recipe(BaseModel):
     report_episodes: Count = 20
 
     def rate_share(self, done: float) -> float:
-        """The share of the learning rates that is left when `done` of the training (0 to 1) is behind.
-
-        >>> recipe = Recipe(schema="worldfork.pretraining/1", name="x", tasks={"t": Task(seeds=(0,))}, episodes=1)
-        >>> [recipe.model_copy(update={"final_rate": 0.2}).rate_share(done) for done in (0.0, 0.5, 0.75, 1.0)]
-        [1.0, 1.0, 0.6, 0.2]
-        """
+        """The share of the learning rates that is left when `done` of the training (0 to 1) is behind."""
         return 1.0 - (1.0 - self.final_rate) * max(0.0, 2.0 * done - 1.0)
 
     @property

@@ -1,0 +1,55 @@
+"""Another planner for finished checkpoints: gated and evaluated anew, as if they had been harvested with it.
+
+A checkpoint's clean return belongs to the search it was measured with, and triggers read it. What was measured
+before stays in the manifest: readers must see what was chosen among.
+"""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.pretraining import checkpoints
+from worldfork.lab.pretraining.deployment import Deployed
+from worldfork.lab.pretraining.evaluation import standing_returns
+from worldfork.lab.pretraining.recipe import Recipe
+
+__all__ = ["adopt"]
+
+
+def adopt(paths: list[Path], deployed: Deployed) -> Float64[np.ndarray, "P E"]:
+    """Put the deployed planner and its clean returns into the manifests; refuses all if one falls at the gate."""
+    manifests = [checkpoints.read_manifest(path) for path in paths]
+    recipes = [Recipe.model_validate(manifest["recipe"], strict=False) for manifest in manifests]
+    counts = max(recipe.gate_episodes for recipe in recipes), max(recipe.report_episodes for recipe in recipes)
+    gate, returns = (
+        standing_returns(
+            deployed.agent,
+            deployed.environment,
+            deployed.parameters,
+            checkpoints=deployed.names,
+            episodes=count,
+            occasion=occasion,
+        )
+        for occasion, count in zip(("gate", "report"), counts, strict=True)
+    )
+    for path, recipe, mine in zip(paths, recipes, gate, strict=True):
+        if mine.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
+            raise WorldforkError(
+                f"With this planner {path.name} returns {mine.mean():.1f} at the gate, below its floor of {floor}: "
+                "no manifest was changed."
+            )
+    for path, manifest, mine, theirs in zip(paths, manifests, gate, returns, strict=True):
+        earlier = {"planner": manifest["planner"], "returns": manifest["returns"]}
+        checkpoints.rewrite(
+            path,
+            {
+                **manifest,
+                "planner": dataclasses.asdict(deployed.agent.planner),
+                "returns": {"mean": float(theirs.mean()), "episodes": theirs.tolist(), "gate": mine.tolist()},
+                "earlier_planners": [*manifest.get("earlier_planners", []), earlier],
+            },
+        )
+    return returns
