@@ -71,6 +71,7 @@ def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
     found = json.loads(shown.stdout)
     few, many = found["work"]
     assert (few["streams"], many["streams"]) == (1, 0)
+    assert (few["stream_steps"], many["stream_steps"]) == (2 * 4 * 50, 0)  # two directions, four episodes
     assert (few["evaluation_episodes"], many["evaluation_episodes"]) == (80, 40)
     assert few["gradient_steps"] * 2 == many["gradient_steps"] == 80
     assert len(found["cells"]) == 4

@@ -165,7 +165,7 @@ def _show(found: dict[str, Any], *, list_cells: bool) -> None:
         typer.echo(f"note  {note}")
     typer.echo(f"\n{'arm':<22}{'task':<20}{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}")
     for work in found["work"]:
-        steps = work["evaluation_steps"] + work["streams"] * work["stream_steps"]
+        steps = work["evaluation_steps"] + work["stream_steps"]
         line = f"{work['updates']:>7,}{work['gradient_steps']:>16,}{work['evaluation_episodes']:>10,}{steps:>15,}"
         typer.echo(f"{work['arm']:<22}{work['task']:<20}{line}")
     for spent in found["seconds"]:

@@ -33,6 +33,14 @@ def test_a_stream_is_the_same_alone_and_in_company() -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
+def test_a_stream_is_the_same_whether_its_later_episodes_are_run_or_not() -> None:
+    """Nothing passes from one episode to the next, so side by side is the same as one after another."""
+    (long, _), (short, seen) = streams(["away"], points=3)[0], streams(["away"], points=2)[0]
+    np.testing.assert_array_equal(long.error[:100], short.error)
+    np.testing.assert_array_equal(long.level[:100], short.level)
+    assert len(seen.final) == 2
+
+
 def test_the_log_counts_in_both_units_and_the_drift_moves_every_step() -> None:
     log, recording = streams(["away"])[0]
     np.testing.assert_array_equal(log.step, np.arange(150))

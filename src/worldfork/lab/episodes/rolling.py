@@ -74,14 +74,18 @@ def roll_out(
     parameters: Arrays,
     draws: Draws,
     *,
-    levels: Float64[np.ndarray, "P T"],
+    levels: Float64[np.ndarray, "P *each T"],
     action_noise: float,
     halves: int = 1,
     trace: bool = False,
     record: Record | None = None,
 ) -> Rolled:
-    """Whole episodes of T control steps, parameter set p at drift `levels[p]`; `action_noise` is sigma_a."""
-    episodes = draws.seeds.shape[1]
+    """Whole episodes of T control steps; `action_noise` is sigma_a.
+
+    Parameter set p meets the drift `levels[p]`: the same in all its episodes, or one row for each.
+    """
+    sets, episodes = draws.seeds.shape
+    each_level = np.broadcast_to(levels.reshape(sets, -1, levels.shape[-1]), (sets, episodes, levels.shape[-1]))
     cuts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(episodes), min(halves, episodes))]
     rolled = overlapped(
         [
@@ -90,7 +94,7 @@ def roll_out(
                 environment,
                 parameters,
                 draws[cut],
-                levels=levels,
+                levels=each_level[:, cut],
                 action_noise=action_noise,
                 trace=trace,
                 record=functools.partial(record, cut) if record else None,
@@ -135,15 +139,15 @@ def _episodes(
     parameters: Arrays,
     draws: Draws,
     *,
-    levels: Float64[np.ndarray, "P T"],
+    levels: Float64[np.ndarray, "P E T"],
     action_noise: float,
     trace: bool,
     record: Callable[[int, np.ndarray, np.ndarray], None] | None,
 ) -> Generator[Physics, Any, Rolled]:
     """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
     shape = draws.seeds.shape
-    each_level = np.repeat(levels, shape[1], axis=0)  # one row per world
-    state = yield lambda: environment.reset(draws.seeds.reshape(-1), each_level[:, 0])
+    by_world = levels.reshape(-1, levels.shape[-1])
+    state = yield lambda: environment.reset(draws.seeds.reshape(-1), by_world[:, 0])
     start = state.physics.reshape(*shape, -1)
     observation = state.observation.reshape(*shape, -1)
     belief = agent.begin(parameters, observation)
@@ -151,7 +155,7 @@ def _episodes(
     steps: list[dict[str, Any]] = []
     if record:
         record(0, start, returns)
-    for step in range(levels.shape[1]):
+    for step in range(levels.shape[-1]):
         plan_keys = draws.planning(step)
         decision = agent.act(parameters, belief, plan_keys)
         planned, missing = _finite(decision.action, decision.replaced)
@@ -159,7 +163,7 @@ def _episodes(
         executed = noisy_action(planned, normal, sigma_a=action_noise, bound=environment.action_bound)
         known = {"plan_keys": plan_keys, "noise": normal, "observation": observation, "action": planned}
         state, seen, reward = yield _step(
-            environment, state, executed.reshape(-1, planned.shape[2]), each_level[:, step]
+            environment, state, executed.reshape(-1, planned.shape[2]), by_world[:, step]
         )
         observation, reward = seen.reshape(*shape, -1), reward.reshape(shape)
         if record:

@@ -35,7 +35,10 @@ class Count:
     task: str
     streams: int  # batches of them
     blocks: int
-    stream_steps: int  # control steps of each batch
+    stream_steps: int  # control steps, all streams together
+    batch_steps: (
+        int  # control steps of a batch, one after another: the episodes of a frozen stream run side by side
+    )
     updates: int
     gradient_steps: int
     evaluation_episodes: int
@@ -60,7 +63,9 @@ class Timing:
 def count(bench: Bench) -> list[Count]:
     """The work of every arm and task, shared streams and HOLD branches counted once."""
     registration = bench.registration
-    streams = [(batch[0].arm, batch[0].task) for batch in stream_batches(registration)]
+    batches = stream_batches(registration)
+    streams = [(batch[0].arm, batch[0].task) for batch in batches]
+    cells_of = [(cell.arm, cell.task) for batch in batches for cell in batch]
     blocks = {
         shared: [
             (block[0][0].arm, block[0][0].task, len(block)) for block in fork_blocks(registration, shared=shared)
@@ -82,7 +87,8 @@ def count(bench: Bench) -> list[Count]:
                     task=task,
                     streams=streams.count((arm.name, task)),
                     blocks=len(own) + len(shared),
-                    stream_steps=arm.stream.decision_points * steps,
+                    stream_steps=steps * arm.stream.decision_points * cells_of.count((arm.name, task)),
+                    batch_steps=steps,
                     updates=sum(own) + sum(shared),
                     gradient_steps=(sum(own) + sum(shared)) * arm.mechanism.steps,
                     evaluation_episodes=episodes,
@@ -105,7 +111,7 @@ def measure(bench: Bench, arm: Arm, task: str) -> Timing:
         each=max(float(each), 0.0),
         episodes=tuple(int(n) for n in parallel),
         measured=tuple(times),
-        stream_step=_roll(bench, None, task, execution.streams_per_batch, 1) / STEPS,
+        stream_step=_roll(bench, None, task, execution.streams_per_batch, arm.stream.decision_points) / STEPS,
         update=_train(bench, arm, task, execution.forks_per_block),
     )
 
@@ -113,7 +119,7 @@ def measure(bench: Bench, arm: Arm, task: str) -> Timing:
 def seconds(counted: Count, timing: Timing, *, episodes_per_block: int, episode_steps: int) -> dict[str, float]:
     """The time of each kind of work, in seconds."""
     return {
-        "streams": counted.streams * counted.stream_steps * timing.stream_step,
+        "streams": counted.streams * counted.batch_steps * timing.stream_step,
         "updates": counted.blocks * timing.update,
         "evaluations": counted.blocks * episode_steps * timing.control_step(episodes_per_block),
     }

@@ -1,10 +1,10 @@
 """Stage 1, the reference stream (paper, "Reference stream"): the frozen model deployed while the world drifts.
 
-P cells at once, one episode after another; belief resets where an episode begins, drift moves at every step.
+P cells and all their episodes at once; belief resets where an episode begins, drift moves at every step.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -59,57 +59,57 @@ def deploy(
     schedules: Sequence[Schedule],
     decision_points: int,
     action_noise: float,
-    progress: Callable[[], None] = lambda: None,
 ) -> list[tuple[StreamLog, Recording]]:
-    """Run P streams of `decision_points` episodes; `progress` is called after each episode."""
+    """Run P streams of `decision_points` episodes.
+
+    The model is frozen, belief and physics begin anew with every episode, and drift is a function of time: nothing
+    passes from one episode to the next, so all of them are rolled out side by side.
+    """
     steps, repeat = environment.episode_steps, environment.action_repeat
-    traces: list[Trace] = []
-    for episode in range(decision_points):
-        env_steps = (episode * steps + np.arange(steps)) * repeat
-        rolled = roll_out(
-            agent,
-            environment,
-            parameters,
-            Draws.of(events, np.array([episode])),
-            levels=np.stack([schedule.level(env_steps) for schedule in schedules]),
-            action_noise=action_noise,
-            trace=True,
-        )
-        assert rolled.trace is not None
-        traces.append(rolled.trace)
-        progress()
+    env_steps = np.arange(decision_points * steps).reshape(decision_points, steps) * repeat
+    rolled = roll_out(
+        agent,
+        environment,
+        parameters,
+        Draws.of(events, np.arange(decision_points)),
+        levels=np.stack([schedule.level(env_steps) for schedule in schedules]),
+        action_noise=action_noise,
+        trace=True,
+    )
+    assert rolled.trace is not None
     return [
-        _cut(traces, p, schedule=schedule, steps=steps, repeat=repeat, action_noise=action_noise)
+        _cut(rolled.trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise)
         for p, schedule in enumerate(schedules)
     ]
 
 
 def _cut(
-    traces: Sequence[Trace], p: int, *, schedule: Schedule, steps: int, repeat: int, action_noise: float
+    trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float
 ) -> tuple[StreamLog, Recording]:
     """The stream of parameter set p, its episodes end to end."""
 
-    def along(name: str) -> NDArray[np.float64]:
-        return np.concatenate([getattr(trace, name)[p, 0] for trace in traces])
+    def along(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values[p].reshape(-1, *values.shape[3:])
 
-    step = np.arange(len(traces) * steps)
+    episodes, steps = trace.reward.shape[1:]
+    step = np.arange(episodes * steps)
     level = schedule.level(step * repeat)
     log = StreamLog(
         step=step,
         env_step=step * repeat,
         episode=step // steps + 1,
-        error=along("error"),
-        kl=along("kl"),
+        error=along(trace.error),
+        kl=along(trace.kl),
         level=level,
         rate=schedule.level((step + 1) * repeat) - level,
         sigma_a=np.full(len(step), action_noise),
-        reward=along("reward"),
+        reward=along(trace.reward),
     )
     recording = Recording(
-        observation=along("observation"),
-        action=along("action"),
-        reward=along("reward"),
+        observation=along(trace.observation),
+        action=along(trace.action),
+        reward=along(trace.reward),
         first=step % steps == 0,
-        final=np.stack([trace.final[p, 0] for trace in traces]),
+        final=trace.final[p],
     )
     return log, recording
