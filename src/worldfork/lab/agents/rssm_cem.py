@@ -26,9 +26,10 @@ from worldfork.lab.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 
-__all__ = ["RSSMCEM", "Belief", "build", "imagination"]
+__all__ = ["PRECISIONS", "RSSMCEM", "Belief", "build", "imagination"]
 
-PRECISIONS = ("float32", "tf32", "bf16")
+# A study's precision -> that of the model as it filters and learns, and as it imagines: bf16 is for planning alone.
+PRECISIONS = {"float32": ("float32", "float32"), "tf32": ("tf32", "tf32"), "bf16": ("tf32", "bf16")}
 
 Training = tuple[dict[str, Array], dict[str, Array]]  # parameters and optimiser state
 Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
@@ -54,6 +55,7 @@ class RSSMCEM:
     length: int = 32
     model_rate: float = 4e-4
     value_rate: float = 3e-4
+    planning: str | None = None  # the precision of imagination, if not the model's own
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     name: str = "rssm_cem"
     shape_sensitive: bool = True
@@ -61,6 +63,11 @@ class RSSMCEM:
     @property
     def device(self) -> str:
         return str(jax.devices()[0].device_kind)
+
+    @property
+    def imagined(self) -> RSSM:
+        """The model as the planner runs it."""
+        return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
 
     @property
     def observation_size(self) -> int:
@@ -125,7 +132,7 @@ def build(environment: Environment, settings: Mapping[str, Any], precision: str)
         field.name: part
         for part in parts
         for field in dataclasses.fields(part)
-        if field.name not in ("model", "planner", "name", "shape_sensitive", "precision", *sizes)
+        if field.name not in ("model", "planner", "planning", "name", "shape_sensitive", "precision", *sizes)
     }
     for name, value in settings.items():
         if name == "size":
@@ -135,8 +142,9 @@ def build(environment: Environment, settings: Mapping[str, Any], precision: str)
                 f"`rssm_cem` has no setting {name!r}; it has {', '.join(['size', *sorted(known)])}."
             )
         parts[known[name]][name] = value
-    model = RSSM.of_size(settings.get("size", "compact"), **sizes, precision=precision, **parts[RSSM])
-    return RSSMCEM(model=model, planner=CEM(**parts[CEM]), **parts[RSSMCEM])
+    learning, planning = PRECISIONS[precision]
+    model = RSSM.of_size(settings.get("size", "compact"), **sizes, precision=learning, **parts[RSSM])
+    return RSSMCEM(model=model, planner=CEM(**parts[CEM]), planning=planning, **parts[RSSMCEM])
 
 
 def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
@@ -193,13 +201,15 @@ def _begin(agent: RSSMCEM, params: Params, observation: Array) -> Belief:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tuple[Belief, Array]:
+    model = agent.imagined
+
     def one(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(agent.model, params, latent, prepared), warm, key, settings=agent.planner)
+        return cem.plan(imagination(model, params, latent, prepared), warm, key, settings=agent.planner)
 
     def each(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
-        kernel = agent.fused and available(agent.model, agent.planner.candidates)
-        prepared = prepare(agent.model, params) if kernel else None
+        kernel = agent.fused and available(model, agent.planner.candidates)
+        prepared = prepare(model, params) if kernel else None
         return jax.vmap(one, in_axes=(None, None, 0, 0, 0))(params, prepared, latent, warm, words)
 
     found = jax.vmap(each)(params, belief.latent, belief.warm, plan_keys)
