@@ -76,12 +76,9 @@ def test_the_kernel_is_as_exact_as_the_plain_model(precision: str, monkeypatch: 
     model = dataclasses.replace(MODEL, precision=precision)
     given = inputs(model)
     truth = batched(plain, dataclasses.replace(model, precision="float32"))(*given)
-    if precision == "tf32":
+    if precision == "tf32":  # which a CPU does not have
         monkeypatch.setattr(layers, "product", tf32_product)
-        usual = error(jax.jit(jax.vmap(jax.vmap(functools.partial(plain, model), in_axes=(None, 0, 0))))(*given), truth)
-    else:
-        usual = error(batched(plain, model)(*given), truth)
-    print(precision, usual, error(batched(kernel, model)(*given), truth))
+    usual = error(batched(functools.partial(plain), model)(*given), truth)  # not as it was traced before
     assert 1e-3 < usual < 0.1
     assert error(batched(kernel, model)(*given), truth) < 1.5 * usual
 
@@ -89,7 +86,7 @@ def test_the_kernel_is_as_exact_as_the_plain_model(precision: str, monkeypatch: 
 def tf32_product(x: jax.Array, weight: jax.Array, *, precision: str) -> jax.Array:
     def rounded(x: jax.Array) -> jax.Array:
         bits = jax.lax.bitcast_convert_type(x, jnp.int32)
-        return jax.lax.bitcast_convert_type((bits + 0x1000) & ~0x1FFF, jnp.float32)
+        return jax.lax.bitcast_convert_type((bits + (1 << 12)) >> 13 << 13, jnp.float32)  # to ten bits of mantissa
 
     return jnp.matmul(rounded(x), rounded(weight))
 

@@ -1,8 +1,15 @@
 """The planner's imagination as one GPU kernel: what a candidate imagines never leaves the chip's caches.
 
-One program imagines a tile of candidates of one decision over the whole horizon. Its activations live in a scratch
-of its own, small enough for the caches, and the weights stream from L2, so that the matrix units and not the memory
-bound the speed. A row of the scratch `state` is [hidden | deter | stoch]: every layer reads a run of its columns.
+One program imagines a tile of candidates of one decision over the whole horizon. What bounds it is the traffic
+between the matrix units and the L2 cache, where the weights and the program's scratch live, so that every layer is
+cut to move few bytes. A hidden layer has all its columns in registers at once and reads its inputs from the
+scratch, a run at a time. The layer after it takes them from the registers as they are, and produces a run of
+columns at a time, while the weights of the next runs are on their way.
+
+A row of the scratch is [deter | stoch], and the gates take the place of stoch: they come when stoch was read, and
+are gone when the next stoch comes. They make the way through the scratch because their norm is known only when all
+of them are there. Threads exchange rows through the scratch: a barrier stands before every read of what others
+wrote and before every write over what others read.
 
 All candidates of a decision begin at one latent, so what that contributes to the first step is one row, computed
 before the kernel. Sums, norms, softmax and gates are in float32; what is stored between layers has the precision
@@ -26,6 +33,9 @@ from worldfork.lab.model.rssm import RSSM, Latent
 
 __all__ = ["Prepared", "Tile", "available", "imagined_values", "prepare"]
 
+# Float16 has the ten bits of TF32's mantissa and moves half the bytes. Its range is no limit here: operands are
+# weights, probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
+OPERANDS = {"bf16": jnp.bfloat16, "tf32": jnp.float16}
 UNIT = 64  # every size of the model is a multiple of it
 HEADS = {
     "prior": ("model/prior/0", "model/prior/1"),
@@ -40,41 +50,39 @@ Pieces = Sequence[Array]  # a matrix cut by columns into powers of two, which is
 @dataclasses.dataclass(frozen=True)
 class Tile:
     """How the work is cut: `rows` candidates at once and `turns` times one after another in the same scratch;
-    `inner` columns of a product at a time; warps and pipeline stages as Triton means them."""
+    `inner` inputs or `outputs` gates of a product at a time; warps and pipeline stages as Triton means them."""
 
     rows: int = 128
     inner: int = 64
     warps: int = 8
-    stages: int = 3
+    stages: int = 4
     turns: int = 2
-
-    @classmethod
-    def of_precision(cls, precision: str) -> "Tile":
-        """As many bytes of a row at a time in either precision."""
-        return cls() if precision == "bf16" else cls(inner=32)
+    outputs: int = 32
 
 
 def available(model: RSSM, candidates: int) -> bool:
     """Whether the kernel runs this model on this machine; the plain path runs everywhere."""
     sizes = (model.deter, model.stoch, model.hidden)
     powers = all(size & (size - 1) == 0 for size in (model.deter, model.stoch, model.groups))
-    cuts = powers and all(size % UNIT == 0 and size <= 256 for size in sizes) and model.bins <= UNIT
-    tile = Tile.of_precision(model.precision)
-    whole = candidates % (tile.rows * tile.turns) == 0
-    return jax.default_backend() == "gpu" and model.precision in ("tf32", "bf16") and cuts and whole
+    cuts = powers and all(size % UNIT == 0 and size <= 256 for size in sizes)
+    cuts = cuts and model.bins <= UNIT and model.classes <= UNIT
+    whole = candidates % (Tile().rows * Tile().turns) == 0
+    return jax.default_backend() == "gpu" and model.precision in OPERANDS and cuts and whole
 
 
-def prepare(model: RSSM, params: Params) -> Prepared:
-    """The parameters as the kernel reads them. Do this once per decision, outside of the search."""
-    operand = jnp.bfloat16 if model.precision == "bf16" else jnp.float32
+def prepare(model: RSSM, params: Params, *, operand: Any = None) -> Prepared:
+    """The parameters as the kernel reads them. Do this once per decision, outside of the search. `operand` is the
+    type of the products' operands, by default that of the model's precision."""
+    operand = operand or OPERANDS[model.precision]
     pad = UNIT - model.bins
+    missing = max(16, pl.next_power_of_2(model.action_size)) - model.action_size  # 16 inputs are a product's least
 
-    def weight(w: Array) -> Array:  # outputs by inputs: TF32 products need the inner dimension contiguous
+    def weight(w: Array) -> Array:  # outputs by inputs, as is `left` by inputs: both are read along their rows
         return w.T.astype(operand)
 
     prepared = {
         "input/weight": weight(params["model/input/weight"][: model.stoch]),
-        "input/action": params["model/input/weight"][model.stoch :],
+        "input/action": weight(jnp.pad(params["model/input/weight"][model.stoch :], ((0, missing), (0, 0)))),
         "input/gain": params["model/input/gain"],
         "gru/weight": weight(params["model/gru/weight"]),
         "gru/gain": params["model/gru/gain"],
@@ -102,8 +110,9 @@ def imagined_values(
     interpret: bool = False,
 ) -> Float[Array, " N"]:
     """The value of each action sequence from `latent`: what `rssm_cem.imagination` computes. Batch it with vmap."""
-    tile = tile or Tile.of_precision(model.precision)
+    tile = tile or Tile()
     count, horizon, size = actions.shape
+    operand, padded = prepared["gru/weight"].dtype, prepared["input/action"].shape[1]
     weights = (prepared["input/weight"], prepared["gru/weight"][:, model.hidden :])
     first = [
         _dot(x.astype(w.dtype)[None], w)[0] for w, x in zip(weights, (latent.stoch, latent.deter), strict=True)
@@ -111,62 +120,47 @@ def imagined_values(
     # What the first step adds to its input layer and to its gates, and below it what every other step adds.
     base = prepared["base"] + jnp.stack([jnp.concatenate(first), jnp.zeros_like(prepared["base"])])
     zeros = jnp.zeros(max(horizon, tile.turns), jnp.int32)
-    given = {**prepared, "base": base, "deter": latent.deter, "zeros": zeros}
+    given = {**prepared, "base": base, "deter": latent.deter.astype(operand), "zeros": zeros}
     programs, rows = count // (tile.rows * tile.turns), tile.rows * tile.turns
-    operand = prepared["gru/weight"].dtype
-    widths = (model.hidden + model.deter + model.stoch, 3 * model.deter)  # of the scratch: state and gates
+    width = model.deter + max(model.stoch, 3 * model.deter)
 
     def whole(x: Array) -> pl.BlockSpec:
         return pl.BlockSpec(x.shape, lambda i: (0,) * x.ndim)
 
-    values, *_ = pl.pallas_call(
+    values, _ = pl.pallas_call(
         functools.partial(_imagine, model=model, tile=tile, horizon=horizon, interpret=interpret),
         grid=(programs,),
         in_specs=[
-            pl.BlockSpec((horizon, size, rows), lambda i: (0, 0, i)),
+            pl.BlockSpec((horizon, rows, padded), lambda i: (0, i, 0)),
             jax.tree.map(whole, given),
         ],
-        out_specs=[
-            pl.BlockSpec((rows,), lambda i: (i,)),
-            *(pl.BlockSpec((tile.rows, width), lambda i: (i, 0)) for width in widths),
-        ],
-        out_shape=[_like(jnp.float32, count), *(_like(operand, programs * tile.rows, width) for width in widths)],
+        out_specs=[pl.BlockSpec((rows,), lambda i: (i,)), pl.BlockSpec((tile.rows, width), lambda i: (i, 0))],
+        out_shape=[_like(jnp.float32, count), _like(operand, programs * tile.rows, width)],
         compiler_params=plgpu.CompilerParams(num_warps=tile.warps, num_stages=tile.stages),
         interpret=interpret,
         name="imagine",
-    )(jnp.transpose(actions, (1, 2, 0)), given)
+    )(jnp.pad(jnp.swapaxes(actions, 0, 1).astype(operand), ((0, 0), (0, 0), (0, padded - size))), given)
     return values
 
 
 def _imagine(
-    actions: Any,
-    given: Any,
-    values: Any,
-    state: Any,
-    gates: Any,
-    *,
-    model: RSSM,
-    tile: Tile,
-    horizon: int,
-    interpret: bool,
+    actions: Any, given: Any, values: Any, state: Any, *, model: RSSM, tile: Tile, horizon: int, interpret: bool
 ) -> None:
     def turn(index: Array, _: None) -> None:
         candidates = pl.ds(index * tile.rows, tile.rows)
-        program = _Program(model, tile, interpret, given, state, gates, given["zeros"][index])
-        program.put(model.hidden, [jnp.broadcast_to(given["deter"][:][None], (tile.rows, model.deter))])
+        program = _Program(model, tile, interpret, given, state, given["zeros"][index])
+        program.begin()
 
         def step(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             total, discount = carry
             at = dataclasses.replace(program, top=given["zeros"][index])
-            at.advance([actions[index, a, candidates] for a in range(model.action_size)], jnp.minimum(index, 1))
+            seen = jnp.minimum(index, 1)
+            at.remember(at.gates(at.encode(actions[index, candidates, :], seen), seen))
             at.guess()
-            at.hide("reward/0", model.hidden, model.deter + model.stoch)
-            return total + discount * at.expected("reward/1", model.reward_high), discount * model.discount
+            return total + discount * at.head("reward", model.reward_high), discount * model.discount
 
         total, discount = jax.lax.fori_loop(0, horizon, step, (jnp.zeros(tile.rows), jnp.ones(tile.rows)))
-        program.hide("value/0", model.hidden, model.deter + model.stoch)
-        program.hide("value/1", 0, model.hidden)
-        values[candidates] = total + discount * program.expected("value/2", model.value_high)
+        values[candidates] = total + discount * program.head("value", model.value_high)
 
     jax.lax.fori_loop(0, tile.turns, turn, None)
 
@@ -184,113 +178,148 @@ class _Program:
     interpret: bool
     given: Any
     state: Any
-    gates: Any
     top: int | Array
 
     @property
     def rows(self) -> Any:
         return pl.ds(self.top, self.tile.rows)
 
-    def advance(self, actions: Sequence[Array], seen: Array) -> None:
-        """The next deterministic state. `seen` is 0 in the first step, whose latent is in its base already."""
-        model, deter = self.model, self.model.deter
-        inputs = self.product(
-            "input/weight", model.hidden + deter, (0, model.hidden), ((1 - seen) * model.stoch, model.stoch)
-        )
-        inputs = _each(jnp.add, inputs, self.row("base", inputs, seen))
-        for index, action in enumerate(actions):
-            inputs = _each(
-                lambda x, w, a=action: x + a[:, None] * w, inputs, self.row("input/action", inputs, index)
-            )
-        self.put(0, self.activate(inputs, "input/gain"))
-
-        squares = jnp.zeros(self.tile.rows)
-        for gate in range(3):
-            outputs = (gate * deter, (gate + 1) * deter)
-            pieces = self.product("gru/weight", 0, outputs, (0, model.hidden + seen * deter))
-            pieces = _each(jnp.add, pieces, self.row("base", pieces, seen, start=model.hidden + gate * deter))
-            squares += _squares(pieces)
-            for piece in pieces:
-                self.gates[self.rows, pl.ds(gate * deter, deter)] = piece.astype(self.gates.dtype)
+    def begin(self) -> None:
+        """All candidates begin at one deterministic state."""
+        row = self.given["deter"][:][None]
         self.barrier()
+        self.store(0, jnp.broadcast_to(row, (self.tile.rows, row.shape[1])))
+        self.barrier()
+
+    def encode(self, actions: Array, seen: Array) -> Pieces:
+        """The input layer. `seen` is 0 in the first step, whose latent is in its base already."""
+        model = self.model
+        sums = self.add(self.zeros(model.hidden), [actions], "input/action")
+        sums = self.read(sums, "input/weight", ((1 - seen) * model.stoch, model.stoch), column=model.deter)
+        return self.activate(self.biased(sums, "base", seen), "input/gain")
+
+    def gates(self, hidden: Pieces, seen: Array) -> Array:
+        """The recurrent layer. Its outputs are stored as they are, its norm's squares returned."""
+        deter, width = self.model.deter, self.tile.outputs
+
+        def every(inputs: Pieces) -> Array:
+            def run(index: Array, squares: Array) -> Array:
+                sums = self.add(self.zeros(width), inputs, "gru/weight", output=index * width)
+                [gates] = self.biased(sums, "base", seen, first=self.model.hidden + index * width)
+                self.store(deter + index * width, gates)
+                return squares + _squares([gates])
+
+            return jax.lax.fori_loop(0, 3 * deter // width, run, jnp.zeros(self.tile.rows))
+
+        self.barrier()
+        squares = jax.lax.cond(seen > 0, lambda: every([*hidden, self.load(0, deter)]), lambda: every(hidden))
+        self.barrier()
+        return squares
+
+    def remember(self, squares: Array) -> None:
+        """The gates, and the deterministic state before them, become the next one."""
+        deter = self.model.deter
         scale = jax.lax.rsqrt(squares / (3 * deter) + 1e-6)[:, None]
 
-        def remember(unit: Array, _: None) -> None:  # all columns at once do not fit into registers
-            def gate(index: int) -> Array:
-                columns = pl.ds(index * deter + unit * UNIT, UNIT)
-                return self.gates[self.rows, columns] * scale * self.given["gru/gain"][columns][None]
+        def run(index: Array, _: None) -> None:  # all columns at once do not fit into registers
+            def gate(which: int) -> Array:
+                column = which * deter + index * UNIT
+                return self.load(deter + column, UNIT) * scale * self.given["gru/gain"][pl.ds(column, UNIT)][None]
 
-            columns = pl.ds(model.hidden + unit * UNIT, UNIT)
             candidate = self.tanh(self.sigmoid(gate(0)) * gate(1))
             update = self.sigmoid(gate(2) - 1.0)
-            new = update * candidate + (1.0 - update) * self.state[self.rows, columns]
-            self.state[self.rows, columns] = new.astype(self.state.dtype)
+            self.store(index * UNIT, update * candidate + (1.0 - update) * self.load(index * UNIT, UNIT))
 
-        jax.lax.fori_loop(0, deter // UNIT, remember, None)
+        jax.lax.fori_loop(0, deter // UNIT, run, None)
         self.barrier()
 
     def guess(self) -> None:
         """The prior's mean becomes the stochastic state."""
         model = self.model
-        self.hide("prior/0", model.hidden, model.deter)
-        [flat] = self.layer("prior/1", 0, model.hidden)
-        logits = flat.reshape(self.tile.rows * model.groups, model.classes)
-        weight = self.exp(logits - jnp.max(logits, 1, keepdims=True))
-        probs = weight * ((1.0 - model.unimix) / jnp.sum(weight, 1, keepdims=True)) + model.unimix / model.classes
-        self.put(model.hidden + model.deter, [probs.reshape(flat.shape)])
+        hidden = self.hide("prior/0", model.deter)
 
-    def hide(self, name: str, column: int, inputs: int) -> None:
-        """A hidden layer on the state's columns from `column` on; its activations become the first columns."""
-        self.put(0, self.activate(self.layer(name, column, inputs), f"{name}/gain"))
+        def run(index: Array, _: None) -> None:
+            column = index * UNIT
+            sums = self.add(self.zeros(UNIT), hidden, "prior/1/weight", output=column)
+            [flat] = self.biased(sums, "prior/1/bias", first=column)
+            logits = flat.reshape(-1, model.classes)
+            weight = self.exp(logits - jnp.max(logits, 1, keepdims=True))
+            share = (1.0 - model.unimix) / jnp.sum(weight, 1, keepdims=True)
+            self.store(model.deter + column, (weight * share + model.unimix / model.classes).reshape(flat.shape))
 
-    def expected(self, name: str, high: float) -> Array:
-        """The mean on a grid from zero to `high`, by a last layer on the hidden columns."""
-        [logits] = self.layer(name, 0, self.model.hidden)
+        jax.lax.fori_loop(0, model.stoch // UNIT, run, None)
+        self.barrier()
+
+    def head(self, name: str, high: float) -> Array:
+        """What a head expects of the state: a mean on a grid from zero to `high`."""
+        hidden = self.hide(f"{name}/0", self.model.deter + self.model.stoch)
+        last = len(HEADS[name]) - 1
+        for index in range(1, last):
+            hidden = self.activate(self.layer(f"{name}/{index}", hidden), f"{name}/{index}/gain")
+        [logits] = self.layer(f"{name}/{last}", hidden)
         weight = self.exp(logits - jnp.max(logits, 1, keepdims=True))
         return high * jnp.sum(weight * self.given["grid"][:][None], 1) / jnp.sum(weight, 1)
 
-    def layer(self, name: str, column: int, inputs: int) -> Pieces:
-        outputs = self.given[f"{name}/bias"].shape[0]
-        pieces = self.product(f"{name}/weight", column, (0, outputs), (0, inputs))
-        return _each(jnp.add, pieces, self.row(f"{name}/bias", pieces))
+    def hide(self, name: str, inputs: int) -> Pieces:
+        """A hidden layer on the first columns of the scratch."""
+        sums = self.read(self.zeros(self.model.hidden), f"{name}/weight", (0, inputs))
+        return self.activate(self.biased(sums, f"{name}/bias"), f"{name}/gain")
 
-    def product(self, name: str, column: int, outputs: tuple[int, int], inputs: tuple[Any, Any]) -> Pieces:
-        """The state's columns from `column` on, through `inputs` and `outputs` of a weight matrix."""
-        weight, inner = self.given[name], self.tile.inner
-        widths = _powers(outputs[1] - outputs[0])
+    def layer(self, name: str, hidden: Pieces) -> Pieces:
+        """A layer on what is in registers."""
+        outputs = self.given[f"{name}/bias"].shape[0]
+        return self.biased(self.add(self.zeros(outputs), hidden, f"{name}/weight"), f"{name}/bias")
+
+    def read(self, sums: Pieces, name: str, inputs: tuple[Any, Any], *, column: int = 0) -> Pieces:
+        """Add what a run of a weight matrix' inputs makes of the scratch's columns from `column` on."""
+        inner = self.tile.inner
 
         def add(index: Array, sums: Pieces) -> Pieces:
-            columns = index * inner
-            left = self.state[self.rows, pl.ds(column + columns, inner)]
-            added, start = [], self.top + outputs[0]
-            for total in sums:
-                added.append(total + _dot(left, weight[pl.ds(start, total.shape[1]), pl.ds(columns, inner)]))
-                start += total.shape[1]
-            return added
+            left = self.load(column + index * inner, inner)
+            return self.add(sums, [left], name, input=index * inner)
 
-        zeros = [jnp.zeros((self.tile.rows, width)) for width in widths]
-        return jax.lax.fori_loop(inputs[0] // inner, inputs[1] // inner, add, zeros)
+        return jax.lax.fori_loop(inputs[0] // inner, inputs[1] // inner, add, sums)
+
+    def add(
+        self, sums: Pieces, lefts: Pieces, name: str, *, output: int | Array = 0, input: int | Array = 0
+    ) -> Pieces:
+        """Add the product of `lefts` with a weight matrix, from one of its outputs and one of its inputs on."""
+        added = []
+        for total in sums:
+            first = input
+            for left in lefts:
+                block = (pl.ds(self.top + output, total.shape[1]), pl.ds(first, left.shape[1]))
+                total += _dot(left, self.given[name][block])
+                first += left.shape[1]
+            added.append(total)
+            output += total.shape[1]
+        return added
+
+    def zeros(self, width: int) -> Pieces:
+        return [jnp.zeros((self.tile.rows, power)) for power in _powers(width)]
+
+    def biased(self, sums: Pieces, name: str, *index: Array, first: int | Array = 0) -> Pieces:
+        return _each(jnp.add, sums, self.row(name, sums, *index, first=first))
 
     def activate(self, pieces: Pieces, gain: str) -> Pieces:
+        """Normalised, through silu, as operands of the next layer."""
         scale = jax.lax.rsqrt(_squares(pieces) / self.model.hidden + 1e-6)[:, None]
-        normal = _each(lambda piece, g: piece * scale * g, pieces, self.row(gain, pieces))
-        return [x * self.sigmoid(x) for x in normal]
+        normal = _each(lambda piece, row: piece * scale * row, pieces, self.row(gain, pieces))
+        return [(x * self.sigmoid(x)).astype(self.state.dtype) for x in normal]
 
-    def row(self, name: str, pieces: Pieces, *index: int | Array, start: int = 0) -> Pieces:
+    def row(self, name: str, pieces: Pieces, *index: Array, first: int | Array = 0) -> Pieces:
         """A stored row, cut as `pieces` are."""
         cut = []
         for piece in pieces:
-            cut.append(self.given[name][(*index, pl.ds(start, piece.shape[1]))][None])
-            start += piece.shape[1]
+            cut.append(self.given[name][(*index, pl.ds(first, piece.shape[1]))][None])
+            first += piece.shape[1]
         return cut
 
-    def put(self, column: int, pieces: Pieces) -> None:
-        """Overwrite the state's columns once every thread has read them, and let every thread see what is new."""
-        self.barrier()
-        for piece in pieces:
-            self.state[self.rows, pl.ds(column, piece.shape[1])] = piece.astype(self.state.dtype)
-            column += piece.shape[1]
-        self.barrier()
+    def load(self, column: int | Array, width: int) -> Array:
+        return self.state[self.rows, pl.ds(column, width)]
+
+    def store(self, column: int | Array, values: Array) -> None:
+        self.state[self.rows, pl.ds(column, values.shape[1])] = values.astype(self.state.dtype)
 
     def barrier(self) -> None:
         if not self.interpret:
@@ -325,7 +354,7 @@ def _like(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
 
 
 def _dot(left: Array, right: Array) -> Array:
-    """Rows of `left` times rows of `right`. On the accelerator, float32 operands are multiplied in TF32."""
+    """Rows of `left` times rows of `right`."""
     return jax.lax.dot_general(left, right, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
 
 
