@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -18,6 +19,7 @@ def evaluate(
     ),
     horizon: int | None = typer.Option(None, min=1, help="Its horizon."),
     iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
+    setting: list[str] = typer.Option([], "--set", help="Any other of its settings, such as temperature=2.0."),
     precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
@@ -44,13 +46,14 @@ def evaluate(
     from worldfork.errors import WorldforkError
     from worldfork.lab.episodes import Film
     from worldfork.lab.pretraining.adoption import adopt as adopt_planner
-    from worldfork.lab.pretraining.deployment import deploy
+    from worldfork.lab.pretraining.deployment import deploy, planner_settings
     from worldfork.lab.pretraining.evaluation import standing_returns
 
     if adopt and (level or video is not None):
         raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")
     asked = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
-    search = {name: value for name, value in asked.items() if value is not None}
+    search: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    search |= planner_settings(setting)
     deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, **search)
     with ExitStack() as stack:
         film = camera = None

@@ -14,7 +14,7 @@ from worldfork.lab.environments import load as load_environment
 from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.pretraining import checkpoints, loop, saving
 from worldfork.lab.pretraining.adoption import adopt
-from worldfork.lab.pretraining.deployment import deploy
+from worldfork.lab.pretraining.deployment import deploy, planner_settings
 from worldfork.lab.pretraining.drift_scale import GRIDS, registered_scale
 from worldfork.lab.pretraining.harvest import cut, harvest
 from worldfork.lab.pretraining.recipe import Recipe, read_recipe
@@ -188,6 +188,13 @@ def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):
     with pytest.raises(WorldforkError, match=r"below its floor of 1000\.0: no manifest was changed"):
         adopt([copied], deployed)
     assert checkpoints.read_manifest(copied) == before
+
+
+def test_planner_settings_are_read_as_what_they_are():
+    assert planner_settings(["temperature=2", "elites=32"]) == {"temperature": 2.0, "elites": 32}
+    for wrong, message in (("elites=many", "is no int"), ("speed=3", "has no setting 'speed'")):
+        with pytest.raises(WorldforkError, match=message):
+            planner_settings([wrong])
 
 
 def test_learning_rates_hold_for_half_of_the_training_and_fall_to_their_share(recipe):

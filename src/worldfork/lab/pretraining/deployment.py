@@ -12,7 +12,7 @@ from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
 from worldfork.lab.pretraining import checkpoints
 
-__all__ = ["Deployed", "deploy"]
+__all__ = ["Deployed", "deploy", "planner_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,3 +49,18 @@ def deploy(
         [str(manifest["seed"]) for manifest in manifests],
         [one.digest for one in loaded],
     )
+
+
+def planner_settings(said: list[str]) -> dict[str, Any]:
+    """Settings of the search as a user writes them: `name=value`."""
+    kinds: dict[str, type] = {name: type(value) for name, value in dataclasses.asdict(CEM()).items()}
+    settings = {}
+    for text in said:
+        name, _, value = text.partition("=")
+        if name not in kinds:
+            raise WorldforkError(f"The planner has no setting {name!r}; it has {', '.join(kinds)}.")
+        try:
+            settings[name] = kinds[name](value)
+        except ValueError:
+            raise WorldforkError(f"`{text}`: {value!r} is no {kinds[name].__name__}.") from None
+    return settings
