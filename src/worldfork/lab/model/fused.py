@@ -1,10 +1,10 @@
 """The planner's imagination as one GPU kernel: what a candidate imagines never leaves the chip's caches.
 
-One program imagines a tile of candidates of one decision over the whole horizon. What bounds it is the traffic
-between the matrix units and the L2 cache, where the weights and the program's scratch live, so that every layer is
-cut to move few bytes. A hidden layer has all its columns in registers at once and reads its inputs from the
-scratch, a run at a time. The layer after it takes them from the registers as they are, and produces a run of
-columns at a time, while the weights of the next runs are on their way.
+One program imagines a tile of candidates of one decision over the whole horizon. Weights and the program's scratch
+live in the L2 cache, and the layers are cut so that few bytes move between it and the matrix units. A hidden layer
+has all its columns in registers at once and reads its inputs from the scratch, a run at a time. The layer after it
+takes them from the registers as they are, and produces a run of columns at a time, while the weights of the next
+runs are on their way.
 
 A row of the scratch is [deter | stoch], and the gates take the place of stoch: they come when stoch was read, and
 are gone when the next stoch comes. They make the way through the scratch because their norm is known only when all
@@ -207,9 +207,10 @@ class _Program:
                 sums = self.add(self.zeros(width), inputs, "gru/weight", output=index * width)
                 [gates] = self.biased(sums, "base", seen, first=self.model.hidden + index * width)
                 self.store(deter + index * width, gates)
-                return squares + _squares([gates])
+                return squares + gates * gates
 
-            return jax.lax.fori_loop(0, 3 * deter // width, run, jnp.zeros(self.tile.rows))
+            [squares] = self.zeros(width)  # summed over columns at last, and not in every run
+            return jnp.sum(jax.lax.fori_loop(0, 3 * deter // width, run, squares), 1)
 
         self.barrier()
         squares = jax.lax.cond(seen > 0, lambda: every([*hidden, self.load(0, deter)]), lambda: every(hidden))
@@ -228,7 +229,8 @@ class _Program:
 
             candidate = self.tanh(self.sigmoid(gate(0)) * gate(1))
             update = self.sigmoid(gate(2) - 1.0)
-            self.store(index * UNIT, update * candidate + (1.0 - update) * self.load(index * UNIT, UNIT))
+            before = self.load(index * UNIT, UNIT).astype(jnp.float32)
+            self.store(index * UNIT, before + update * (candidate - before))
 
         jax.lax.fori_loop(0, deter // UNIT, run, None)
         self.barrier()
@@ -278,7 +280,8 @@ class _Program:
             left = self.load(column + index * inner, inner)
             return self.add(sums, [left], name, input=index * inner)
 
-        return jax.lax.fori_loop(inputs[0] // inner, inputs[1] // inner, add, sums)
+        # A bound that is not known before the run keeps the loop a loop: a step should fit the instruction cache.
+        return jax.lax.fori_loop(inputs[0] // inner + self.top, inputs[1] // inner, add, sums)
 
     def add(
         self, sums: Pieces, lefts: Pieces, name: str, *, output: int | Array = 0, input: int | Array = 0
@@ -305,7 +308,7 @@ class _Program:
         """Normalised, through silu, as operands of the next layer."""
         scale = jax.lax.rsqrt(_squares(pieces) / self.model.hidden + 1e-6)[:, None]
         normal = _each(lambda piece, row: piece * scale * row, pieces, self.row(gain, pieces))
-        return [(x * self.sigmoid(x)).astype(self.state.dtype) for x in normal]
+        return [self.silu(x).astype(self.state.dtype) for x in normal]
 
     def row(self, name: str, pieces: Pieces, *index: Array, first: int | Array = 0) -> Pieces:
         """A stored row, cut as `pieces` are."""
@@ -324,6 +327,11 @@ class _Program:
     def barrier(self) -> None:
         if not self.interpret:
             plgpu.debug_barrier()
+
+    def silu(self, x: Array) -> Array:
+        if self.model.precision == "bf16":
+            return 0.5 * x + 0.5 * x * self.tanh(0.5 * x)
+        return x * self.sigmoid(x)
 
     def sigmoid(self, x: Array) -> Array:
         if self.model.precision == "bf16":  # one approximate instruction, as exact as the operands are
