@@ -122,7 +122,7 @@ def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> N
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 130, said
     assert f"To carry on: worldfork run linear-quadratic -o {tmp_path / 'study'}" in said
     verdict = json.loads(CliRunner().invoke(app, ["verify", str(tmp_path / "study"), "--partial", "--json"]).stdout)
     assert verdict["passes"]

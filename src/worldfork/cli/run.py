@@ -24,25 +24,30 @@ def run(
 
     pin_compiler()
     from worldfork import study
+    from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
     from worldfork.executors.local import local
     from worldfork.ledger.verify import verify
     from worldfork.registration.library import find
 
     path = find(registration)
-    try:
-        with bars(quiet=quiet) as report:
-            study.run(
-                path,
-                output,
-                amend=amend,
-                execute=local(workers),
-                report=report,
-                say=lambda line: typer.echo(line, err=True),
-            )
-    except KeyboardInterrupt:
-        again = f"worldfork run {registration} -o {output}"
-        typer.echo(f"worldfork: interrupted; every finished row is kept. To carry on: {again}", err=True)
-        raise typer.Exit(130) from None
+    again = f"worldfork run {registration} -o {output}"
+    with (
+        interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
+        bars(quiet=quiet) as draw,
+    ):
+
+        def report(what: str, done: int, total: int) -> None:
+            check()
+            draw(what, done, total)
+
+        study.run(
+            path,
+            output,
+            amend=amend,
+            execute=local(workers),
+            report=report,
+            say=lambda line: typer.echo(line, err=True),
+        )
     verdict = verify(output)
     typer.echo(f"{verdict.rows} forks in {verdict.cells} cells. Next: worldfork score {output}")
