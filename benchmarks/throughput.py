@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=64)
     parser.add_argument("--horizon", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=2)
-    parser.add_argument("--precision", default="tf32", help="float32, tf32 or bf16")
+    parser.add_argument("--precision", default="tf32", help="float32, tf32, fp16 or bf16")
     parser.add_argument("--forks", type=int, default=6, help="per block: a block has twice as many parameter sets")
     parser.add_argument("--episodes", type=int, default=4, help="m, per branch")
     parser.add_argument("--halves", type=int, default=2, help="1: planner and physics take turns; 2: they overlap")

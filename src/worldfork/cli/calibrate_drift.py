@@ -12,7 +12,7 @@ def calibrate_drift(
     checkpoints: list[Path] = typer.Argument(help="Checkpoints (.safetensors) of one task."),
     episodes: int = typer.Option(20, min=1, help="Episodes per checkpoint and scale."),
     output: Path | None = typer.Option(None, "-o", "--output", help="Folder for drift-scale-<task>.json and .png."),
-    precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
+    precision: str = typer.Option("tf32", help="float32, tf32, fp16 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     as_json: bool = typer.Option(False, "--json", help="Print the record instead of the table."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),

@@ -20,7 +20,7 @@ def evaluate(
     horizon: int | None = typer.Option(None, min=1, help="Its horizon."),
     iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
     setting: list[str] = typer.Option([], "--set", help="Any other of its settings, such as temperature=2.0."),
-    precision: str = typer.Option("tf32", help="float32, tf32 or bf16."),
+    precision: str = typer.Option("tf32", help="float32, tf32, fp16 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
     adopt: bool = typer.Option(

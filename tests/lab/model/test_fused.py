@@ -70,13 +70,13 @@ def test_the_kernel_computes_the_plain_values():
     assert error(batched(exact, model)(*given), batched(plain, model)(*given)) < 1e-5
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_the_kernel_is_as_exact_as_the_plain_model(precision: str, monkeypatch: pytest.MonkeyPatch):
     """It also rounds what it stores between layers, to the precision the next product has anyway."""
     model = dataclasses.replace(MODEL, precision=precision)
     given = inputs(model)
     truth = batched(plain, dataclasses.replace(model, precision="float32"))(*given)
-    if precision == "tf32":  # which a CPU does not have
+    if precision == "fp16":  # it takes the place of TF32, which a CPU does not have
         monkeypatch.setattr(layers, "product", tf32_product)
     usual = error(batched(functools.partial(plain), model)(*given), truth)  # not as it was traced before
     assert 1e-3 < usual < 0.1
@@ -92,7 +92,7 @@ def tf32_product(x: jax.Array, weight: jax.Array, *, precision: str) -> jax.Arra
 
 
 def test_non_finite_candidates_stay_so_and_harm_no_other():
-    model = dataclasses.replace(MODEL, precision="tf32")
+    model = dataclasses.replace(MODEL, precision="fp16")
     params, latent, actions = inputs(model)
     clean = batched(kernel, model)(params, latent, actions)
     poisoned = actions.at[0, 1, 5, 1].set(jnp.nan).at[1, 0, 20, 2, 0].set(jnp.inf)
@@ -104,7 +104,7 @@ def test_non_finite_candidates_stay_so_and_harm_no_other():
 
 
 def test_a_diverged_parameter_set_gives_no_finite_value():
-    model = dataclasses.replace(MODEL, precision="tf32")
+    model = dataclasses.replace(MODEL, precision="fp16")
     params, latent, actions = inputs(model)
     params["model/prior/0/weight"] = params["model/prior/0/weight"].at[1, 3, 7].set(jnp.nan)
     found = batched(kernel, model)(params, latent, actions)
@@ -112,7 +112,7 @@ def test_a_diverged_parameter_set_gives_no_finite_value():
     assert not np.isfinite(found[1]).any()
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("actions", [1, 6])
 def test_the_kernel_lowers_for_a_gpu_at_its_real_size(precision: str, actions: int):
     model = RSSM.of_size("compact", 17, actions, precision=precision)
@@ -145,9 +145,10 @@ def test_the_kernel_is_not_offered_where_it_cannot_run(monkeypatch: pytest.Monke
     assert not fused.available(model, 512)  # no GPU here
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert fused.available(model, 512)
-    assert fused.available(RSSM.of_size("tiny", 17, 6, precision="tf32"), 512)
+    assert fused.available(RSSM.of_size("tiny", 17, 6, precision="fp16"), 512)
     assert not fused.available(model, 500)
-    assert not fused.available(dataclasses.replace(model, precision="float32"), 512)
+    for precision in ("float32", "tf32"):
+        assert not fused.available(dataclasses.replace(model, precision=precision), 512)
     assert not fused.available(dataclasses.replace(model, hidden=200), 512)
     assert not fused.available(dataclasses.replace(model, groups=12), 512)
     assert not fused.available(dataclasses.replace(model, deter=1024), 512)

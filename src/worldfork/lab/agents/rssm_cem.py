@@ -28,8 +28,13 @@ from worldfork.lab.planner.cem import CEM, Imagine
 
 __all__ = ["PRECISIONS", "RSSMCEM", "Belief", "build", "imagination"]
 
-# A study's precision -> that of the model as it filters and learns, and as it imagines: bf16 is for planning alone.
-PRECISIONS = {"float32": ("float32", "float32"), "tf32": ("tf32", "tf32"), "bf16": ("tf32", "bf16")}
+# A study's precision -> that of the model as it filters and learns, and as it imagines: 16 bits are for planning.
+PRECISIONS = {
+    "float32": ("float32", "float32"),
+    "tf32": ("tf32", "tf32"),
+    "fp16": ("tf32", "fp16"),
+    "bf16": ("tf32", "bf16"),
+}
 
 Training = tuple[dict[str, Array], dict[str, Array]]  # parameters and optimiser state
 Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]

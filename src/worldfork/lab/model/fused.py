@@ -28,14 +28,13 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float
 
-from worldfork.lab.model.layers import Params
+from worldfork.lab.model.layers import HALVES, Params
 from worldfork.lab.model.rssm import RSSM, Latent
 
 __all__ = ["Prepared", "Tile", "available", "imagined_values", "prepare"]
 
-# Float16 has the ten bits of TF32's mantissa and moves half the bytes. Its range is no limit here: operands are
-# weights, probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
-OPERANDS = {"bf16": jnp.bfloat16, "tf32": jnp.float16}
+# Operands of 32 bits move twice the bytes and do not fit. Float16's range is no limit here: operands are weights,
+# probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
 UNIT = 64  # every size of the model is a multiple of it
 HEADS = {
     "prior": ("model/prior/0", "model/prior/1"),
@@ -67,13 +66,13 @@ def available(model: RSSM, candidates: int) -> bool:
     cuts = powers and all(size % UNIT == 0 and size <= 256 for size in sizes)
     cuts = cuts and model.bins <= UNIT and model.classes <= UNIT
     whole = candidates % (Tile().rows * Tile().turns) == 0
-    return jax.default_backend() == "gpu" and model.precision in OPERANDS and cuts and whole
+    return jax.default_backend() == "gpu" and model.precision in HALVES and cuts and whole
 
 
 def prepare(model: RSSM, params: Params, *, operand: Any = None) -> Prepared:
     """The parameters as the kernel reads them. Do this once per decision, outside of the search. `operand` is the
     type of the products' operands, by default that of the model's precision."""
-    operand = operand or OPERANDS[model.precision]
+    operand = operand or HALVES[model.precision]
     pad = UNIT - model.bins
     missing = max(16, pl.next_power_of_2(model.action_size)) - model.action_size  # 16 inputs are a product's least
 

@@ -12,9 +12,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-__all__ = ["Params", "dense", "frugal", "initialise_dense", "initialise_mlp", "mlp", "product", "rms_norm"]
+__all__ = [
+    "HALVES",
+    "Params",
+    "dense",
+    "frugal",
+    "initialise_dense",
+    "initialise_mlp",
+    "mlp",
+    "product",
+    "rms_norm",
+]
 
 Params = Mapping[str, Array]
+HALVES = {"fp16": jnp.float16, "bf16": jnp.bfloat16}
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -33,9 +44,11 @@ def dense(params: Params, name: str, x: Float[Array, "*b i"], *, precision: str 
 
 
 def product(x: Float[Array, "*b i"], weight: Float[Array, "i o"], *, precision: str) -> Float[Array, "*b o"]:
-    """x W. `precision`: `float32` in full, `tf32` as the hardware likes, `bf16` products accumulated in f32."""
-    if precision == "bf16":
-        return jnp.matmul(x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+    """x W, accumulated in float32. `precision` is that of the operands: `float32` in full, `tf32` as the hardware
+    likes, `fp16` (the ten bits of TF32's mantissa, in a narrower range) or `bf16` (seven)."""
+    if precision in HALVES:
+        x, weight = x.astype(HALVES[precision]), weight.astype(HALVES[precision])
+        return jnp.matmul(x, weight, preferred_element_type=jnp.float32)
     exactness = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
     return jnp.matmul(x, weight, precision=exactness)
 

@@ -48,7 +48,12 @@ def adopt(paths: list[Path], deployed: Deployed) -> Float64[np.ndarray, "P E"]:
             {
                 **manifest,
                 "planner": dataclasses.asdict(deployed.agent.planner),
-                "returns": {"mean": float(theirs.mean()), "episodes": theirs.tolist(), "gate": mine.tolist()},
+                "returns": {
+                    "mean": float(theirs.mean()),
+                    "episodes": theirs.tolist(),
+                    "gate": mine.tolist(),
+                    "precision": deployed.agent.imagined.precision,
+                },
                 "earlier_planners": [*manifest.get("earlier_planners", []), earlier],
             },
         )

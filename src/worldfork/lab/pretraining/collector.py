@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.lab.agents.rssm_cem import imagination
-from worldfork.lab.model.fused import available, prepare
 from worldfork.lab.model.rssm import RSSM, Latent
 from worldfork.lab.planner import cem
 from worldfork.lab.pretraining.actor import policy
@@ -61,12 +60,9 @@ def choose_actions(
     )
     warm = jnp.where(first, 0.0, collector.warm)
 
-    settings = recipe.collection.planner()
-    prepared = prepare(model, params) if available(model, settings.candidates) else None
-
     def search(latent: Latent, warm: Array, key: Array) -> cem.Plan:
-        imagine = imagination(model, params, latent, prepared)
-        return cem.plan(imagine, warm, key, settings=settings, mask=masks.action)
+        settings = recipe.collection.planner()
+        return cem.plan(imagination(model, params, latent), warm, key, settings=settings, mask=masks.action)
 
     planned = jax.vmap(search)(
         Latent(*(x[: recipe.planned] for x in latent)), warm, jax.random.split(plan_key, recipe.planned)
