@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from worldfork.lab.model import fused, layers
+from worldfork.lab.model import fused, layers, rssm
 from worldfork.lab.model.rssm import RSSM, Latent
 
 # 192 hidden units are two pieces, 63 bins are padded, 64 candidates are two programs of two turns.
@@ -77,7 +77,8 @@ def test_the_kernel_is_as_exact_as_the_plain_model(precision: str, monkeypatch: 
     given = inputs(model)
     truth = batched(plain, dataclasses.replace(model, precision="float32"))(*given)
     if precision == "fp16":  # it takes the place of TF32, which a CPU does not have
-        monkeypatch.setattr(layers, "product", tf32_product)
+        for module in (layers, rssm):
+            monkeypatch.setattr(module, "product", tf32_product)
     usual = error(batched(functools.partial(plain), model)(*given), truth)  # not as it was traced before
     assert 1e-3 < usual < 0.1
     assert error(batched(kernel, model)(*given), truth) < 1.5 * usual
