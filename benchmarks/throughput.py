@@ -28,6 +28,7 @@ from worldfork.lab.environments import load  # noqa: E402
 from worldfork.lab.environments.base import Environment  # noqa: E402
 from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
 from worldfork.lab.model import adam  # noqa: E402
+from worldfork.lab.model.fused import available  # noqa: E402
 from worldfork.randomness import Event, Purpose, fold_in, words  # noqa: E402
 
 UPDATE = 200  # gradient steps of the paper's mechanism
@@ -152,6 +153,7 @@ def main() -> None:
     found = {
         "device": jax.devices()[0].device_kind,
         "setting": vars(given),
+        "fused": available(agent.imagined, agent.planner.candidates),
         "matrix_ceiling": ceiling,
         "rows": rows,
         "fork_gradient_steps_per_second": trained,
@@ -162,7 +164,8 @@ def main() -> None:
         print(json.dumps(found))
         return
     search = f"{given.candidates} x {given.horizon} x {given.iterations}"
-    print(f"{given.task}, {given.size} model, {search}, {given.precision}, on {found['device']}")
+    path = "the fused kernel" if found["fused"] else "XLA"
+    print(f"{given.task}, {given.size} model, {search}, {given.precision} through {path}, on {found['device']}")
     print(f"matrix ceiling in this run: {ceiling / 1e12:.2f} TFLOP/s")
     columns = ("shape", "decisions/s", "planner", "physics", "x slower one", "of ceiling")
     print(f"{'':14}" + "".join(f"{column:>14}" for column in columns))

@@ -31,7 +31,7 @@ from jaxtyping import Array, Float
 from worldfork.lab.model.layers import HALVES, Params
 from worldfork.lab.model.rssm import RSSM, Latent
 
-__all__ = ["Prepared", "Tile", "available", "imagined_values", "prepare"]
+__all__ = ["Prepared", "Tile", "available", "fits", "imagined_values", "prepare"]
 
 # Operands of 32 bits move twice the bytes and do not fit. Float16's range is no limit here: operands are weights,
 # probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
@@ -66,7 +66,13 @@ def available(model: RSSM, candidates: int) -> bool:
     cuts = powers and all(size % UNIT == 0 and size <= 256 for size in sizes)
     cuts = cuts and model.bins <= UNIT and model.classes <= UNIT
     whole = candidates % (Tile().rows * Tile().turns) == 0
-    return jax.default_backend() == "gpu" and model.precision in HALVES and cuts and whole
+    return fits() and model.precision in HALVES and cuts and whole
+
+
+def fits() -> bool:
+    """Whether there is a GPU with shared memory enough: Hopper's, or Blackwell's for data centres."""
+    generation = str(getattr(jax.devices()[0], "compute_capability", "none")).split(".")[0]
+    return jax.default_backend() == "gpu" and generation in ("9", "10")
 
 
 def prepare(model: RSSM, params: Params, *, operand: Any = None) -> Prepared:
