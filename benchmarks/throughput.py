@@ -29,6 +29,7 @@ from worldfork.lab.environments.base import Environment  # noqa: E402
 from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
 from worldfork.lab.model import adam  # noqa: E402
 from worldfork.lab.model.fused import available  # noqa: E402
+from worldfork.lab.model.layers import HALVES  # noqa: E402
 from worldfork.randomness import Event, Purpose, fold_in, words  # noqa: E402
 
 UPDATE = 200  # gradient steps of the paper's mechanism
@@ -48,7 +49,7 @@ def best(call: Callable[[], Any], rounds: int = 3) -> float:
 def matrix_ceiling(precision: str) -> float:
     """FLOP/s of one large matrix product in the planner's precision, in this very run."""
     size = 8192 if jax.default_backend() == "gpu" else 1024
-    kind = jnp.bfloat16 if precision == "bf16" else jnp.float32
+    kind = HALVES.get(precision, jnp.float32)
     exactness = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
     a, b = (jax.random.normal(jax.random.key(seed), (size, size)).astype(kind) for seed in (0, 1))
     product = jax.jit(lambda a, b: jnp.matmul(a, b, precision=exactness))
