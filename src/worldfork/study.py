@@ -78,13 +78,15 @@ def begin_cells(bench: Bench, study: Study, say: Callable[[str], None]) -> Rows:
     """Open every cell and read what is there; refuse what was made under another configuration."""
     amended = [entry["before"] for entry in study.amendments()]
     host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
+    places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells(bench.registration))
+    remarks = {place: bench.checkpoint(*place).remark for place in places}
     rows = {}
     for cell in cells(bench.registration):
         folder = study.cell(cell.id)
         rows[cell], note = folder.begin(bench.configuration(cell), amended=amended)
         files.replace(folder.path / "execution.json", (canonical({**host, "began": time.time()}) + "\n").encode())
-        if note:
-            say(note)
+        for line in filter(None, (note, remarks.pop((cell.task, cell.checkpoint), ""))):
+            say(line)
     return rows
 
 

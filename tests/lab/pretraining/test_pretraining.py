@@ -1,5 +1,6 @@
 """Pretraining at a tiny size: deterministic, resumable, padded without effect; checkpoints one can trust."""
 
+import dataclasses
 import functools
 import json
 from pathlib import Path
@@ -12,6 +13,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import RSSMCEM, build
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.model.rssm import RSSM
+from worldfork.lab.planner.cem import CEM
 from worldfork.lab.pretraining import checkpoints, loop, saving
 from worldfork.lab.pretraining.adoption import adopt
 from worldfork.lab.pretraining.deployment import deploy, planner_settings
@@ -176,6 +178,14 @@ def test_another_planner_is_adopted_with_returns_of_its_own(copied):
     assert after["earlier_planners"] == [{"planner": before["planner"], "returns": before["returns"]}]
     assert after["digest"] == before["digest"]
     assert checkpoints.load(*cartpole(), copied).clean_return == returns.mean()
+
+
+def test_a_clean_return_of_another_planner_is_remarked_upon(copied):
+    agent, environment = cartpole()
+    theirs = CEM(**checkpoints.read_manifest(copied)["planner"])
+    same, other = (dataclasses.replace(agent, planner=planner) for planner in (theirs, CEM(8, 2, 5, 2)))
+    assert checkpoints.load(same, environment, copied).remark == ""
+    assert "another planner (iterations 1, not 5)" in checkpoints.load(other, environment, copied).remark
 
 
 def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):

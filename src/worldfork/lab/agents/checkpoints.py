@@ -15,3 +15,4 @@ class Checkpoint:
     optimiser: Arrays
     clean_return: float  # mean return at drift level 0 without noise: what `return_deficit` is measured from
     digest: str  # of everything above
+    remark: str = ""  # what a reader should know of it, if anything

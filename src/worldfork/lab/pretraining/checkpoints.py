@@ -82,7 +82,21 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
         optimiser=_group(arrays, "optimiser"),
         clean_return=manifest["returns"]["mean"],
         digest=manifest["digest"],
+        remark=_remark(agent, manifest, path),
     )
+
+
+def _remark(agent: RSSMCEM, manifest: Mapping[str, Any], path: Path) -> str:
+    """That the clean return was measured with another search than this agent's, if it was."""
+    ours = dataclasses.asdict(agent.planner)
+    theirs = manifest.get("planner", ours)
+    said = ", ".join(
+        f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]
+    )
+    if not said:
+        return ""
+    clean = f"{path.name}: its clean return of {manifest['returns']['mean']:.1f}"
+    return f"{clean} belongs to another planner ({said}); `worldfork evaluate --adopt` measures it with this one."
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
