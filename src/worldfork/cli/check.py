@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-KEPT = ("checkpoint", "fork", "episode")  # the variances that a design trades against one another
-
 
 def check(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
@@ -123,7 +121,7 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
     """The minimum detectable effect of each arm and task, and where doubling the budget would help most."""
     import dataclasses
 
-    from worldfork.desk.scoring.power import Design, design_components, minimum_detectable_effect
+    from worldfork.desk.scoring.power import TRADED, Design, design_components, minimum_detectable_effect
     from worldfork.desk.scoring.undefined import Undefined
 
     known: dict[str, dict[str, float]] = {
@@ -136,7 +134,7 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
         earlier = table.read_study(like) if like.is_dir() else table.read(like)
         for tasks in reversed(list(earlier.arms.values())):
             for task, forks in tasks.items():
-                parts = {name: value for name, value in design_components(forks).items() if name in KEPT}
+                parts = {name: value for name, value in design_components(forks).items() if name in TRADED}
                 if not any(isinstance(value, Undefined) for value in parts.values()):
                     known[task] = {name: float(value) for name, value in parts.items()}  # type: ignore[arg-type]
     lines = []

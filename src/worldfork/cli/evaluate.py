@@ -26,7 +26,7 @@ def evaluate(
     adopt: bool = typer.Option(
         False,
         "--adopt",
-        help="Make this planner the checkpoints' own: gate and clean returns measured anew.",
+        help="Make this planner the checkpoints' own: gate and clean returns anew, on the recipe's episodes.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
 ) -> None:

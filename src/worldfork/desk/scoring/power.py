@@ -16,6 +16,7 @@ from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.ledger.outcomes import Forks
 
 __all__ = [
+    "TRADED",
     "Design",
     "crn_gain",
     "design_advice",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 AXES: Final = ("checkpoints", "forks", "episodes")
+TRADED: Final = ("checkpoint", "fork", "episode")  # the variances that these three trade against one another
 BUDGETS: Final = {"2": 2.0, "4": 4.0, "10": 10.0, "unlimited": math.inf}  # times the paired episodes there are
 NO_EPISODES = Undefined("it needs the per-episode returns `hold` and `update`, two or more per fork")
 
@@ -122,7 +124,7 @@ def _crossed(forks: Forks) -> np.ndarray | None:
 def design_advice(forks: Forks, components: dict[str, Figure]) -> dict[str, Any] | Undefined:
     """The minimum detectable effect of this design and of twice the budget spent on each of its three axes, and the
     standard error of the mean dR at several budgets."""
-    needed = {name: components[name] for name in ("checkpoint", "fork", "episode")}
+    needed = {name: components[name] for name in TRADED}
     known = {name: value for name, value in needed.items() if not isinstance(value, Undefined)}
     if len(known) < len(needed):
         missing = next(value for value in needed.values() if isinstance(value, Undefined))

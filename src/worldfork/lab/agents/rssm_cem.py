@@ -26,9 +26,9 @@ from worldfork.lab.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 
-__all__ = ["PRECISIONS", "RSSMCEM", "Belief", "build", "imagination"]
+__all__ = ["RSSMCEM", "Belief", "build", "imagination", "precisions"]
 
-# A study's precision -> that of the model as it filters and learns, and as it imagines: 16 bits are for planning.
+# 16 bits are for planning: what filters and learns keeps TF32.
 PRECISIONS = {
     "float32": ("float32", "float32"),
     "tf32": ("tf32", "tf32"),
@@ -129,8 +129,7 @@ class RSSMCEM:
 
 def build(environment: Environment, settings: Mapping[str, Any], precision: str) -> RSSMCEM:
     """The agent for a task. Settings: `size`, and any field of the model, the planner, or the agent itself."""
-    if precision not in PRECISIONS:
-        raise WorldforkError(f"Unknown precision {precision!r}; the known ones are {', '.join(PRECISIONS)}.")
+    learning, planning = precisions(precision)
     sizes = {"observation_size": environment.observation_size, "action_size": environment.action_size}
     parts: dict[type, dict[str, Any]] = {RSSM: {}, CEM: {}, RSSMCEM: {}}
     known = {
@@ -147,9 +146,15 @@ def build(environment: Environment, settings: Mapping[str, Any], precision: str)
                 f"`rssm_cem` has no setting {name!r}; it has {', '.join(['size', *sorted(known)])}."
             )
         parts[known[name]][name] = value
-    learning, planning = PRECISIONS[precision]
     model = RSSM.of_size(settings.get("size", "compact"), **sizes, precision=learning, **parts[RSSM])
     return RSSMCEM(model=model, planner=CEM(**parts[CEM]), planning=planning, **parts[RSSMCEM])
+
+
+def precisions(study: str) -> tuple[str, str]:
+    """A study's precision -> that of the model as it filters and learns, and as it imagines."""
+    if study not in PRECISIONS:
+        raise WorldforkError(f"Unknown precision {study!r}; the known ones are {', '.join(PRECISIONS)}.")
+    return PRECISIONS[study]
 
 
 def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:

@@ -36,9 +36,7 @@ class Count:
     streams: int  # batches of them
     blocks: int
     stream_steps: int  # control steps, all streams together
-    batch_steps: (
-        int  # control steps of a batch, one after another: the episodes of a frozen stream run side by side
-    )
+    batch_steps: int  # control steps of a batch, one after another: a stream's episodes run side by side
     updates: int
     gradient_steps: int
     evaluation_episodes: int

@@ -6,7 +6,7 @@ from typing import Any
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.rssm_cem import PRECISIONS, RSSMCEM
+from worldfork.lab.agents.rssm_cem import RSSMCEM, precisions
 from worldfork.lab.environments import Environment, load
 from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
@@ -34,9 +34,7 @@ def deploy(
     if len(tasks := {manifest["task"] for manifest in manifests}) != 1:
         raise WorldforkError(f"Checkpoints of one task are needed; these are of {', '.join(sorted(tasks))}.")
     environment = load(manifests[0]["task"], scale=scale, threads=threads)
-    if precision not in PRECISIONS:
-        raise WorldforkError(f"Unknown precision {precision!r}; the known ones are {', '.join(PRECISIONS)}.")
-    learning, planning = PRECISIONS[precision]
+    learning, planning = precisions(precision)
     model = RSSM(**manifests[0]["model"], precision=learning)
     search = {**manifests[0]["planner"], **planner}
     search["elites"] = min(search["elites"], search["candidates"])
