@@ -114,21 +114,22 @@ def test_a_diverged_parameter_set_gives_no_finite_value():
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
-@pytest.mark.parametrize("actions", [1, 6])
-def test_the_kernel_lowers_for_a_gpu_at_its_real_size(precision: str, actions: int):
+@pytest.mark.parametrize(("sets", "actions"), [(120, 1), (120, 6), (1, 6)])
+def test_the_kernel_lowers_for_a_gpu_at_its_real_size(precision: str, sets: int, actions: int):
     model = RSSM.of_size("compact", 17, actions, precision=precision)
+    tile = fused.Tile.of_batch(sets * 512)
 
     def values(params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
         prepared = fused.prepare(model, params)
-        return jax.vmap(functools.partial(fused.imagined_values, model, prepared))(latent, actions)
+        return jax.vmap(functools.partial(fused.imagined_values, model, prepared, tile=tile))(latent, actions)
 
     def like(*shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, jnp.float32)
 
     params = jax.eval_shape(model.initialise, jax.random.key(0))
-    params = {name: like(120, *x.shape) for name, x in params.items()}
-    latent = Latent(like(120, 15, model.deter), like(120, 15, model.stoch))
-    traced = jax.jit(jax.vmap(values)).trace(params, latent, like(120, 15, 512, 5, actions))
+    params = {name: like(sets, *x.shape) for name, x in params.items()}
+    latent = Latent(like(sets, 15, model.deter), like(sets, 15, model.stoch))
+    traced = jax.jit(jax.vmap(values)).trace(params, latent, like(sets, 15, 512, 5, actions))
     with pretended_gpu():
         assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
 
@@ -139,6 +140,12 @@ def pretended_gpu():
 
     device = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
     return use_abstract_mesh(AbstractMesh((1,), ("device",), abstract_device=device))
+
+
+def test_every_batch_that_the_kernel_takes_is_cut_into_whole_tiles():
+    for candidates in (256, 512, fused.FEW, fused.FEW + 256, 120 * 30 * 512):
+        tile = fused.Tile.of_batch(candidates)
+        assert 256 % (tile.rows * tile.turns) == 0
 
 
 def test_the_kernel_is_not_offered_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch):

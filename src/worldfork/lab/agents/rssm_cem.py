@@ -6,6 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.model import adam, losses
-from worldfork.lab.model.fused import Prepared, available, imagined_values, prepare
+from worldfork.lab.model.fused import Prepared, Tile, available, imagined_values, prepare
 from worldfork.lab.model.layers import Params
 from worldfork.lab.model.losses import Sequences
 from worldfork.lab.model.rssm import RSSM, Latent, symlog
@@ -157,13 +158,15 @@ def precisions(study: str) -> tuple[str, str]:
     return PRECISIONS[study]
 
 
-def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
+def imagination(
+    model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None, tile: Tile | None = None
+) -> Imagine:
     """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end.
 
     With `prepared` parameters the fused kernel computes it, else any backend.
     """
     if prepared is not None:
-        return functools.partial(imagined_values, model, prepared, latent)
+        return functools.partial(imagined_values, model, prepared, latent, tile=tile)
 
     def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
         def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
@@ -212,10 +215,11 @@ def _begin(agent: RSSMCEM, params: Params, observation: Array) -> Belief:
 @functools.partial(jax.jit, static_argnums=0)
 def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tuple[Belief, Array]:
     model = agent.imagined
+    tile = Tile.of_batch(math.prod(plan_keys.shape[:2]) * agent.planner.candidates)
 
     def one(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(model, params, latent, prepared), warm, key, settings=agent.planner)
+        return cem.plan(imagination(model, params, latent, prepared, tile), warm, key, settings=agent.planner)
 
     def each(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         kernel = agent.fused and available(model, agent.planner.candidates)

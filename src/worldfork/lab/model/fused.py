@@ -36,6 +36,7 @@ __all__ = ["Prepared", "Tile", "available", "fits", "imagined_values", "prepare"
 # Operands of 32 bits move twice the bytes and do not fit. Float16's range is no limit here: operands are weights,
 # probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
 UNIT = 64  # every size of the model is a multiple of it
+FEW = 4096  # candidates: less than one multiprocessor of two would get a full tile
 HEADS = {
     "prior": ("model/prior/0", "model/prior/1"),
     "reward": ("model/reward/0", "model/reward/1"),
@@ -54,9 +55,14 @@ class Tile:
     rows: int = 128
     inner: int = 64
     warps: int = 8
-    stages: int = 4
+    stages: int = 3
     turns: int = 2
     outputs: int = 32
+
+    @classmethod
+    def of_batch(cls, candidates: int) -> "Tile":
+        """For so many candidates of all decisions together. A few are cut fine, or most of the chip would idle."""
+        return cls() if candidates > FEW else cls(rows=16, warps=4, turns=1)
 
 
 def available(model: RSSM, candidates: int) -> bool:
@@ -334,19 +340,13 @@ class _Program:
             plgpu.debug_barrier()
 
     def silu(self, x: Array) -> Array:
-        if self.model.precision == "bf16":
-            return 0.5 * x + 0.5 * x * self.tanh(0.5 * x)
-        return x * self.sigmoid(x)
+        return 0.5 * x + 0.5 * x * self.tanh(0.5 * x)
 
     def sigmoid(self, x: Array) -> Array:
-        if self.model.precision == "bf16":  # one approximate instruction, as exact as the operands are
-            return 0.5 * self.tanh(0.5 * x) + 0.5
-        return self.native("rcp.approx.ftz.f32", jnp.reciprocal, 1.0 + self.exp(-x))
+        return 0.5 * self.tanh(0.5 * x) + 0.5
 
-    def tanh(self, x: Array) -> Array:
-        if self.model.precision == "bf16":
-            return self.native("tanh.approx.f32", jnp.tanh, x)
-        return 2.0 * self.sigmoid(2.0 * x) - 1.0
+    def tanh(self, x: Array) -> Array:  # approximate, and yet as exact as 16-bit operands are
+        return self.native("tanh.approx.f32", jnp.tanh, x)
 
     def exp(self, x: Array) -> Array:
         return self.native("ex2.approx.ftz.f32", jnp.exp2, x * math.log2(math.e))
