@@ -86,7 +86,7 @@ def measure(
     state = env.reset(draws.seeds.reshape(-1))
     belief = agent.begin(parameters, state.observation.reshape(sets, episodes, -1))
     action = np.zeros((count, env.action_size))
-    planner = best(lambda: agent.act(parameters, belief, draws.planning(0)))
+    planner = best(lambda: np.asarray(agent.act(parameters, belief, draws.planning(0)).action))
     physics = best(lambda: env.step(state, action))
     return {
         "sets": sets,

@@ -9,8 +9,6 @@ positions: each of its dR must be 0. Exits 1 if anything differs.
 """
 
 import argparse
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -96,7 +94,7 @@ def main() -> None:
         runs = [begin(path, folder) for folder in (one, two, killed)]
         while rows(killed) < 2 and runs[2].poll() is None:
             time.sleep(0.02)
-        os.kill(runs[2].pid, signal.SIGKILL)
+        runs[2].kill()
         runs[2].wait()
         kept = rows(killed)
         for process in (runs[0], runs[1], begin(path, killed)):

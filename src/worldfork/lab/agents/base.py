@@ -20,19 +20,22 @@ Belief = Any
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What the agent would do now. Non-finite actions are replaced by zero and flagged, never returned."""
+    """What the agent would do now. Non-finite actions are replaced by zero and flagged, never returned.
 
-    action: Float[np.ndarray, "P E A"]
-    replaced: Bool[np.ndarray, "P E"]
+    Arrays may still be on their way from an accelerator: who reads them waits, and nobody else.
+    """
+
+    action: Any  # [P, E, A]
+    replaced: Any  # [P, E], booleans
     belief: Belief
 
 
 @dataclasses.dataclass(frozen=True)
 class Surprise:
-    """What the agent makes of the outcome of its last action: the pre-fork signals of the stream."""
+    """What the agent makes of the outcome of its last action: the pre-fork signals of the stream, [P, E]."""
 
-    error: Float[np.ndarray, "P E"]  # one-step prediction error of the observation, in the agent's own space
-    kl: Float[np.ndarray, "P E"]  # raw KL of posterior from prior, no free bits; NaN where an agent has none
+    error: Any  # one-step prediction error of the observation, in the agent's own space
+    kl: Any  # raw KL of posterior from prior, no free bits; NaN where an agent has none
     belief: Belief
 
 

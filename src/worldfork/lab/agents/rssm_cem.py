@@ -90,13 +90,13 @@ class RSSMCEM:
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
-        belief, finite = _act(self, dict(parameters), belief, plan_keys)
-        return Decision(action=np.asarray(belief.action), replaced=~np.asarray(finite), belief=belief)
+        belief, replaced = _act(self, dict(parameters), belief, plan_keys)
+        return Decision(belief.action, replaced, belief)
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
         latent, error, kl = _observe(self, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
-        return Surprise(error=np.asarray(error), kl=np.asarray(kl), belief=belief._replace(latent=latent))
+        return Surprise(error, kl, belief._replace(latent=latent))
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the whole window, cut into sequences in order."""
@@ -228,7 +228,7 @@ def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tu
 
     found = jax.vmap(each)(params, belief.latent, belief.warm, plan_keys)
     warm = jax.vmap(jax.vmap(cem.shift))(found.mean)
-    return Belief(belief.latent, found.action, warm), found.finite
+    return Belief(belief.latent, found.action, warm), ~found.finite
 
 
 @functools.partial(jax.jit, static_argnums=0)

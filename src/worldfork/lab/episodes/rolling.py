@@ -2,7 +2,8 @@
 
 An episode batch is a generator that hands out its physics calls and is sent their results. Whoever drives it
 decides where they run: `overlapped` steps one half of the episodes on a thread while the agent plans for the other
-half. The results do not depend on it.
+half. The results do not depend on it. A physics call waits for the actions it needs, so that an accelerator has the
+next half's plan to compute before it is done with this one's.
 """
 
 import dataclasses
@@ -13,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64, UInt32
+from jaxtyping import Bool, Float64, Int64, UInt32
 
-from worldfork.lab.agents.base import Agent, Arrays
+from worldfork.lab.agents.base import Agent, Arrays, Decision
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episodes.draws import Draws
@@ -158,14 +159,15 @@ def _episodes(
     for step in range(levels.shape[-1]):
         plan_keys = draws.planning(step)
         decision = agent.act(parameters, belief, plan_keys)
-        planned, missing = _finite(decision.action, decision.replaced)
-        normal = draws.noise(step, planned.shape[2]) if action_noise else np.zeros_like(planned)
-        executed = noisy_action(planned, normal, sigma_a=action_noise, bound=environment.action_bound)
-        known = {"plan_keys": plan_keys, "noise": normal, "observation": observation, "action": planned}
-        state, seen, reward = yield _step(
-            environment, state, executed.reshape(-1, planned.shape[2]), by_world[:, step]
+        size = environment.action_size
+        normal = draws.noise(step, size) if action_noise else np.zeros((*shape, size))
+        executed = functools.partial(
+            noisy_action, normal=normal, sigma_a=action_noise, bound=environment.action_bound
         )
-        observation, reward = seen.reshape(*shape, -1), reward.reshape(shape)
+        planned, missing, (state, seen, reward) = yield _step(
+            environment, state, decision, executed, by_world[:, step]
+        )
+        before, observation, reward = observation, seen.reshape(*shape, -1), reward.reshape(shape)
         if record:
             record(step + 1, state.physics.reshape(*shape, -1), reward)
         surprise = agent.observe(parameters, decision.belief, observation)
@@ -173,8 +175,11 @@ def _episodes(
         with np.errstate(invalid="ignore"):
             returns += reward
         replaced += missing
-        known.update(reward=reward, error=surprise.error, kl=surprise.kl)
-        steps.append(known if trace else {name: known[name] for name in ("plan_keys", "noise")})
+        known = {"plan_keys": plan_keys, "noise": normal}
+        if trace:
+            known.update(observation=before, action=planned, reward=reward)
+            known.update(error=surprise.error, kl=surprise.kl)
+        steps.append(known)
     along = {name: np.stack([known[name] for known in steps], axis=2) for name in steps[0]}
     received = Received(start, along.pop("plan_keys"), along.pop("noise"))
     along = {name: values.astype(np.float64) for name, values in along.items()}
@@ -182,13 +187,18 @@ def _episodes(
     return Rolled(returns, replaced, state.unstable.reshape(shape), received, traced)
 
 
-def _step(environment: Environment, state: Any, action: Any, level: Any) -> Physics:
-    return lambda: environment.step(state, action, level)
+def _step(
+    environment: Environment, state: Any, decision: Decision, executed: Callable[[Any], Any], level: Any
+) -> Physics:
+    def physics() -> Any:
+        planned, missing = _finite(decision.action, decision.replaced)
+        action = executed(planned).reshape(-1, planned.shape[-1])
+        return planned, missing, environment.step(state, action, level)
+
+    return physics
 
 
-def _finite(
-    action: Float[np.ndarray, "P E A"], replaced: Bool[np.ndarray, "P E"]
-) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
+def _finite(action: Any, replaced: Any) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
     """An agent should replace its non-finite actions itself; one that does not is not let through either."""
     given = np.asarray(action, np.float64)
     finite = np.asarray(np.isfinite(given).all(axis=2))
