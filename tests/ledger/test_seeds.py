@@ -36,6 +36,7 @@ def pretrained(root: Path, task: str, gates: list[float], floor: float, *, spare
     folder.mkdir()
     kept = next(seed for seed, gate in enumerate(gates) if gate >= floor)
     recipe = {"recipe": {"tasks": {task: {"floor": floor}}}, "recipe_digest": task * 8, "digest": f"{task} {kept}"}
+    recipe["returns"] = {"mean": gates[kept] + 5}  # since then another planner was adopted
     (folder / f"{task}-0.safetensors").write_bytes(b"model")
     (folder / f"{task}-0.json").write_text(json.dumps(recipe))
     seeds = [
@@ -61,10 +62,10 @@ def study(tmp_path: Path) -> Study:
 def test_every_seed_of_every_recipe_is_listed_with_its_fate(study: Study) -> None:
     assert len(list((study.path / "pretraining").iterdir())) == 2
     assert read_seeds(study) == [
-        Seed("walker-walk", 0, 200.0, 300.0, 201.0, "rejected"),
-        Seed("walker-walk", 1, 400.0, 300.0, 401.0, "checkpoint 0"),
-        Seed("walker-walk", 2, 500.0, 300.0, 501.0, "spare"),
-        Seed("cheetah-run", 0, 350.0, 278.0, 351.0, "checkpoint 0"),
+        Seed("walker-walk", 0, 200.0, 300.0, 201.0, None, "rejected"),
+        Seed("walker-walk", 1, 400.0, 300.0, 401.0, 405.0, "checkpoint 0"),
+        Seed("walker-walk", 2, 500.0, 300.0, 501.0, None, "spare"),
+        Seed("cheetah-run", 0, 350.0, 278.0, 351.0, 355.0, "checkpoint 0"),
     ]
 
 

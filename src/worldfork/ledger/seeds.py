@@ -19,13 +19,15 @@ __all__ = ["Seed", "keep_record", "read_seeds"]
 
 @dataclasses.dataclass(frozen=True)
 class Seed:
-    """One training run. The gate's episodes are not those that the clean return is reported on."""
+    """One training run. The gate's episodes are not those that the clean return is reported on; both are of the
+    recipe's planner, and a checkpoint may be deployed with another."""
 
     task: str
     seed: int
     gate: float
     floor: float | None  # None where no manifest of its recipe is here
     clean_return: float
+    deployed: float | None  # the clean return with the planner that a study deploys; None where it is not deployed
     fate: str  # "checkpoint 3", "rejected", "spare", or "not kept" where the floor is not known
 
 
@@ -42,7 +44,7 @@ def keep_record(study: Study, folder: Path) -> None:
 def read_seeds(study: Study) -> list[Seed]:
     """Every seed of the recipes that the study's checkpoints came from, by task."""
     manifests = [_read(path) for path in sorted((study.path / "checkpoints").glob("*.json"))]
-    forked = {one.get("digest") for one in manifests}
+    forked = {one["digest"]: one.get("returns", {}).get("mean") for one in manifests if "digest" in one}
     floors = {one.get("recipe_digest"): one.get("recipe", {}).get("tasks", {}) for one in manifests}
     order = study.registration.grid.tasks
     found = []
@@ -57,7 +59,7 @@ def read_seeds(study: Study) -> list[Seed]:
     return sorted(found, key=lambda one: (order.index(one.task), one.seed))
 
 
-def _seed(one: dict[str, Any], floor: float | None, forked: set[Any]) -> Seed:
+def _seed(one: dict[str, Any], floor: float | None, forked: dict[str, float | None]) -> Seed:
     if one["digest"] in forked:
         fate = f"checkpoint {one['index']}"
     elif one["digest"] is None and floor is None:
@@ -65,7 +67,7 @@ def _seed(one: dict[str, Any], floor: float | None, forked: set[Any]) -> Seed:
     else:
         fate = "rejected" if floor is not None and one["gate"] < floor else "spare"
     mean = sum(one["returns"]) / len(one["returns"])
-    return Seed(one["task"], one["seed"], one["gate"], floor, mean, fate)
+    return Seed(one["task"], one["seed"], one["gate"], floor, mean, forked.get(one["digest"]), fate)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def made(tmp_path_factory):
     )
     rules = Rules(permutations=50, predictions=(Prediction(name="up", task="walker-walk", between=(70.0, 110.0)),))
     found = score(table.read(path).arms, rules, contrasts=[("model-and-value", "model")])
-    seeds = [Seed("walker-walk", 5, 251.0, 297.0, 240.0, "rejected")]
+    seeds = [Seed("walker-walk", 5, 251.0, 297.0, 240.0, None, "rejected")]
     return tables.paper_tables(found, rules, seeds=seeds)
 
 
@@ -78,7 +78,7 @@ def test_the_budget_and_the_arms_in_words(made):
     assert by_label["budget"].rows[0][1] == "as it is: 3 x 32 x 4"
     assert [row[1] for row in by_label["budget"].rows[1:]] == ["2 times", "4 times", "10 times", "without limit"]
     assert by_label["budget"].rows[-1][2] == "0.00"
-    assert by_label["gate"].rows == (("walker-walk", "5", "251.0", "297.0", "240.0", "rejected"),)
+    assert by_label["gate"].rows == (("walker-walk", "5", "251.0", "297.0", "240.0", "–", "rejected"),)
     arms = by_label["arms"].rows[0]
     assert arms[:3] == ("model-and-value - model", "walker-walk", "all attempted")
     assert arms[7] == "96"

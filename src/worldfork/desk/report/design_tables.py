@@ -17,8 +17,9 @@ def gate(seeds: Iterable[Seed]) -> PaperTable:
     """Every seed that was trained; the rejected ones are part of the result."""
     return PaperTable(
         "gate",
-        "Every seed that was trained, and what became of it. The gate has episodes of its own.",
-        ("Task", "Seed", "gate return", "floor", "clean return", "fate"),
+        "Every seed that was trained, and what became of it. The gate has episodes of its own; gate and clean "
+        "return are with the planner of pretraining, the last return with the study's.",
+        ("Task", "Seed", "gate return", "floor", "clean return", "as deployed", "fate"),
         tuple(
             (
                 one.task,
@@ -26,6 +27,7 @@ def gate(seeds: Iterable[Seed]) -> PaperTable:
                 f"{one.gate:.1f}",
                 DASH if one.floor is None else f"{one.floor:.1f}",
                 f"{one.clean_return:.1f}",
+                DASH if one.deployed is None else f"{one.deployed:.1f}",
                 one.fate,
             )
             for one in seeds

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from worldfork.desk.report.figure_ledger import draw_ledger
@@ -93,9 +94,21 @@ def _policies(one: TaskScore) -> Figure:
     left.set_title(
         f"(a) {len(one.forks) - int(one.divergence.dropped.sum())} retained forks", fontsize=9, loc="left"
     )
+    _decades(left.xaxis, bend)
     _scatter(right, one)
     _tidy(left, right)
     return figure
+
+
+def _decades(axis: Axis, bend: float) -> None:
+    """Ticks of a symmetric logarithmic axis at its decades, or at 3 as well where they are few: matplotlib's own
+    crowd around zero."""
+    reach = max(abs(limit) for limit in axis.get_view_interval())
+    sizes = [bend * 10.0**power for power in range(12) if bend * 10.0**power <= reach]
+    if len(sizes) == 1 and 3 * bend <= reach:
+        sizes.append(3 * bend)
+    axis.set_ticks(ticks := [*(-size for size in reversed(sizes)), 0.0, *sizes], [f"{tick:,g}" for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _scatter(axes: Axes, one: TaskScore) -> None:
@@ -113,9 +126,11 @@ def _scatter(axes: Axes, one: TaskScore) -> None:
     kept = ~one.divergence.dropped & ~np.isnan(decided.signal)
     signal, delta = decided.signal[kept], one.forks.delta[kept]
     size = float(np.median(np.abs(delta))) if len(delta) else 1.0
-    axes.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0)
+    bend = 10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0
+    axes.set_yscale("symlog", linthresh=bend)
     axes.axhline(0, color=SOFT, lw=0.8)
     _forks(axes, signal, delta, delta)
+    _decades(axes.yaxis, bend)
     said = "threshold undefined"
     if decided.threshold is not None:
         ordered = np.sort(decided.threshold)
