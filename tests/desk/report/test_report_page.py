@@ -143,4 +143,4 @@ def test_rejected_seeds_are_on_the_page(small, tmp_path):
     seeds = [{**one, "seed": 6, "index": 0, "digest": "d"}, {**one, "seed": 7, "index": None, "digest": None}]
     (study.path / "pretraining" / "r.json").write_text(json.dumps({"recipe": "r", "seeds": seeds}))
     page = render(gather(study.path, permutations=20))
-    assert "<td>7</td><td>123.4</td><td>not known</td><td>121.0</td><td>not kept</td>" in page
+    assert "<td>7</td><td>123.4</td><td>not known</td><td>121.0</td><td>–</td><td>not kept</td>" in page
