@@ -15,6 +15,7 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks import replay as again
 from worldfork.lab.forks.bench import BUNDLED, Bench
+from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 
 SMALL = """
@@ -116,6 +117,8 @@ def test_what_can_not_be_shown_is_said_first(ledger: Study, tmp_path: Path) -> N
     assert "1 to 2" in fails(ledger.path, *cell, "--k", "1", "--episode", "3")
     assert ".mp4 or .gif" in fails(ledger.path, *cell, "--k", "1", "-o", str(tmp_path / "pair.webm"))
     assert "switches rendering off" in fails(ledger.path, *cell, "--k", "1", "-o", str(tmp_path / "pair.gif"))
+    publish(ledger, tmp_path / "published")
+    assert "a published copy, without the models" in fails(tmp_path / "published", *cell, "--k", "1")
     (tmp_path / "killed.toml").write_text(REGISTRATION)
     study.run(tmp_path / "killed.toml", tmp_path / "study")
     cell = ["--cell", "few-linear_quadratic-c0-away-s0"]

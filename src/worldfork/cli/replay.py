@@ -36,14 +36,21 @@ def replay(
     pin_compiler()
     from worldfork.cli.filming import shoot
     from worldfork.cli.progress import bars
+    from worldfork.errors import WorldforkError
     from worldfork.lab.environments.rendering import Camera
     from worldfork.lab.forks import replay as again
     from worldfork.lab.forks.bench import Bench
+    from worldfork.ledger.publish import leaves_windows_out
     from worldfork.ledger.store import Study
     from worldfork.video import HOLD, UPDATE, Panel, check_format
 
     opened = Study(study)
     pair = again.find(opened, cell, k=k, episode=episode)
+    if leaves_windows_out(opened):
+        raise WorldforkError(
+            f"`{study}` is a published copy, without the models and windows that an episode is replayed from: "
+            "replay the study it was made from."
+        )
     path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
     check_format(path)
     bench = Bench(opened.registration, study / "checkpoints")
