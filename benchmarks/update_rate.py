@@ -8,7 +8,6 @@ ones. Needs the study as it was run, with models and windows; ten minutes on two
 """
 
 import argparse
-import dataclasses
 from pathlib import Path
 
 from worldfork.lab.accelerator import pin_compiler
@@ -18,7 +17,6 @@ pin_compiler()
 import numpy as np  # noqa: E402  (after the compiler is pinned)
 
 from worldfork.lab.agents import arrays  # noqa: E402
-from worldfork.lab.agents.rssm_cem import RSSMCEM  # noqa: E402
 from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
 from worldfork.lab.forks.bench import Bench  # noqa: E402
 from worldfork.lab.stream import Recording  # noqa: E402
@@ -29,21 +27,21 @@ from worldfork.registration import Cell, cells  # noqa: E402
 
 
 def look(study: Study, bench: Bench, cell: Cell, k: int, *, rates: list[float], episodes: int) -> str:
-    """dR of one fork at each rate, beside the ledger's."""
+    """dR of one fork at each share of the registered rate, beside the ledger's."""
     arm, env = study.registration.arm(cell.arm), bench.environment(cell.task)
     agent, checkpoint = bench.agent(cell.task, arm), bench.checkpoint(cell.task, cell.checkpoint)
-    assert isinstance(agent, RSSMCEM)
     folder = study.cell(cell.id)
     row, recording = folder.rows()[k - 1], Recording(**folder.read_stream()[1])
     keys = words(Event(purpose=Purpose.UPDATE_BATCH, fork=k))[None]
     fitted = [
-        dataclasses.replace(agent, model_rate=rate).fit(
+        agent.fit(
             checkpoint.parameters,
             checkpoint.optimiser,
             window([recording], [k]),
             steps=arm.mechanism.steps,
             scope=arm.mechanism.scope,
             batch_keys=keys,
+            rate=rate,
         )
         for rate in rates
     ]
@@ -59,7 +57,7 @@ def look(study: Study, bench: Bench, cell: Cell, k: int, *, rates: list[float], 
     )
     hold, *updated = rolled.returns.mean(1)
     found = ", ".join(
-        f"{value - hold:+.0f} at {rate:g} (loss {float(fit.loss_before[0]):.1f} -> {float(fit.loss_after[0]):.1f})"
+        f"{value - hold:+.0f} at {rate:g} x its rate (loss {float(fit.loss_before[0]):.1f} -> {float(fit.loss_after[0]):.1f})"
         for rate, value, fit in zip(rates, updated, fitted, strict=True)
     )
     return f"{cell.id} k = {k}: dR {found}; HOLD {hold:.0f}. Ledger: {row.delta:+.0f}, HOLD {row.r_hold:.0f}"
@@ -69,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("task")
-    parser.add_argument("--rates", type=float, nargs="+", default=[4e-4, 1e-4, 4e-5])
+    parser.add_argument("--rates", type=float, nargs="+", default=[1.0, 0.25, 0.1], help="shares of the agent's")
     parser.add_argument("--episodes", type=int, default=4)
     given = parser.parse_args()
     study = Study(given.study)

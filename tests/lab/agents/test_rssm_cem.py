@@ -1,5 +1,6 @@
 """The agent's contract: pure, position-independent at one shape, trained as its scope says, never non-finite."""
 
+import dataclasses
 import functools
 
 import jax
@@ -121,6 +122,16 @@ def test_only_the_scope_is_trained(scope, moved):
         name.split("/")[0] for name, x in fit.parameters.items() if not np.array_equal(x, parameters()[name])
     }
     assert changed == moved
+
+
+def test_a_rate_is_a_share_of_both_learning_rates():
+    batch_keys = keys(SETS, purpose=Purpose.UPDATE_BATCH)
+    slow = dataclasses.replace(agent(), model_rate=0.1 * agent().model_rate, value_rate=0.1 * agent().value_rate)
+    given = {"steps": 2, "scope": "model+value", "batch_keys": batch_keys}
+    share = agent().fit(parameters(), optimiser(), window(), rate=0.1, **given)
+    own = slow.fit(parameters(), optimiser(), window(), **given)
+    for name, x in share.parameters.items():
+        np.testing.assert_array_equal(x, own.parameters[name])
 
 
 def test_padding_after_the_window_is_never_read():

@@ -67,6 +67,23 @@ def test_the_same_arguments_give_the_same_update(name: str) -> None:
     np.testing.assert_array_equal(one.parameters["A"], other.parameters["A"])
 
 
+def test_a_gentler_update_takes_shorter_steps() -> None:
+    parameters, optimiser, seen, keys = given()
+
+    def shift(**settings: float) -> np.ndarray:
+        chosen = build("finetune", steps=1, window=20, scope="model", settings=settings)
+        return chosen.update(AGENT, parameters, optimiser, seen, keys).param_shift
+
+    np.testing.assert_array_equal(shift(rate=1.0), shift())
+    np.testing.assert_allclose(shift(rate=0.1), 0.1 * shift())
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused(rate: float) -> None:
+    with pytest.raises(WorldforkError, match="share of the agent's own learning rates"):
+        build("finetune", steps=1, window=20, scope="model", settings={"rate": rate})
+
+
 def test_fine_tuning_moves_the_parameters_and_counts_what_is_not_finite() -> None:
     parameters, optimiser, seen, keys = given()
     update = made("finetune").update(AGENT, parameters, optimiser, seen, keys)

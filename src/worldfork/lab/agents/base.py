@@ -114,6 +114,8 @@ class Agent(Protocol):
         steps: int,
         scope: str,
         batch_keys: UInt32[np.ndarray, "P 2"],
+        rate: float = 1.0,
     ) -> Fit:
-        """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained."""
+        """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained;
+        `rate`: the share of the agent's own learning rates to take."""
         ...

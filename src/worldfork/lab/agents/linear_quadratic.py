@@ -91,6 +91,7 @@ class LinearQuadratic:
         steps: int,
         scope: str,
         batch_keys: UInt32[np.ndarray, "P 2"],
+        rate: float = 1.0,
     ) -> Fit:
         """Fit (A, B) to the window: `steps` normalised gradient steps with momentum, or least squares at once."""
         if scope != "model":
@@ -111,7 +112,7 @@ class LinearQuadratic:
                     )
                     gradient = _gradient(theta, window, rows)
                     norm = np.sqrt(_total((gradient * gradient).reshape(len(theta), -1)))
-                    velocity = self.momentum * velocity - self.learning_rate * gradient
+                    velocity = self.momentum * velocity - rate * self.learning_rate * gradient
                     theta = theta + velocity
             new = {"A": theta[..., :2], "B": theta[..., 2:]}
             return Fit(new, {"A": velocity[..., :2], "B": velocity[..., 2:]}, before, self.loss(new, window), norm)

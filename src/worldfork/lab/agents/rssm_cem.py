@@ -111,6 +111,7 @@ class RSSMCEM:
         steps: int,
         scope: str,
         batch_keys: UInt32[np.ndarray, "P 2"],
+        rate: float = 1.0,
     ) -> Fit:
         """Adam on minibatches of sequences of the window, from the checkpoint's optimiser state on."""
         if scope not in SCOPES:
@@ -122,8 +123,10 @@ class RSSMCEM:
             )
         randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
         rows, size = _in_f32(window), jnp.asarray(window.size)
+        rates = {"model_rate": rate * self.model_rate, "value_rate": rate * self.value_rate}
+        paced = dataclasses.replace(self, **rates)  # type: ignore[arg-type]
         new, state, before, after, norm = _fit(
-            self, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
+            paced, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
         )
         return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
 

@@ -12,7 +12,7 @@ __all__ = ["CATALOGUE", "build"]
 
 # name -> (steps, window, scope, settings) -> Mechanism
 CATALOGUE: Final[Mapping[str, Callable[..., Mechanism]]] = {
-    "finetune": lambda steps, window, scope: FineTune(steps=steps, window=window, scope=scope),
+    "finetune": FineTune,
     "none": lambda steps, window, scope: Nothing(window=window),
 }
 
@@ -22,7 +22,7 @@ def build(name: str, *, steps: int, window: int, scope: str, settings: Mapping[s
     if name not in CATALOGUE:
         raise WorldforkError(f"There is no mechanism {name!r}. Known mechanisms: {', '.join(sorted(CATALOGUE))}.")
     if name == "finetune" and steps == 0:
-        name = "none"  # no steps is no update: the branches are then one computation
+        name, settings = "none", {}  # no steps is no update: the branches are then one computation
     try:
         return CATALOGUE[name](steps=steps, window=window, scope=scope, **settings)
     except TypeError as error:

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import UInt32
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Update
@@ -14,11 +15,19 @@ __all__ = ["FineTune", "last"]
 
 @dataclasses.dataclass(frozen=True)
 class FineTune:
-    """`steps` gradient steps on the last `window` transitions; `scope` says what is trained."""
+    """`steps` gradient steps on the last `window` transitions; `scope` says what is trained, `rate` is the share of
+    the agent's own learning rates."""
 
     steps: int
     window: int
     scope: str = "model"
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < float("inf"):
+            raise WorldforkError(
+                f"`rate` is a share of the agent's own learning rates, such as 0.1; got {self.rate}."
+            )
 
     def update(
         self,
@@ -30,7 +39,8 @@ class FineTune:
     ) -> Update:
         """Train; an update that diverges is returned as it is, with its non-finite parameters counted."""
         seen = last(window, self.window)
-        fit = agent.fit(parameters, optimiser, seen, steps=self.steps, scope=self.scope, batch_keys=batch_keys)
+        settings = {"steps": self.steps, "scope": self.scope, "rate": self.rate}
+        fit = agent.fit(parameters, optimiser, seen, batch_keys=batch_keys, **settings)  # type: ignore[arg-type]
         return Update(
             parameters=fit.parameters,
             optimiser=fit.optimiser,
