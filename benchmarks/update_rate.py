@@ -57,7 +57,7 @@ def look(study: Study, bench: Bench, cell: Cell, k: int, *, rates: list[float], 
     )
     hold, *updated = rolled.returns.mean(1)
     found = ", ".join(
-        f"{value - hold:+.0f} at {rate:g} x its rate (loss {float(fit.loss_before[0]):.1f} -> {float(fit.loss_after[0]):.1f})"
+        f"{value - hold:+.0f} at {rate:g} x the rate (loss {fit.loss_before[0]:.1f} -> {fit.loss_after[0]:.1f})"
         for rate, value, fit in zip(rates, updated, fitted, strict=True)
     )
     return f"{cell.id} k = {k}: dR {found}; HOLD {hold:.0f}. Ledger: {row.delta:+.0f}, HOLD {row.r_hold:.0f}"
