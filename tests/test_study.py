@@ -54,6 +54,14 @@ def test_a_study_is_complete_and_verifies(reference: Path) -> None:
             assert row.fit.window == min(100, 50 * row.k)
 
 
+def test_every_block_says_where_its_time_went(reference: Path) -> None:
+    lines = [json.loads(line) for path in reference.rglob("timings.jsonl") for line in path.open()]
+    blocks = [line for line in lines if line["what"] == "block"]
+    assert blocks
+    for block in blocks:
+        assert 0 < block["updates"] + block["evaluations"] <= block["seconds"]
+
+
 def test_the_golden_ledger_comes_out_again(reference: Path) -> None:
     golden = json.loads(Path(__file__).with_name("golden").joinpath("linear_quadratic.json").read_text())
     for cell in Study(reference).cells():

@@ -142,7 +142,8 @@ def run_forks(bench: Bench, study: Study, rows: Rows, *, execute: Execute, repor
             early.update(zip(missing[index], result.rows, strict=True))
             for cell in dict.fromkeys(cell for cell, _ in missing[index]):
                 write_in_order(study, cell, rows[cell], early)
-            study.cell(missing[index][0][0].id).note("timings.jsonl", {"what": "block", "seconds": result.seconds})
+            took = {"what": "block", "seconds": result.seconds, **result.spent}
+            study.cell(missing[index][0][0].id).note("timings.jsonl", took)
             report("forks", sum(map(len, rows.values())), total)
     tell(failures, "blocks of forks")
 

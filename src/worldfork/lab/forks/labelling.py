@@ -1,6 +1,7 @@
 """From a block of forks to ledger rows: update, evaluate, and say what was seen before and what followed."""
 
 import dataclasses
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,10 +36,11 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """The rows of a block, not yet chained, and the parameters that UPDATE led to."""
+    """The rows of a block, not yet chained, the parameters that UPDATE led to, and the seconds of either part."""
 
     rows: list[ForkRow]
     updated: Arrays
+    spent: dict[str, float]
 
 
 def label(bench: Bench, places: Sequence[Place]) -> Labelled:
@@ -53,7 +55,7 @@ def label(bench: Bench, places: Sequence[Place]) -> Labelled:
         hold = _held(place.held) if place.held else branches[block.hold + index]
         fit = _fit(block.updates[index // size], index % size)
         rows.append(_row(bench, place, hold, branches[index], fit, float(losses[index])))
-    return Labelled(rows, arrays.take(block.updated, np.arange(len(places))))
+    return Labelled(rows, arrays.take(block.updated, np.arange(len(places))), block.spent)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Evaluated:
     updated: Arrays
     rolled: Rolled
     hold: int
+    spent: dict[str, float]  # seconds by what was done
 
 
 def evaluate(
@@ -84,8 +87,10 @@ def evaluate(
     full = pairs.padded([_fork(bench, place) for place in places], size * (2 if share else 1))
     # Training and validation always see `size` forks at a time, whatever is shared: one shape, one set of digits.
     parts = [full[start : start + size] for start in range(0, len(full), size)]
+    began = time.perf_counter()
     updates = [pairs.update(agent, mechanism, part) for part in parts]
     updated = arrays.concatenate([update.parameters for update in updates])
+    trained = time.perf_counter()
     frozen = [] if share else [arrays.concatenate([fork.parameters for fork in full])]
     rolled = pairs.evaluate(
         agent,
@@ -98,7 +103,8 @@ def evaluate(
         halves=bench.registration.execution.halves,
         record=record,
     )
-    return Evaluated(parts, updates, updated, rolled, hold=len(full))
+    spent = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
+    return Evaluated(parts, updates, updated, rolled, hold=len(full), spent=spent)
 
 
 @dataclasses.dataclass(frozen=True)

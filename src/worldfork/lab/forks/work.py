@@ -55,6 +55,7 @@ class Forked:
 
     rows: list[ForkRow]
     seconds: float
+    spent: dict[str, float]  # of these on updates and on evaluations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,8 @@ def perform(work: StreamWork | BlockWork) -> Streamed | Forked | Failed:
         bench = _bench(work.registration, work.checkpoints)
         if isinstance(work, StreamWork):
             return Streamed(run_streams(bench, work.cells), time.perf_counter() - began)
-        return Forked(label(bench, work.places).rows, time.perf_counter() - began)
+        labelled = label(bench, work.places)
+        return Forked(labelled.rows, time.perf_counter() - began, labelled.spent)
     except WorldforkError as error:
         return Failed(str(error), "")
     except Exception as error:  # whatever a simulator or an agent raises, the study survives it
