@@ -1,0 +1,116 @@
+"""The fused imagination beside the plain one: time, error against float32, the same bits from a second call.
+
+    python benchmarks/kernel.py                       # a Hopper GPU: 24 x 30 decisions of 512 x 5
+    python benchmarks/kernel.py --stages 4 --warps 8  # another tile
+    python benchmarks/kernel.py --interpret --sets 1 --episodes 1 --candidates 256 --horizon 2 --rounds 1    # a CPU
+
+Parameters are fresh ones with noise on all of them: heads that start at zero would hide every error. Errors are in
+units of the spread among a decision's candidates, which is what the planner sees.
+"""
+
+import argparse
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from worldfork.lab.accelerator import pin_compiler
+
+pin_compiler()
+
+import jax  # noqa: E402  (after the compiler is pinned)
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+from worldfork.lab.agents.rssm_cem import imagination  # noqa: E402
+from worldfork.lab.model import fused  # noqa: E402
+from worldfork.lab.model.rssm import RSSM, Latent  # noqa: E402
+
+OBSERVATIONS, ACTIONS = 17, 6  # cheetah's
+
+Inputs = tuple[dict[str, jax.Array], Latent, jax.Array]
+
+
+def inputs(model: RSSM, given: argparse.Namespace) -> Inputs:
+    """Noisy parameters, latents and action sequences for `sets` x `episodes` decisions."""
+    batch, keys = (given.sets, given.episodes), iter(jax.random.split(jax.random.key(7), 99))
+    fresh = jax.jit(jax.vmap(model.initialise))(jax.random.split(jax.random.key(0), given.sets))
+    scale = {name: 0.1 if x.ndim == 2 else 0.5 / np.sqrt(x.shape[1]) for name, x in fresh.items()}
+    params = {name: x + scale[name] * jax.random.normal(next(keys), x.shape) for name, x in fresh.items()}
+    logits = 3.0 * jax.random.normal(next(keys), (*batch, model.groups, model.classes))
+    deter = jnp.tanh(jax.random.normal(next(keys), (*batch, model.deter)))
+    shape = (*batch, given.candidates, given.horizon, model.action_size)
+    actions = jax.random.uniform(next(keys), shape, minval=-1.0)
+    return params, Latent(deter, jax.nn.softmax(logits).reshape(*batch, -1)), actions
+
+
+def plain(model: RSSM) -> Callable[..., jax.Array]:
+    """Values [P, E, N] through XLA."""
+
+    def one(params: Any, latent: Latent, actions: jax.Array) -> jax.Array:
+        return imagination(model, params, latent)(actions)
+
+    return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0))))
+
+
+def kernel(model: RSSM, tile: fused.Tile, interpret: bool) -> Callable[..., jax.Array]:
+    """Values [P, E, N] through the kernel, from prepared parameters."""
+
+    def one(prepared: Any, latent: Latent, actions: jax.Array) -> jax.Array:
+        return fused.imagined_values(model, prepared, latent, actions, tile=tile, interpret=interpret)
+
+    return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0))))
+
+
+def work(model: RSSM, given: argparse.Namespace) -> float:
+    """Floating-point operations of the matrix products."""
+    h, d, s, k = model.hidden, model.deter, model.stoch, model.bins
+    step = (s + model.action_size) * h + (h + d) * 3 * d + d * h + h * s + (d + s) * h + h * k
+    each = given.horizon * step + (d + s) * h + h * h + h * k
+    return 2.0 * given.sets * given.episodes * given.candidates * each
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=24)
+    parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--candidates", type=int, default=512)
+    parser.add_argument("--horizon", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="calls, of which the median is told")
+    parser.add_argument("--interpret", action="store_true", help="run the kernel without a GPU, slowly")
+    for field in dataclasses.fields(fused.Tile):
+        parser.add_argument(f"--{field.name}", type=int, default=None, help="of the tile")
+    given = parser.parse_args()
+    if not given.interpret and not fused.fits():
+        parser.error("there is no GPU here that the kernel runs on; --interpret runs it without")
+    chosen = {field.name: getattr(given, field.name) for field in dataclasses.fields(fused.Tile)}
+    usual = fused.Tile.of_batch(given.sets * given.episodes * given.candidates)
+    tile = dataclasses.replace(usual, **{name: value for name, value in chosen.items() if value is not None})
+    print(f"{jax.devices()[0].device_kind}, {given.sets} x {given.episodes} decisions, {tile}")
+    models = {name: RSSM.of_size("compact", OBSERVATIONS, ACTIONS, precision=name) for name in ("float32", "tf32")}
+    models |= {name: dataclasses.replace(models["tf32"], precision=name) for name in ("bf16", "fp16")}
+    params, latent, actions = inputs(models["float32"], given)
+    truth = np.asarray(plain(models["float32"])(params, latent, actions))
+    print(f"{'':16}{'ms':>10}{'TFLOP/s':>10}{'error':>10}  same bits again")
+    for precision, path in [(one, "XLA") for one in models] + [("bf16", "kernel"), ("fp16", "kernel")]:
+        model, held = models[precision], params
+        call = plain(model)
+        if path == "kernel":
+            held = jax.jit(jax.vmap(lambda one, model=model: fused.prepare(model, one)))(params)
+            call = kernel(model, tile, given.interpret)
+        found = np.asarray(call(held, latent, actions))
+        times = []
+        for _ in range(given.rounds):
+            start = time.perf_counter()
+            again = call(held, latent, actions).block_until_ready()
+            times.append(time.perf_counter() - start)
+        took = statistics.median(times)
+        error = np.sqrt(np.mean((found - truth) ** 2)) / truth.std(-1).mean()
+        speed = work(model, given) / took / 1e12
+        same = np.array_equal(again, found)
+        print(f"{precision:8}{path:8}{took * 1e3:10.2f}{speed:10.1f}{error:10.4f}  {same}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
