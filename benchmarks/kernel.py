@@ -2,7 +2,7 @@
 
     python benchmarks/kernel.py                       # a Hopper GPU: 24 x 30 decisions of 512 x 5
     python benchmarks/kernel.py --stages 4 --warps 8  # another tile
-    python benchmarks/kernel.py --interpret --sets 1 --episodes 1 --candidates 256 --horizon 2 --rounds 1    # a CPU
+    python benchmarks/kernel.py --sets 1 --episodes 1 --candidates 256 --horizon 2    # a CPU, which interprets it
 
 Parameters are fresh ones with noise on all of them: heads that start at zero would hide every error. Errors are in
 units of the spread among a decision's candidates, which is what the planner sees.
@@ -10,10 +10,10 @@ units of the spread among a decision's candidates, which is what the planner see
 
 import argparse
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
 
 from worldfork.lab.accelerator import pin_compiler
 
@@ -22,10 +22,13 @@ pin_compiler()
 import jax  # noqa: E402  (after the compiler is pinned)
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from precision import kernel, plain  # noqa: E402  (beside this file)
+from throughput import work_per_decision  # noqa: E402
 
-from worldfork.lab.agents.rssm_cem import imagination  # noqa: E402
+from worldfork.lab.agents.rssm_cem import RSSMCEM  # noqa: E402
 from worldfork.lab.model import fused  # noqa: E402
 from worldfork.lab.model.rssm import RSSM, Latent  # noqa: E402
+from worldfork.lab.planner.cem import CEM  # noqa: E402
 
 OBSERVATIONS, ACTIONS = 17, 6  # cheetah's
 
@@ -45,30 +48,9 @@ def inputs(model: RSSM, given: argparse.Namespace) -> Inputs:
     return params, Latent(deter, jax.nn.softmax(logits).reshape(*batch, -1)), actions
 
 
-def plain(model: RSSM) -> Callable[..., jax.Array]:
-    """Values [P, E, N] through XLA."""
-
-    def one(params: Any, latent: Latent, actions: jax.Array) -> jax.Array:
-        return imagination(model, params, latent)(actions)
-
+def batched(one: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Values [P, E, N]; parameters are prepared within, once per set, as in a decision."""
     return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0))))
-
-
-def kernel(model: RSSM, tile: fused.Tile, interpret: bool) -> Callable[..., jax.Array]:
-    """Values [P, E, N] through the kernel, from prepared parameters."""
-
-    def one(prepared: Any, latent: Latent, actions: jax.Array) -> jax.Array:
-        return fused.imagined_values(model, prepared, latent, actions, tile=tile, interpret=interpret)
-
-    return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0))))
-
-
-def work(model: RSSM, given: argparse.Namespace) -> float:
-    """Floating-point operations of the matrix products."""
-    h, d, s, k = model.hidden, model.deter, model.stoch, model.bins
-    step = (s + model.action_size) * h + (h + d) * 3 * d + d * h + h * s + (d + s) * h + h * k
-    each = given.horizon * step + (d + s) * h + h * h + h * k
-    return 2.0 * given.sets * given.episodes * given.candidates * each
 
 
 def main() -> None:
@@ -78,12 +60,9 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=512)
     parser.add_argument("--horizon", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5, help="calls, of which the median is told")
-    parser.add_argument("--interpret", action="store_true", help="run the kernel without a GPU, slowly")
     for field in dataclasses.fields(fused.Tile):
         parser.add_argument(f"--{field.name}", type=int, default=None, help="of the tile")
     given = parser.parse_args()
-    if not given.interpret and not fused.fits():
-        parser.error("there is no GPU here that the kernel runs on; --interpret runs it without")
     chosen = {field.name: getattr(given, field.name) for field in dataclasses.fields(fused.Tile)}
     usual = fused.Tile.of_batch(given.sets * given.episodes * given.candidates)
     tile = dataclasses.replace(usual, **{name: value for name, value in chosen.items() if value is not None})
@@ -91,23 +70,22 @@ def main() -> None:
     models = {name: RSSM.of_size("compact", OBSERVATIONS, ACTIONS, precision=name) for name in ("float32", "tf32")}
     models |= {name: dataclasses.replace(models["tf32"], precision=name) for name in ("bf16", "fp16")}
     params, latent, actions = inputs(models["float32"], given)
-    truth = np.asarray(plain(models["float32"])(params, latent, actions))
+    truth = np.asarray(batched(functools.partial(plain, models["float32"]))(params, latent, actions))
+    search = CEM(candidates=given.candidates, horizon=given.horizon, iterations=1)
+    work = given.sets * given.episodes * work_per_decision(RSSMCEM(models["float32"], search), params)
     print(f"{'':16}{'ms':>10}{'TFLOP/s':>10}{'error':>10}  same bits again")
     for precision, path in [(one, "XLA") for one in models] + [("bf16", "kernel"), ("fp16", "kernel")]:
-        model, held = models[precision], params
-        call = plain(model)
-        if path == "kernel":
-            held = jax.jit(jax.vmap(lambda one, model=model: fused.prepare(model, one)))(params)
-            call = kernel(model, tile, given.interpret)
-        found = np.asarray(call(held, latent, actions))
+        imagine = plain if path == "XLA" else functools.partial(kernel, tile=tile)
+        call = batched(functools.partial(imagine, models[precision]))
+        found = np.asarray(call(params, latent, actions))
         times = []
         for _ in range(given.rounds):
             start = time.perf_counter()
-            again = call(held, latent, actions).block_until_ready()
+            again = call(params, latent, actions).block_until_ready()
             times.append(time.perf_counter() - start)
         took = statistics.median(times)
         error = np.sqrt(np.mean((found - truth) ** 2)) / truth.std(-1).mean()
-        speed = work(model, given) / took / 1e12
+        speed = work / took / 1e12
         same = np.array_equal(again, found)
         print(f"{precision:8}{path:8}{took * 1e3:10.2f}{speed:10.1f}{error:10.4f}  {same}", flush=True)
 

@@ -40,8 +40,14 @@ def plain(model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: ja
     return imagination(model, params, latent)(actions)
 
 
-def kernel(model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
-    tile = fused.Tile(rows=64)
+def kernel(
+    model: RSSM,
+    params: dict[str, jax.Array],
+    latent: Latent,
+    actions: jax.Array,
+    *,
+    tile: fused.Tile = fused.Tile(rows=64),  # noqa: B008  (frozen)
+) -> jax.Array:
     prepared = fused.prepare(model, params)
     return fused.imagined_values(model, prepared, latent, actions, tile=tile, interpret=not ON_GPU)
 

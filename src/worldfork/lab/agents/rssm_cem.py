@@ -123,8 +123,7 @@ class RSSMCEM:
             )
         randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
         rows, size = _in_f32(window), jnp.asarray(window.size)
-        rates = {"model_rate": rate * self.model_rate, "value_rate": rate * self.value_rate}
-        paced = dataclasses.replace(self, **rates)  # type: ignore[arg-type]
+        paced = dataclasses.replace(self, model_rate=rate * self.model_rate, value_rate=rate * self.value_rate)
         new, state, before, after, norm = _fit(
             paced, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
         )

@@ -161,11 +161,11 @@ def _episodes(
         decision = agent.act(parameters, belief, plan_keys)
         size = environment.action_size
         normal = draws.noise(step, size) if action_noise else np.zeros((*shape, size))
-        executed = functools.partial(
+        disturb = functools.partial(
             noisy_action, normal=normal, sigma_a=action_noise, bound=environment.action_bound
         )
         planned, missing, (state, seen, reward) = yield _step(
-            environment, state, decision, executed, by_world[:, step]
+            environment, state, decision, disturb, by_world[:, step]
         )
         before, observation, reward = observation, seen.reshape(*shape, -1), reward.reshape(shape)
         if record:
@@ -188,12 +188,12 @@ def _episodes(
 
 
 def _step(
-    environment: Environment, state: Any, decision: Decision, executed: Callable[[Any], Any], level: Any
+    environment: Environment, state: Any, decision: Decision, disturb: Callable[[Any], Any], level: Any
 ) -> Physics:
     def physics() -> Any:
-        planned, missing = _finite(decision.action, decision.replaced)
-        action = executed(planned).reshape(-1, planned.shape[-1])
-        return planned, missing, environment.step(state, action, level)
+        planned, missing = _finite(decision.action, decision.replaced)  # waits, if they are still being computed
+        executed = disturb(planned).reshape(-1, planned.shape[-1])
+        return planned, missing, environment.step(state, executed, level)
 
     return physics
 

@@ -39,8 +39,15 @@ class FineTune:
     ) -> Update:
         """Train; an update that diverges is returned as it is, with its non-finite parameters counted."""
         seen = last(window, self.window)
-        settings = {"steps": self.steps, "scope": self.scope, "rate": self.rate}
-        fit = agent.fit(parameters, optimiser, seen, batch_keys=batch_keys, **settings)  # type: ignore[arg-type]
+        fit = agent.fit(
+            parameters,
+            optimiser,
+            seen,
+            steps=self.steps,
+            scope=self.scope,
+            batch_keys=batch_keys,
+            rate=self.rate,
+        )
         return Update(
             parameters=fit.parameters,
             optimiser=fit.optimiser,

@@ -36,7 +36,7 @@ __all__ = ["Prepared", "Tile", "available", "fits", "imagined_values", "prepare"
 # Operands of 32 bits move twice the bytes and do not fit. Float16's range is no limit here: operands are weights,
 # probabilities and normalised activations, and a model that diverged beyond it gives no finite value.
 UNIT = 64  # every size of the model is a multiple of it
-FEW = 4096  # candidates: less than one multiprocessor of two would get a full tile
+FEW = 4096  # candidates: 16 programs of the usual tile, for more than a hundred multiprocessors
 HEADS = {
     "prior": ("model/prior/0", "model/prior/1"),
     "reward": ("model/reward/0", "model/reward/1"),
