@@ -60,7 +60,7 @@ def pretrain(
     curves.draw_curves(trained.curves, output / "curves.png")
     began = time.monotonic()
     kept = harvest.harvest(plan, worlds, trained, output, report=lambda line: typer.echo(line, err=True))
-    record = {
+    record: dict[str, Any] = {
         "recipe": plan.digest,
         "training_seconds": trained.seconds,
         "evaluation_seconds": time.monotonic() - began,
@@ -68,15 +68,16 @@ def pretrain(
     }
     (output / "pretraining.json").write_text(json.dumps(record, indent=1) + "\n")
     saving.discard(output)
-    _table(kept, trained.seconds)
+    _table(kept, training=trained.seconds, evaluation=record["evaluation_seconds"])
 
 
-def _table(kept: list[Any], seconds: float) -> None:
+def _table(kept: list[Any], *, training: float, evaluation: float) -> None:
     """Every seed's fate."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Clean returns, planner only ({seconds:.0f} s of training)")
+    spent = f"{training:.0f} s of training, {evaluation:.0f} s of gate and report"
+    table = Table(title=f"Clean returns, planner only ({spent})")
     for column in ("task", "seed", "gate", "reported", "checkpoint"):
         table.add_column(column, justify="left" if column == "task" else "right")
     for one in kept:

@@ -137,6 +137,20 @@ def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
     ]
 
 
+def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path, monkeypatch):
+    agents = []
+
+    def returns(agent, environment, parameters, *, checkpoints, episodes, occasion):
+        agents.append(agent)
+        return np.ones((len(checkpoints), episodes))
+
+    monkeypatch.setattr("worldfork.lab.pretraining.harvest.standing_returns", returns)
+    harvest(recipe.model_copy(update={"precision": "fp16"}), ShortWorlds(recipe), trained, tmp_path)
+    assert {(agent.model.precision, agent.imagined.precision) for agent in agents} == {("tf32", "fp16")}
+    manifest = checkpoints.read_manifest(tmp_path / "cartpole-swingup-0.safetensors")
+    assert manifest["returns"]["precision"] == manifest["recipe"]["precision"] == "fp16"
+
+
 @functools.cache
 def cartpole() -> tuple[RSSMCEM, object]:
     environment = load_environment("cartpole-swingup", threads=1)

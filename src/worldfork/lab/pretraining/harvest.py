@@ -15,7 +15,7 @@ import numpy as np
 
 import worldfork
 from worldfork.lab.agents.base import Arrays
-from worldfork.lab.agents.rssm_cem import RSSMCEM
+from worldfork.lab.agents.rssm_cem import RSSMCEM, precisions
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.pretraining import checkpoints
@@ -49,6 +49,7 @@ def harvest(
 ) -> list[Harvested]:
     """Gate, evaluate and save every task's checkpoints as `<folder>/<task>-<index>.safetensors`."""
     kept: list[Harvested] = []
+    filtering, planning = precisions(recipe.precision)
     for task, entry in recipe.tasks.items():
         environment = worlds.environments[task]
         report(f"{task}: gate and evaluation")
@@ -58,8 +59,11 @@ def harvest(
             environment.action_size,
             discount=recipe.discount,
             bins=recipe.bins,
+            precision=filtering,
         )
-        agent = RSSMCEM(model, entry.planner.planner(), sequences=recipe.sequences, length=recipe.length)
+        agent = RSSMCEM(
+            model, entry.planner.planner(), sequences=recipe.sequences, length=recipe.length, planning=planning
+        )
         rows = [row for row, member in enumerate(worlds.members) if member.task == task]
         learners = pretrained.learners
         parameters = cut({name: x[np.array(rows)] for name, x in learners.params.items()}, model)
@@ -131,7 +135,12 @@ def _manifest(
             * environment.episode_steps
             * recipe.gradient_steps,
         },
-        "returns": {"mean": float(returns.mean()), "episodes": returns.tolist(), "gate": gate.tolist()},
+        "returns": {
+            "mean": float(returns.mean()),
+            "episodes": returns.tolist(),
+            "gate": gate.tolist(),
+            "precision": recipe.precision,
+        },
         "clean_physics": proof,
         "versions": {
             "worldfork": worldfork.__version__,

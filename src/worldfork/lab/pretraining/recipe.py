@@ -81,6 +81,8 @@ class Recipe(BaseModel):
     replayed: float = Field(default=0.3, ge=0)  # weight of the value's TD(lambda) loss on replay
     slow: float = Field(default=0.02, gt=0, le=1)  # rate of the slow value's moving average
     collection: Search = Search(candidates=256, horizon=3, iterations=4, elites=32)
+    # Of the gate's and the report's planner; training is TF32 in any case, and so is what plans while it collects.
+    precision: Literal["float32", "tf32", "fp16", "bf16"] = "tf32"
     gate_episodes: Count = 20
     report_episodes: Count = 20
 
