@@ -142,12 +142,11 @@ def main() -> None:
         name: measure(agent, env, sets=sets, episodes=episodes, steps=given.steps, halves=given.halves)
         for name, (sets, episodes) in shapes.items()
     }
-    trained = fork_steps(agent, given.forks, given.gradient_steps) if given.gradient_steps else float("nan")
+    trained = fork_steps(agent, given.forks, given.gradient_steps) if given.gradient_steps else None
     decisions = 2 * given.episodes * env.episode_steps
-    seconds = {
-        "evaluation": decisions / rows["a block"]["decisions_per_second"],
-        "update": UPDATE / trained,
-    }
+    seconds = {"evaluation": decisions / rows["a block"]["decisions_per_second"]}
+    if trained is not None:
+        seconds["update"] = UPDATE / trained
     # A CPU backend keeps no statistics of its own: there it is what the process took.
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", process)
@@ -175,10 +174,10 @@ def main() -> None:
         shares = f"{row['against_the_slower']:14.2f}{row['matrix_flops'] / ceiling:14.1%}"
         shape = f"{row['sets']} x {row['episodes']}"
         print(f"{name:14}{shape:>14}{speeds}{shares}")
-    print(f"UPDATE: {trained:,.0f} fork-gradient-steps/s; peak memory {memory / 2**30:.2f} GiB")
-    whole = sum(seconds.values()) if given.gradient_steps else seconds["evaluation"]
-    share = f"{UPDATE} gradient steps and " if given.gradient_steps else ""
-    print(f"{60.0 / whole:,.1f} forks a minute: {share}{given.episodes} paired episodes each")
+    updating = "" if trained is None else f"UPDATE: {trained:,.0f} fork-gradient-steps/s; "
+    print(f"{updating}peak memory {memory / 2**30:.2f} GiB")
+    share = "" if trained is None else f"{UPDATE} gradient steps and "
+    print(f"{60.0 / sum(seconds.values()):,.1f} forks a minute: {share}{given.episodes} paired episodes each")
 
 
 if __name__ == "__main__":

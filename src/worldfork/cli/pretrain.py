@@ -28,21 +28,25 @@ def pretrain(
 
     pin_compiler()
     import dataclasses
-    import json
     import time
 
     from worldfork.cli.training import training_bar
+    from worldfork.errors import WorldforkError
     from worldfork.lab.pretraining import curves, harvest, loop, saving
     from worldfork.lab.pretraining.recipe import read_recipe
     from worldfork.lab.pretraining.worlds import Worlds
 
     plan = read_recipe(recipe)
+    if (finished := saving.finished_recipe(output)) is not None:
+        if finished != plan.digest:
+            raise WorldforkError(
+                f"{output} holds the checkpoints of another recipe ({finished[:12]}, not {plan.digest[:12]}). "
+                "Choose another output folder."
+            )
+        typer.echo(f"{output} already holds the checkpoints of this recipe ({finished[:12]}); nothing to do.")
+        return
     worlds = Worlds(plan, threads=threads)
     worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
-    if (earlier := output / "pretraining.json").exists():
-        done = json.loads(earlier.read_text())
-        typer.echo(f"{output} already holds the checkpoints of recipe {done['recipe'][:12]}; nothing to do.")
-        raise typer.Exit(0 if done["recipe"] == plan.digest else 2)
     with training_bar(plan.episodes, quiet=quiet) as report:
         trained = loop.pretrain(
             plan,
@@ -66,8 +70,7 @@ def pretrain(
         "evaluation_seconds": time.monotonic() - began,
         "seeds": [dataclasses.asdict(one) for one in kept],
     }
-    (output / "pretraining.json").write_text(json.dumps(record, indent=1) + "\n")
-    saving.discard(output)
+    saving.finish(output, record)
     _table(kept, training=trained.seconds, evaluation=record["evaluation_seconds"])
 
 
@@ -77,7 +80,7 @@ def _table(kept: list[Any], *, training: float, evaluation: float) -> None:
     from rich.table import Table
 
     spent = f"{training:.0f} s of training, {evaluation:.0f} s of gate and report"
-    table = Table(title=f"Clean returns, planner only ({spent})")
+    table = Table(title="Clean returns, planner only", caption=spent)
     for column in ("task", "seed", "gate", "reported", "checkpoint"):
         table.add_column(column, justify="left" if column == "task" else "right")
     for one in kept:

@@ -8,7 +8,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import RSSMCEM, build
 from worldfork.lab.environments import load as load_environment
@@ -22,6 +24,7 @@ from worldfork.lab.pretraining.harvest import cut, harvest
 from worldfork.lab.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.pretraining.worlds import Worlds
 
+RECIPES = Path(__file__).parents[3] / "registrations"
 TEXT = """
 schema = "worldfork.pretraining/1"
 name = "smallest"
@@ -104,6 +107,35 @@ def test_another_recipe_does_not_go_on_from_it(recipe, tmp_path):
     np.testing.assert_array_equal(found["x"], state["x"])
     with pytest.raises(WorldforkError, match="belongs to another recipe"):
         saving.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
+
+
+def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
+    state = {"x": np.arange(3.0)}
+    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    whole = (tmp_path / saving.NAME).read_bytes()
+    for broken in (whole[:-4], b"", b"no tensors at all"):
+        (tmp_path / saving.NAME).write_bytes(broken)
+        with pytest.raises(WorldforkError, match="truncated or not a training state"):
+            saving.load(tmp_path, recipe, state)
+
+
+def test_a_finished_folder_is_not_trained_again(recipe, tmp_path):
+    assert saving.finished_recipe(tmp_path) is None
+    saving.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
+    saving.finish(tmp_path, {"recipe": recipe.digest})
+    assert [path.name for path in tmp_path.iterdir()] == [saving.FINISHED]
+    arguments = ["pretrain", str(RECIPES / "pretrain-demo.toml"), "-o", str(tmp_path)]
+    refused = CliRunner().invoke(app, arguments)
+    assert isinstance(refused.exception, WorldforkError)
+    assert "another recipe" in str(refused.exception)
+    demo = read_recipe(RECIPES / "pretrain-demo.toml")
+    saving.finish(tmp_path, {"recipe": demo.digest})
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0
+    assert "nothing to do" in done.output
+    (tmp_path / saving.FINISHED).write_text("[]")
+    with pytest.raises(WorldforkError, match="not the record"):
+        saving.finished_recipe(tmp_path)
 
 
 def test_every_seed_is_its_own(trained):
@@ -278,7 +310,7 @@ def test_a_bad_recipe_is_named(tmp_path, line, message):
         read_recipe(path)
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "registrations").glob("pretrain*.toml")))
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("pretrain*.toml")))
 def test_committed_recipes_are_valid(path):
     assert read_recipe(path).tasks
 

@@ -1,4 +1,4 @@
-"""Training in progress on disk, so that a killed run goes on from its last save."""
+"""Training on disk: a killed run goes on from its last save, a finished one says so."""
 
 import json
 import os
@@ -7,14 +7,16 @@ from typing import Any
 
 import jax
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.pretraining.recipe import Recipe
 
-__all__ = ["discard", "load", "save"]
+__all__ = ["finish", "finished_recipe", "load", "save"]
 
 NAME = "training.safetensors"
+FINISHED = "pretraining.json"
 
 
 def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list[Any], seconds: float) -> None:
@@ -31,10 +33,13 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
     path = folder / NAME
     if not path.exists():
         return None
-    from safetensors import safe_open
-
-    with safe_open(path, "numpy") as file:
-        about = json.loads(file.metadata()["about"])
+    try:
+        with safe_open(path, "numpy") as file:
+            about = json.loads(file.metadata()["about"])
+    except (SafetensorError, KeyError, TypeError, ValueError):
+        raise WorldforkError(
+            f"{path} is truncated or not a training state. Remove that file to begin anew."
+        ) from None
     if about["recipe"] != recipe.digest:
         raise WorldforkError(
             f"{path} belongs to another recipe ({about['recipe'][:12]}, not {recipe.digest[:12]}). "
@@ -47,6 +52,18 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
     return state, about["episode"], about["curves"], about["seconds"]
 
 
-def discard(folder: Path) -> None:
-    """Remove the training state of a run that is finished."""
+def finish(folder: Path, record: dict[str, Any]) -> None:
+    """Write what became of every seed; the training state is not needed any more."""
+    (folder / FINISHED).write_text(json.dumps(record, indent=1) + "\n")
     (folder / NAME).unlink(missing_ok=True)
+
+
+def finished_recipe(folder: Path) -> str | None:
+    """The digest of the recipe whose checkpoints the folder holds; None if no run was finished there."""
+    path = folder / FINISHED
+    if not path.exists():
+        return None
+    try:
+        return str(json.loads(path.read_text())["recipe"])
+    except (ValueError, KeyError, TypeError):
+        raise WorldforkError(f"{path} is not the record of a finished pretraining.") from None
