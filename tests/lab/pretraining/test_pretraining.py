@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
+from typing import get_args
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem import RSSMCEM, build
+from worldfork.lab.agents.rssm_cem import PRECISIONS, RSSMCEM, build
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
@@ -167,6 +168,10 @@ def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
         ("cartpole-swingup", 1, None),
         ("cheetah-run", 3, 0),
     ]
+
+
+def test_a_recipe_may_name_every_precision_of_the_agent():
+    assert get_args(Recipe.model_fields["precision"].annotation) == tuple(PRECISIONS)
 
 
 def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path, monkeypatch):
