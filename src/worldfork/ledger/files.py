@@ -110,4 +110,4 @@ def _explained(path: Path) -> Iterator[None]:
             told = "the folder can not be written to. Change its permissions or choose another with -o"
         else:
             told = f"{error.strerror or error}"
-        raise WorldforkError(f"Could not write `{path}`: {told}. Every row written so far is kept.") from error
+        raise WorldforkError(f"Could not write `{path}`: {told}. What was written before is kept.") from error

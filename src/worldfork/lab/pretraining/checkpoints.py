@@ -6,7 +6,6 @@ A checkpoint holds model and optimiser state only: no replay (paper, "The update
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from worldfork.lab.agents.checkpoints import Checkpoint
 from worldfork.lab.agents.rssm_cem import RSSMCEM
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.model.rssm import RSSM
+from worldfork.ledger import files
 
 __all__ = ["SCHEMA", "describe", "load", "read_manifest", "rewrite", "save"]
 
@@ -42,14 +42,14 @@ def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[st
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
-    _replace(path, content)
+    files.replace(path, content)
     rewrite(path, full)
     return digest
 
 
 def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
     """Another manifest for the checkpoint at `path`."""
-    _replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
+    files.replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
 
 
 def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
@@ -133,10 +133,3 @@ def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, Array]:
     """The arrays of one kind on the device, with a leading axis of one parameter set."""
     mine = {name.removeprefix(f"{kind}/"): array for name, array in arrays.items() if name.startswith(f"{kind}/")}
     return {name: jnp.asarray(array)[None] for name, array in mine.items()}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """All of the file or none of it."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    os.replace(part, path)

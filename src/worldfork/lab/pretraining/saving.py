@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.pretraining.recipe import Recipe
+from worldfork.ledger import files
 
 __all__ = ["finish", "finished_recipe", "load", "save"]
 
@@ -54,7 +55,7 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:
     """Write what became of every seed; the training state is not needed any more."""
-    (folder / FINISHED).write_text(json.dumps(record, indent=1) + "\n")
+    files.replace(folder / FINISHED, (json.dumps(record, indent=1) + "\n").encode())
     (folder / NAME).unlink(missing_ok=True)
 
 
