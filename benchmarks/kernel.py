@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from worldfork.lab.accelerator import pin_compiler
+from worldfork.lab.determinism import pin_compiler
 
 pin_compiler()
 
@@ -25,9 +25,9 @@ import numpy as np  # noqa: E402
 from precision import kernel, plain  # noqa: E402  (beside this file)
 from throughput import work_per_decision  # noqa: E402
 
-from worldfork.lab.agents.rssm_cem import RSSMCEM  # noqa: E402
-from worldfork.lab.model import fused  # noqa: E402
-from worldfork.lab.model.rssm import RSSM, Latent  # noqa: E402
+from worldfork.lab.agents.rssm_cem import kernel as fused  # noqa: E402
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent  # noqa: E402
 from worldfork.lab.planner.cem import CEM  # noqa: E402
 
 OBSERVATIONS, ACTIONS = 17, 6  # cheetah's

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork import randomness
-from worldfork.lab.agents.rssm_cem import RSSMCEM
-from worldfork.lab.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
 from worldfork.randomness import Event, Purpose
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from worldfork.lab.accelerator import pin_compiler
+from worldfork.lab.determinism import pin_compiler
 
 pin_compiler()
 
@@ -24,11 +24,12 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
-from worldfork.lab.agents.rssm_cem import imagination  # noqa: E402
+from worldfork.lab.agents.rssm_cem import kernel as fused  # noqa: E402
+from worldfork.lab.agents.rssm_cem.agent import imagination  # noqa: E402
+from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model import layers, rssm  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent  # noqa: E402
 from worldfork.lab.forks.bench import BUNDLED  # noqa: E402
-from worldfork.lab.model import fused, layers, rssm  # noqa: E402
-from worldfork.lab.model.rssm import RSSM, Latent  # noqa: E402
-from worldfork.lab.pretraining.checkpoints import read_manifest  # noqa: E402
 
 DECISIONS, CANDIDATES, HORIZON = 6, 128, 5
 ON_GPU = jax.default_backend() == "gpu"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from worldfork.lab.accelerator import pin_compiler
+from worldfork.lab.determinism import pin_compiler
 
 pin_compiler()
 
@@ -23,13 +23,13 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from worldfork.lab.agents.base import Window  # noqa: E402
-from worldfork.lab.agents.rssm_cem import RSSMCEM, build  # noqa: E402
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, build  # noqa: E402
+from worldfork.lab.agents.rssm_cem.kernel import available  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model import adam  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model.layers import HALVES  # noqa: E402
 from worldfork.lab.environments import load  # noqa: E402
 from worldfork.lab.environments.base import Environment  # noqa: E402
 from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
-from worldfork.lab.model import adam  # noqa: E402
-from worldfork.lab.model.fused import available  # noqa: E402
-from worldfork.lab.model.layers import HALVES  # noqa: E402
 from worldfork.randomness import Event, Purpose, fold_in, words  # noqa: E402
 
 UPDATE = 200  # gradient steps of the paper's mechanism

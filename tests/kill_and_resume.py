@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from worldfork import study
+from worldfork.lab import run as study
 from worldfork.ledger.verify import verify
 
 REGISTRATION = """

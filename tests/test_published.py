@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from worldfork.lab.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.registration import parse
 
 ROOT = Path(__file__).parents[1]

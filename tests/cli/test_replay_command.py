@@ -10,9 +10,9 @@ from PIL import Image
 from rendered import need_renderer, run
 from typer.testing import CliRunner
 
-from worldfork import study
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.lab import run as study
 from worldfork.lab.forks import replay as again
 from worldfork.lab.forks.bench import BUNDLED, Bench
 from worldfork.ledger.publish import publish

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from worldfork.lab.forks.calibration import Calibration
+    from worldfork.lab.tools.calibration import Calibration
 
 __all__ = ["calibrate"]
 
@@ -36,7 +36,7 @@ def calibrate(
         return _pinning(as_json)
     from worldfork.cli.progress import bars
     from worldfork.lab.forks.bench import Bench
-    from worldfork.lab.forks.calibration import calibrate as measure
+    from worldfork.lab.tools.calibration import calibrate as measure
     from worldfork.registration import read
     from worldfork.registration.library import find
 

@@ -24,14 +24,14 @@ def calibrate_drift(
     The rule: the first scale of the task's grid at which the checkpoints' mean return falls to half of its clean
     value; where none does, the end of the grid. It never looks at what an update would do.
     """
-    from worldfork.lab.accelerator import pin_compiler
+    from worldfork.lab.determinism import pin_compiler
 
     pin_compiler()
     import json
 
     from worldfork.cli.progress import bars
-    from worldfork.lab.pretraining.deployment import deploy
-    from worldfork.lab.pretraining.drift_scale import GRIDS, frozen_returns, registered_scale
+    from worldfork.lab.agents.rssm_cem.deployment import deploy
+    from worldfork.lab.tools.drift_scale import GRIDS, frozen_returns, registered_scale
 
     deployed = deploy(checkpoints, precision=precision, threads=threads)
     task = deployed.environment.name

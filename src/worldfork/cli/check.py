@@ -31,8 +31,8 @@ def check(
     import json
 
     from worldfork.cli.progress import bars
-    from worldfork.lab.forks import cost
     from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.tools import cost
     from worldfork.registration import cells as cells_of
     from worldfork.registration import read
     from worldfork.registration.advice import never_binds
@@ -92,9 +92,9 @@ def _times(bench: "Bench", root: Path, counts: list[Any], report: Any) -> list[d
     """Seconds of every arm and task, from steps that are timed here and now."""
     import tempfile
 
-    from worldfork.lab.forks import cost
+    from worldfork.lab.run import collect_checkpoints
+    from worldfork.lab.tools import cost
     from worldfork.ledger.store import Study
-    from worldfork.study import collect_checkpoints
 
     times = []
     with tempfile.TemporaryDirectory() as folder:

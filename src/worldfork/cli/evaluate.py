@@ -34,7 +34,7 @@ def evaluate(
 
     Example: worldfork evaluate checkpoints/walker-walk-0.safetensors --level 0.5 --scale 0.05
     """
-    from worldfork.lab.accelerator import pin_compiler
+    from worldfork.lab.determinism import pin_compiler
 
     pin_compiler()
     import json
@@ -44,10 +44,10 @@ def evaluate(
 
     from worldfork.cli.filming import shoot
     from worldfork.errors import WorldforkError
+    from worldfork.lab.agents.rssm_cem.adoption import adopt as adopt_planner
+    from worldfork.lab.agents.rssm_cem.deployment import deploy, planner_settings
     from worldfork.lab.episodes import Film
-    from worldfork.lab.pretraining.adoption import adopt as adopt_planner
-    from worldfork.lab.pretraining.deployment import deploy, planner_settings
-    from worldfork.lab.pretraining.evaluation import standing_returns
+    from worldfork.lab.episodes.standing import standing_returns
 
     if adopt and (level or video is not None):
         raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")

@@ -24,7 +24,7 @@ def pretrain(
 
     Interrupt it whenever you like: the same command resumes from the last save.
     """
-    from worldfork.lab.accelerator import pin_compiler
+    from worldfork.lab.determinism import pin_compiler
 
     pin_compiler()
     import dataclasses
@@ -32,9 +32,9 @@ def pretrain(
 
     from worldfork.cli.training import training_bar
     from worldfork.errors import WorldforkError
-    from worldfork.lab.pretraining import curves, harvest, loop, saving
-    from worldfork.lab.pretraining.recipe import read_recipe
-    from worldfork.lab.pretraining.worlds import Worlds
+    from worldfork.lab.agents.rssm_cem.pretraining import curves, harvest, loop, saving
+    from worldfork.lab.agents.rssm_cem.pretraining.recipe import read_recipe
+    from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 
     plan = read_recipe(recipe)
     if (finished := saving.finished_recipe(output)) is not None:

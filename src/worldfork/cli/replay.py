@@ -31,7 +31,7 @@ def replay(
     On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
     the difference. It needs a renderer, not a display: on Debian, libosmesa6 will do.
     """
-    from worldfork.lab.accelerator import pin_compiler
+    from worldfork.lab.determinism import pin_compiler
 
     pin_compiler()
     from worldfork.cli.filming import shoot

@@ -20,13 +20,13 @@ def run(
 
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
-    from worldfork.lab.accelerator import pin_compiler
+    from worldfork.lab.determinism import pin_compiler
 
     pin_compiler()
-    from worldfork import study
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
     from worldfork.executors.local import local
+    from worldfork.lab import run as study
     from worldfork.ledger.verify import verify
     from worldfork.registration.library import find
 

@@ -5,7 +5,7 @@ import ledgers
 import pytest
 
 from worldfork.desk.report.material import gather
-from worldfork.study import run
+from worldfork.lab.run import run
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from kill_and_resume import REGISTRATION
 
-from worldfork import study
 from worldfork.errors import WorldforkError
+from worldfork.lab import run as study
 from worldfork.lab.forks.bench import Bench
 from worldfork.lab.forks.replay import find, replay
 from worldfork.ledger import arrays

@@ -36,8 +36,8 @@ CATALOGUE: Final = {
         packages=("scipy",),
     ),
     "rssm_cem": Entry(
-        build="worldfork.lab.agents.rssm_cem:build",
-        load="worldfork.lab.pretraining.checkpoints:load",
+        build="worldfork.lab.agents.rssm_cem.agent:build",
+        load="worldfork.lab.agents.rssm_cem.checkpoints:load",
         packages=("jax", "jaxlib"),
     ),
 }

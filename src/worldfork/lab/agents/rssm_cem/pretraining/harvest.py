@@ -15,14 +15,14 @@ import numpy as np
 
 import worldfork
 from worldfork.lab.agents.base import Arrays
-from worldfork.lab.agents.rssm_cem import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.pretraining.loop import Pretrained
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.model.rssm import RSSM
-from worldfork.lab.pretraining import checkpoints
-from worldfork.lab.pretraining.evaluation import standing_returns
-from worldfork.lab.pretraining.loop import Pretrained
-from worldfork.lab.pretraining.recipe import Recipe
-from worldfork.lab.pretraining.worlds import Worlds
+from worldfork.lab.episodes.standing import standing_returns
 
 __all__ = ["Harvested", "cut", "harvest"]
 

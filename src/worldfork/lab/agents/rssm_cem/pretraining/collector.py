@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from worldfork.lab.agents.rssm_cem import imagination
-from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.agent import imagination
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.pretraining.actor import policy
+from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.planner import cem
-from worldfork.lab.pretraining.actor import policy
-from worldfork.lab.pretraining.learner import Learner, Masks
-from worldfork.lab.pretraining.recipe import Recipe
 
 __all__ = ["Collector", "choose_actions", "initialise_collector"]
 

@@ -5,7 +5,7 @@ import pytest
 
 from worldfork import randomness
 from worldfork.lab.forks.bench import Bench
-from worldfork.lab.forks.calibration import Calibration, calibrate
+from worldfork.lab.tools.calibration import Calibration, calibrate
 from worldfork.registration import Registration, parse
 from worldfork.registration.library import find
 

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.environments import load
-from worldfork.lab.pretraining.evaluation import standing_returns
+from worldfork.lab.episodes.standing import standing_returns
 
 __all__ = ["GRIDS", "frozen_returns", "registered_scale"]
 

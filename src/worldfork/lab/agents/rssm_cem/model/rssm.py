@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.model import twohot
-from worldfork.lab.model.layers import (
+from worldfork.lab.agents.rssm_cem.model import twohot
+from worldfork.lab.agents.rssm_cem.model.layers import (
     Params,
     dense,
     initialise_dense,

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from worldfork.lab.model import fused, layers, rssm
-from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem.model import layers, rssm
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
 # 192 hidden units are two pieces, 63 bins are padded, 64 candidates are two programs of two turns.
 MODEL = RSSM(3, 2, deter=64, groups=8, classes=8, hidden=192)

@@ -18,12 +18,12 @@ from jaxtyping import Array, Float, UInt32
 from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.agents.rssm_cem.kernel import Prepared, Tile, available, imagined_values, prepare
+from worldfork.lab.agents.rssm_cem.model import adam, losses
+from worldfork.lab.agents.rssm_cem.model.layers import Params
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.model import adam, losses
-from worldfork.lab.model.fused import Prepared, Tile, available, imagined_values, prepare
-from worldfork.lab.model.layers import Params
-from worldfork.lab.model.losses import Sequences
-from worldfork.lab.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 

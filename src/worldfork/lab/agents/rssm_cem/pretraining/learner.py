@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.model import adam, losses, twohot
-from worldfork.lab.model.layers import frugal
-from worldfork.lab.model.losses import Sequences
-from worldfork.lab.model.rssm import RSSM, Latent
-from worldfork.lab.pretraining.actor import initialise_actor, policy
-from worldfork.lab.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.model import adam, losses, twohot
+from worldfork.lab.agents.rssm_cem.model.layers import frugal
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.pretraining.actor import initialise_actor, policy
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 
 __all__ = ["Learner", "Masks", "initialise_learner", "train_step"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.pretraining import checkpoints
-from worldfork.lab.pretraining.deployment import Deployed
-from worldfork.lab.pretraining.evaluation import standing_returns
-from worldfork.lab.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents.rssm_cem.deployment import Deployed
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.episodes.standing import standing_returns
 
 __all__ = ["adopt"]
 

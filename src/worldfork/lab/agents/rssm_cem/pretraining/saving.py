@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.ledger import files
 
 __all__ = ["finish", "finished_recipe", "load", "save"]

@@ -16,14 +16,14 @@ import numpy as np
 from jaxtyping import Array
 
 from worldfork import randomness
-from worldfork.lab.model.losses import Sequences
-from worldfork.lab.model.rssm import RSSM
-from worldfork.lab.pretraining import replay as replays
-from worldfork.lab.pretraining import saving
-from worldfork.lab.pretraining.collector import Collector, choose_actions, initialise_collector
-from worldfork.lab.pretraining.learner import Learner, Masks, initialise_learner, train_step
-from worldfork.lab.pretraining.recipe import Recipe
-from worldfork.lab.pretraining.worlds import Worlds
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
+from worldfork.lab.agents.rssm_cem.pretraining import saving
+from worldfork.lab.agents.rssm_cem.pretraining.collector import Collector, choose_actions, initialise_collector
+from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks, initialise_learner, train_step
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.randomness import Purpose
 
 __all__ = ["Curve", "Pretrained", "pretrain"]

@@ -13,17 +13,18 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem import PRECISIONS, RSSMCEM, build
+from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents.rssm_cem.adoption import adopt
+from worldfork.lab.agents.rssm_cem.agent import PRECISIONS, RSSMCEM, build
+from worldfork.lab.agents.rssm_cem.deployment import deploy, planner_settings
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.pretraining import loop, saving
+from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments import load as load_environment
-from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.pretraining import checkpoints, loop, saving
-from worldfork.lab.pretraining.adoption import adopt
-from worldfork.lab.pretraining.deployment import deploy, planner_settings
-from worldfork.lab.pretraining.drift_scale import GRIDS, registered_scale
-from worldfork.lab.pretraining.harvest import cut, harvest
-from worldfork.lab.pretraining.recipe import Recipe, read_recipe
-from worldfork.lab.pretraining.worlds import Worlds
+from worldfork.lab.tools.drift_scale import GRIDS, registered_scale
 
 RECIPES = Path(__file__).parents[3] / "registrations"
 TEXT = """
@@ -181,7 +182,7 @@ def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path
         agents.append(agent)
         return np.ones((len(checkpoints), episodes))
 
-    monkeypatch.setattr("worldfork.lab.pretraining.harvest.standing_returns", returns)
+    monkeypatch.setattr("worldfork.lab.agents.rssm_cem.pretraining.harvest.standing_returns", returns)
     harvest(recipe.model_copy(update={"precision": "fp16"}), ShortWorlds(recipe), trained, tmp_path)
     assert {(agent.model.precision, agent.imagined.precision) for agent in agents} == {("tf32", "fp16")}
     manifest = checkpoints.read_manifest(tmp_path / "cartpole-swingup-0.safetensors")

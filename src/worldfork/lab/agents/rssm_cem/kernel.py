@@ -28,8 +28,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float
 
-from worldfork.lab.model.layers import HALVES, Params
-from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.model.layers import HALVES, Params
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
 __all__ = ["Prepared", "Tile", "available", "fits", "imagined_values", "prepare"]
 

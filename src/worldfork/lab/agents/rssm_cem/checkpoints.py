@@ -20,9 +20,9 @@ from safetensors.numpy import save as spell
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.checkpoints import Checkpoint
-from worldfork.lab.agents.rssm_cem import RSSMCEM
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.model.rssm import RSSM
 from worldfork.ledger import files
 
 __all__ = ["SCHEMA", "describe", "load", "read_manifest", "rewrite", "save"]

@@ -10,12 +10,12 @@ import pytest
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import rssm_cem
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.rssm_cem import build
+from worldfork.lab.agents.rssm_cem import agent as rssm_cem
+from worldfork.lab.agents.rssm_cem import kernel as kernels
+from worldfork.lab.agents.rssm_cem.agent import build
+from worldfork.lab.agents.rssm_cem.model import adam
 from worldfork.lab.environments import load
-from worldfork.lab.model import adam
-from worldfork.lab.model import fused as kernels
 from worldfork.randomness import Event, Purpose
 
 SETTINGS = {

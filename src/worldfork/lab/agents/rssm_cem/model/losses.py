@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from worldfork.lab.model import twohot
-from worldfork.lab.model.layers import Params, frugal
-from worldfork.lab.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents.rssm_cem.model import twohot
+from worldfork.lab.agents.rssm_cem.model.layers import Params, frugal
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
 
 __all__ = ["Filtered", "Sequences", "filter_sequences", "lambda_returns", "model_loss", "replay_value_loss"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float32
 
 from worldfork import randomness
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.environments import Environment, State, load
 from worldfork.lab.environments.clean import prove_clean
-from worldfork.lab.pretraining.recipe import Recipe
 from worldfork.randomness import Event, Purpose
 
 __all__ = ["Member", "Transition", "Worlds"]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from worldfork.lab.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 
 __all__ = ["add", "empty", "sample"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from kill_and_resume import REGISTRATION, chained
 
-from worldfork import study
 from worldfork.errors import WorldforkError
 from worldfork.executors.local import local
+from worldfork.lab import run as study
 from worldfork.lab.agents import catalogue
 from worldfork.lab.agents import linear_quadratic as lq
 from worldfork.lab.agents.base import Decision, Fit
@@ -63,7 +63,7 @@ def test_every_block_says_where_its_time_went(reference: Path) -> None:
 
 
 def test_the_golden_ledger_comes_out_again(reference: Path) -> None:
-    golden = json.loads(Path(__file__).with_name("golden").joinpath("linear_quadratic.json").read_text())
+    golden = json.loads(Path(__file__).parents[1].joinpath("golden").joinpath("linear_quadratic.json").read_text())
     for cell in Study(reference).cells():
         for row, known in zip(cell.rows(), golden[cell.id], strict=True):
             assert row.draws.hold == known["draws"]
@@ -152,7 +152,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, reference:
 
 
 def kills(injected: int, random: int) -> str:
-    script = Path(__file__).with_name("kill_and_resume.py")
+    script = Path(__file__).parents[1] / "kill_and_resume.py"
     command = [sys.executable, str(script), "--injected", str(injected), "--random", str(random)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,11 +6,11 @@ from typing import Any
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.rssm_cem import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments import Environment, load
-from worldfork.lab.model.rssm import RSSM
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.pretraining import checkpoints
 
 __all__ = ["Deployed", "deploy", "planner_settings"]
 

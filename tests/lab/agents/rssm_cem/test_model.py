@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.model import adam, losses, twohot
-from worldfork.lab.model.losses import Sequences, filter_sequences, lambda_returns, model_loss, replay_value_loss
-from worldfork.lab.model.rssm import RSSM, SIZES, Latent
+from worldfork.lab.agents.rssm_cem.model import adam, losses, twohot
+from worldfork.lab.agents.rssm_cem.model.losses import (
+    Sequences,
+    filter_sequences,
+    lambda_returns,
+    model_loss,
+    replay_value_loss,
+)
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, SIZES, Latent
 
 MODEL = RSSM(3, 2, deter=8, groups=2, classes=4, hidden=8, bins=11)
 PARAMS = MODEL.initialise(jax.random.key(0))

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.model.layers import Params, initialise_mlp, mlp
-from worldfork.lab.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.model.layers import Params, initialise_mlp, mlp
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
 __all__ = ["Policy", "initialise_actor", "policy"]
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from worldfork.lab.pretraining.loop import Curve
+from worldfork.lab.agents.rssm_cem.pretraining.loop import Curve
 
 __all__ = ["draw_curves", "write_curves"]
 

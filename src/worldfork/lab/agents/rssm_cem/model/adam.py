@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from worldfork.lab.model.layers import Params
+from worldfork.lab.agents.rssm_cem.model.layers import Params
 
 __all__ = ["initialise", "step"]
 
