@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from worldfork.desk.report.tables import choose, markdown, planned_tables
+from worldfork.desk.tables import choose, markdown, planned_tables
 from worldfork.registration import parse
 
 ROOT = Path(__file__).parents[1]

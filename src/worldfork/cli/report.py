@@ -31,7 +31,7 @@ def report(
     """
     import functools
 
-    from worldfork.desk.report import page
+    from worldfork.desk.page import page
 
     gather = functools.partial(_gather, seed=seed, permutations=permutations)
     if live:
@@ -39,9 +39,9 @@ def report(
         return
     material = gather(ledger)
     if figures is not None:
-        from worldfork.desk.report.figures import write_figures
+        from worldfork.desk.figures import write_figures
 
-        for path in write_figures(material, figures):
+        for path in write_figures(material.score, figures):
             typer.echo(str(path))
         return
     target = output or (ledger / "report" / "index.html" if ledger.is_dir() else ledger.with_suffix(".html"))
@@ -54,7 +54,7 @@ def _gather(ledger: Path, *, seed: int, permutations: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from worldfork.desk.report.material import gather
+    from worldfork.desk.page.material import gather
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -70,7 +70,7 @@ def _gather(ledger: Path, *, seed: int, permutations: int) -> Any:
 
 
 def _serve(ledger: Path, gather: Any, port: int) -> None:
-    from worldfork.desk.report.live import Watched, server
+    from worldfork.desk.page.live import Watched, server
     from worldfork.errors import WorldforkError
 
     if not ledger.exists():

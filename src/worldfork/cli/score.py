@@ -49,8 +49,8 @@ def score(
 
     from rich.console import Console
 
-    from worldfork.desk.report import screen, tables
-    from worldfork.desk.report.material import open_ledger
+    from worldfork.desk import tables
+    from worldfork.desk.page.material import open_ledger
     from worldfork.errors import WorldforkError
     from worldfork.ledger.seeds import read_seeds
 
@@ -82,8 +82,8 @@ def score(
         made = tables.paper_tables(found, rules, replication=repeated, seeds=seeds, paper=paper)
         print("\n".join(write(one) for one in tables.choose(made, only)))
     else:
-        screen.show(found.plain, console)
-        screen.show_gate(seeds, console)
+        tables.show(found.plain, console)
+        tables.show_gate(seeds, console)
         if table.ignored:
             console.print(f"[dim]Columns that no figure reads: {', '.join(table.ignored)}.[/]")
 

@@ -10,8 +10,8 @@ import re
 import ledgers
 import polars as pl
 
-from worldfork.desk.report.material import gather
-from worldfork.desk.report.page import render, write
+from worldfork.desk.page.material import gather
+from worldfork.desk.page.page import render, write
 from worldfork.ledger.table import study_frame
 
 HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", '"&amp;', "$x$", "<!--")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.desk.report.material import gather
-from worldfork.desk.report.payload import embed, payload
-from worldfork.desk.report.record import record, varies
-from worldfork.desk.report.streams import condense
+from worldfork.desk.page.material import gather
+from worldfork.desk.page.payload import embed, payload
+from worldfork.desk.page.record import record, varies
+from worldfork.desk.page.streams import condense
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
 from worldfork.ledger.store import writing

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from worldfork.desk.report.text import digits_for, number, rate, span
+from worldfork.desk.wording import digits_for, number, rate, span
 from worldfork.ledger.seeds import Seed
 
 __all__ = ["show", "show_gate"]

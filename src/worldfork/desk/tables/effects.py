@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from worldfork.desk.report.paper_table import PaperTable
-from worldfork.desk.report.text import digits_for, number, span, with_span
 from worldfork.desk.scoring.effects import effect
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.tables.text_table import TextTable
+from worldfork.desk.wording import digits_for, number, span, with_span
 from worldfork.ledger.outcomes import Forks, diverged, join
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication"]
@@ -20,7 +20,7 @@ BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student
 Plain = Mapping[str, dict[str, Any]]
 
 
-def effects(plain: Plain) -> PaperTable:
+def effects(plain: Plain) -> TextTable:
     """Table 1, with both estimands and both intervals."""
     rows = []
     for task, one in plain.items():
@@ -35,7 +35,7 @@ def effects(plain: Plain) -> PaperTable:
                 str(kept["cells_below_zero"]),
             )
         )
-    return PaperTable(
+    return TextTable(
         "effects",
         "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks.",
         ("Task", "Cells", "Forks retained", *BOTH, "Helped / hurt", "Cells below 0"),
@@ -43,7 +43,7 @@ def effects(plain: Plain) -> PaperTable:
     )
 
 
-def directions(plain: Plain) -> PaperTable:
+def directions(plain: Plain) -> TextTable:
     """Every direction by itself, and their difference at the drift levels that both visit."""
     rows = []
     for task, one in plain.items():
@@ -60,7 +60,7 @@ def directions(plain: Plain) -> PaperTable:
         turns = [one["direction_contrast"][name] for name in ESTIMANDS]
         if all(turns):
             rows.append((task, f"toward - away at {turns[0]['levels']} levels", *_both(turns, _digits(one))))
-    return PaperTable(
+    return TextTable(
         "directions",
         "Mean dR by drift direction, and toward less away at the levels both directions visit.",
         ("Task", "Direction", *BOTH),
@@ -69,7 +69,7 @@ def directions(plain: Plain) -> PaperTable:
     )
 
 
-def quartiles(plain: Plain) -> PaperTable:
+def quartiles(plain: Plain) -> TextTable:
     """Where in the drift an update helps."""
     rows = [
         (task, direction, *(number(run, _digits(one)) for run in one["drift_quartiles"][direction]))
@@ -77,7 +77,7 @@ def quartiles(plain: Plain) -> PaperTable:
         for direction in _directions(one)
         if one["drift_quartiles"].get(direction)
     ]
-    return PaperTable(
+    return TextTable(
         "quartiles",
         "Mean dR of retained forks by drift level, in four runs as equal in size as possible.",
         ("Task", "Direction", "least drift", "second", "third", "most drift"),
@@ -86,7 +86,7 @@ def quartiles(plain: Plain) -> PaperTable:
     )
 
 
-def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, Forks], rules: Rules) -> PaperTable:
+def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, Forks], rules: Rules) -> TextTable:
     """Table 2; without rows where there is one stream seed."""
     rows = []
     for task, one in tasks.items():
@@ -99,7 +99,7 @@ def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, F
             shown = (with_span(one["mean"], one["bootstrap"], digits_for(one)) for one in figures)
             cells = (f" ({one['cells']} cells)" for one in figures)
             rows.append((task, *(mean + count for mean, count in zip(shown, cells, strict=True))))
-    return PaperTable(
+    return TextTable(
         "seedrep",
         "Stream-seed replication: mean dR of retained forks with the bootstrap over checkpoints.",
         ("Task", "first stream seed", "all stream seeds"),
@@ -107,7 +107,7 @@ def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, F
     )
 
 
-def contraction(plain: Plain) -> PaperTable:
+def contraction(plain: Plain) -> TextTable:
     """r_update against r_hold, and the same between two halves of HOLD's episodes."""
     rows = []
     for task, one in plain.items():
@@ -123,7 +123,7 @@ def contraction(plain: Plain) -> PaperTable:
                     number(half.get("variance_ratio"), 2),
                 )
             )
-    return PaperTable(
+    return TextTable(
         "contraction",
         "r_update on r_hold, retained forks, intervals over cells; HOLD's second half of episodes on its first.",
         ("Task", "slope", "crossing", "variance ratio", "split-half slope", "split-half variance ratio"),
@@ -131,7 +131,7 @@ def contraction(plain: Plain) -> PaperTable:
     )
 
 
-def predictions(plain: Plain) -> PaperTable:
+def predictions(plain: Plain) -> TextTable:
     """What was said beforehand, and what came."""
     rows = [
         (
@@ -144,7 +144,7 @@ def predictions(plain: Plain) -> PaperTable:
         for task, one in plain.items()
         for said in one["predictions"]
     ]
-    return PaperTable(
+    return TextTable(
         "predictions",
         "Registered predictions.",
         ("Task", "Prediction", "figure", "95% interval", "answer"),

@@ -6,8 +6,8 @@ import threading
 import ledgers
 import pytest
 
-from worldfork.desk.report.live import Watched, server
-from worldfork.desk.report.material import gather
+from worldfork.desk.page.live import Watched, server
+from worldfork.desk.page.material import gather
 from worldfork.errors import WorldforkError
 
 

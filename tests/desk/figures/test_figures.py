@@ -5,10 +5,11 @@ import re
 
 import ledgers
 import pytest
+from matplotlib.figure import Figure
 
-from worldfork.desk.report.figure_ledger import draw_ledger
-from worldfork.desk.report.figures import write_figures
-from worldfork.desk.report.material import gather
+from worldfork.desk import figures
+from worldfork.desk.figures import write_figures
+from worldfork.desk.page.material import gather
 from worldfork.errors import WorldforkError
 
 FIGURES = ("figure1-ledger", "figure2-policies", "figure3-contraction")
@@ -18,7 +19,7 @@ def test_three_figures_per_arm_and_task_whatever_a_table_calls_them(tmp_path):
     """Names are neither paths nor mathematics, and every figure comes as vectors and as pixels."""
     tasks = ("../../outside", "$\\frac")
     material = gather(ledgers.flat(tmp_path / "t.parquet", tasks=tasks, k=3), permutations=50)
-    written = write_figures(material, tmp_path / "new" / "inside")
+    written = write_figures(material.score, tmp_path / "new" / "inside")
     assert len(set(written)) == len(tasks) * len(FIGURES) * 2
     assert all(path.parent == tmp_path / "new" / "inside" for path in written)
     assert {name for path in written for name in FIGURES if path.name.startswith(name)} == set(FIGURES)
@@ -28,9 +29,7 @@ def test_three_figures_per_arm_and_task_whatever_a_table_calls_them(tmp_path):
 
 
 def test_the_same_study_gives_the_same_figures(material, tmp_path):
-    one = dataclasses.replace(
-        material, score=dataclasses.replace(material.score, tasks=_first(material.score.tasks))
-    )
+    one = dataclasses.replace(material.score, tasks=_first(material.score.tasks))
     first, second = (write_figures(one, tmp_path / name) for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert first[0].name == "figure1-ledger-n-10-linear_quadratic.pdf"
@@ -46,7 +45,7 @@ def _first(tasks):
     ids=["one checkpoint, no positive fork", "no residual, one fork per cell"],
 )
 def test_awkward_ledgers_have_figures_too(tmp_path, kind):
-    written = write_figures(gather(ledgers.flat(tmp_path / "t.parquet", **kind), permutations=50), tmp_path)
+    written = write_figures(gather(ledgers.flat(tmp_path / "t.parquet", **kind), permutations=50).score, tmp_path)
     assert len(written) == 6
 
 
@@ -54,14 +53,41 @@ def test_a_folder_that_can_not_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     material = gather(ledgers.flat(tmp_path / "t.parquet", k=2), permutations=50)
     with pytest.raises(WorldforkError, match="could not be written"):
-        write_figures(material, tmp_path / "file" / "figures")
+        write_figures(material.score, tmp_path / "file" / "figures")
 
 
 def test_the_diagram_says_what_the_study_says(material):
     one = material.score.tasks["n-200"]["linear_quadratic"]
-    words = "\n".join(text.get_text() for text in draw_ledger(material, "n-200", one).axes[0].texts)
+    words = "\n".join(text.get_text() for text in figures.ledger(material.score, arm="n-200").axes[0].texts)
     assert "200 gradient steps" in words
     assert "m = 4 episodes" in words
     assert "4 cells, K = 6 decision points, 50 control steps apart" in words
     update, hold = (float(mean) for mean in re.findall(r"mean (\S+) per episode", words))
     assert update - hold == pytest.approx(one.figures["effect"]["all_attempted"]["mean"], abs=0.011)
+
+
+@pytest.mark.parametrize("name", ["effects", "policies", "contraction", "ledger"])
+def test_a_figure_is_returned_and_touches_nothing(material, name, monkeypatch, tmp_path):
+    """No pyplot, no backend switch, no file; and a notebook can show it."""
+    monkeypatch.chdir(tmp_path)
+    figure = getattr(figures, name)(material.score)
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_arm_or_task_is_answered_with_the_known_ones(material):
+    with pytest.raises(WorldforkError, match="n-10, n-50, n-200"):
+        figures.contraction(material.score, arm="n-400")
+    with pytest.raises(WorldforkError, match="linear_quadratic"):
+        figures.policies(material.score, task="walker")
+
+
+def test_the_effects_figure_says_the_scores_own_means(material):
+    (panel,) = figures.effects(material.score).axes
+    labels = [label.get_text() for label in panel.get_yticklabels()]
+    assert [label.split()[0] for label in labels if label.startswith("n-")] == ["n-10", "n-50", "n-200"]
+    for arm, tasks in material.score.tasks.items():
+        mean = tasks["linear_quadratic"].figures["effect"]["all_attempted"]["mean"]
+        (shown,) = [float(label.split()[1]) for label in labels if label.split()[0] == arm]
+        assert shown == pytest.approx(mean, abs=0.051)

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from worldfork.desk.report.material import Material
-from worldfork.desk.report.record import varies
-from worldfork.desk.report.streams import read_condensed, rounded
-from worldfork.desk.report.text import digits_for
+from worldfork.desk.page.material import Material
+from worldfork.desk.page.record import varies
+from worldfork.desk.page.streams import read_condensed, rounded
 from worldfork.desk.scoring.decisions import Decisions
 from worldfork.desk.scoring.partition import natural
 from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import Undefined, settle
 from worldfork.desk.triggers import is_reference
+from worldfork.desk.wording import digits_for
 from worldfork.ledger.prefork import CellKey
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell

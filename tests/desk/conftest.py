@@ -1,10 +1,9 @@
-"""One small study, run once, and one browser."""
+"""One small study, run and scored once for all rooms of the desk."""
 
-import headless
 import ledgers
 import pytest
 
-from worldfork.desk.report.material import gather
+from worldfork.desk.page.material import gather
 from worldfork.lab.run import run
 
 
@@ -19,13 +18,3 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="session")
 def material(small):
     return gather(small.path, permutations=500)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    if headless.find() is None:
-        pytest.skip(
-            f"no browser: none of {', '.join(headless.NAMES)} is on PATH (Debian: apt-get install chromium)"
-        )
-    with headless.Browser() as running:
-        yield running

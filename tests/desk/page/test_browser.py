@@ -8,9 +8,9 @@ import ledgers
 import numpy as np
 import pytest
 
-from worldfork.desk.report.live import Watched, server
-from worldfork.desk.report.material import gather
-from worldfork.desk.report.page import write
+from worldfork.desk.page.live import Watched, server
+from worldfork.desk.page.material import gather
+from worldfork.desk.page.page import write
 from worldfork.desk.scoring import fires, policy_total
 
 PART = 2  # the arm n-200

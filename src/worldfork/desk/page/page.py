@@ -1,6 +1,6 @@
 """The page: one HTML file that opens from disk, asks the network for nothing, and keeps every text a text.
 
-The template (`page_files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled,
+The template (`files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled,
 from one JSON value (`payload`). Jinja escapes whatever comes from a registration or a table; marked safe are only
 the package's own style and script, and JSON that `embed` has made harmless.
 """
@@ -16,16 +16,16 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from worldfork.desk.report import text
-from worldfork.desk.report.material import Material
-from worldfork.desk.report.payload import embed, payload
-from worldfork.desk.report.record import record
+from worldfork.desk import wording
+from worldfork.desk.page.material import Material
+from worldfork.desk.page.payload import embed, payload
+from worldfork.desk.page.record import record
 from worldfork.desk.scoring.undefined import Undefined, settle
 from worldfork.ledger import files, table
 
 __all__ = ["render", "write"]
 
-FOLDER: Final = Path(__file__).parent / "page_files"
+FOLDER: Final = Path(__file__).parent / "files"
 STYLES: Final = ("base.css", "charts.css", "layout.css")
 VIDEO_BYTES: Final = 3_000_000
 SCRIPTS: Final = (
@@ -84,7 +84,7 @@ def render(material: Material, *, version: str | None = None) -> str:
 
 
 def _digits(figures: dict[str, Any]) -> int:
-    return text.digits_for(settle(figures["effect"]["all_attempted"])[0])
+    return wording.digits_for(settle(figures["effect"]["all_attempted"])[0])
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def _environment() -> jinja2.Environment:
 
 def _number(value: Any, digits: int = 1) -> str:
     """A signed number, or a word that says why there is none."""
-    return _why(value) if isinstance(value, Undefined) else _minus(text.number(value, digits))
+    return _why(value) if isinstance(value, Undefined) else _minus(wording.number(value, digits))
 
 
 def _unsigned(value: Any, digits: int = 1) -> str:
@@ -110,7 +110,7 @@ def _unsigned(value: Any, digits: int = 1) -> str:
 
 
 def _span(value: Any, digits: int = 1) -> str:
-    return _why(value) if isinstance(value, Undefined) else _minus(text.span(value, digits))
+    return _why(value) if isinstance(value, Undefined) else _minus(wording.span(value, digits))
 
 
 def _is_undefined(value: Any) -> bool:

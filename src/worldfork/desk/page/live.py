@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from worldfork.desk.report.material import Material
-from worldfork.desk.report.page import render
+from worldfork.desk.page.material import Material
+from worldfork.desk.page.page import render
 from worldfork.errors import WorldforkError
 
 __all__ = ["Watched", "server"]

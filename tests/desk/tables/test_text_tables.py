@@ -3,11 +3,11 @@
 import ledgers
 import pytest
 
-from worldfork.desk.report import tables
-from worldfork.desk.report.material import gather
-from worldfork.desk.report.paper import beside_paper, stated
-from worldfork.desk.report.paper_table import PaperTable
+from worldfork.desk import tables
+from worldfork.desk.page.material import gather
 from worldfork.desk.scoring import Prediction, Rules, score
+from worldfork.desk.tables.paper import beside_paper, stated
+from worldfork.desk.tables.text_table import TextTable
 from worldfork.ledger import table
 from worldfork.ledger.seeds import Seed
 
@@ -41,7 +41,7 @@ def test_the_paper_has_our_columns(made):
 
 
 def test_the_papers_row_stands_above_ours_and_rows_it_does_not_state_stand_alone():
-    ours = PaperTable(
+    ours = TextTable(
         "quartiles",
         "Ours.",
         stated()["quartiles"].heads,

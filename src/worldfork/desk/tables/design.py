@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from worldfork.desk.report.paper_table import PaperTable
-from worldfork.desk.report.text import DASH, digits_for, number, rate, span, with_span
+from worldfork.desk.tables.text_table import TextTable
+from worldfork.desk.wording import DASH, digits_for, number, rate, span, with_span
 from worldfork.ledger.seeds import Seed
 
 __all__ = ["arms", "budget", "gate", "variance"]
@@ -13,9 +13,9 @@ __all__ = ["arms", "budget", "gate", "variance"]
 Plain = Mapping[str, dict[str, Any]]
 
 
-def gate(seeds: Iterable[Seed]) -> PaperTable:
+def gate(seeds: Iterable[Seed]) -> TextTable:
     """Every seed that was trained; the rejected ones are part of the result."""
-    return PaperTable(
+    return TextTable(
         "gate",
         "Every seed that was trained, and what became of it. The gate has episodes of its own; gate and clean "
         "return are with the planner of pretraining, the last return with the study's.",
@@ -36,14 +36,14 @@ def gate(seeds: Iterable[Seed]) -> PaperTable:
     )
 
 
-def variance(plain: Plain) -> PaperTable:
+def variance(plain: Plain) -> TextTable:
     """Variance components of dR and the gain of common random numbers."""
     rows = []
     for task, one in plain.items():
         parts, gain = (one["design"] or {}).get("components") or one["variance_components"], one["crn"]["gain"]
         told = [_variance(parts.get(name)) for name in ("checkpoint", "decision_point", "fork", "episode")]
         rows.append((task, *told, DASH if gain is None else f"{gain:.2f}"))
-    return PaperTable(
+    return TextTable(
         "variance",
         "Variance of dR (standard deviation), all attempted forks. What decision points have in common over "
         "checkpoints is part of the design, not of the error. The last column is the factor by which m would have "
@@ -60,7 +60,7 @@ def variance(plain: Plain) -> PaperTable:
     )
 
 
-def budget(plain: Plain) -> PaperTable:
+def budget(plain: Plain) -> TextTable:
     """What more episodes buy, by what they are spent on."""
     rows = []
     for task, one in plain.items():
@@ -72,7 +72,7 @@ def budget(plain: Plain) -> PaperTable:
         for times, errors in design["standard_error_at"].items():
             label = "without limit" if times == "unlimited" else f"{times} times"
             rows.append((task, label, *(f"{error:.{digits}f}" for error in errors.values())))
-    return PaperTable(
+    return TextTable(
         "budget",
         "Standard error of the mean dR, all attempted forks, if the paired episodes (checkpoints x forks x m) "
         "become so many and all of the increase is spent on one of the three.",
@@ -82,7 +82,7 @@ def budget(plain: Plain) -> PaperTable:
     )
 
 
-def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> PaperTable:
+def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> TextTable:
     """Every pair of arms that was compared, on the cells and forks that both have."""
     rows = []
     for pair, tasks in contrasts.items():
@@ -106,7 +106,7 @@ def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> PaperTable:
                         rate(forks["same_sign"]),
                     )
                 )
-    return PaperTable(
+    return TextTable(
         "arms",
         "Arms compared: mean dR of each and their difference on the cells both have; correlations and agreement in "
         "sign over the forks both have.",

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from worldfork.desk.report.paper_table import PaperTable
+from worldfork.desk.tables.text_table import TextTable
 
 __all__ = ["beside_paper", "not_run_yet", "stated"]
 
@@ -14,11 +14,11 @@ NOT_RUN: Final = "not run yet"
 
 
 @functools.cache
-def stated() -> dict[str, PaperTable]:
+def stated() -> dict[str, TextTable]:
     """Every table in which the paper states figures of ours."""
     given = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
     return {
-        label: PaperTable(
+        label: TextTable(
             label,
             f"Paper: {one['source']}.",
             tuple(one["heads"]),
@@ -29,7 +29,7 @@ def stated() -> dict[str, PaperTable]:
     }
 
 
-def beside_paper(ours: PaperTable) -> PaperTable:
+def beside_paper(ours: TextTable) -> TextTable:
     """Above each of our rows the paper's, where it states one."""
     if ours.label not in stated() or not ours.rows:
         return ours
@@ -43,7 +43,7 @@ def beside_paper(ours: PaperTable) -> PaperTable:
     return _named(ours, rows)
 
 
-def not_run_yet(ours: PaperTable, tasks: Collection[str]) -> PaperTable:
+def not_run_yet(ours: TextTable, tasks: Collection[str]) -> TextTable:
     """The paper's rows about these tasks, with our place below each left free. `ours` has no rows yet."""
     rows = []
     for row in stated()[ours.label].rows if ours.label in stated() else ():
@@ -53,7 +53,7 @@ def not_run_yet(ours: PaperTable, tasks: Collection[str]) -> PaperTable:
     return _named(ours, rows) if rows else ours
 
 
-def _named(ours: PaperTable, rows: list[tuple[str, ...]]) -> PaperTable:
+def _named(ours: TextTable, rows: list[tuple[str, ...]]) -> TextTable:
     heads = (*ours.heads[: ours.keys], "by", *ours.heads[ours.keys :])
     caption = f"{ours.caption} {stated()[ours.label].caption}"
-    return PaperTable(ours.label, caption, heads, tuple(rows), keys=ours.keys + 1)
+    return TextTable(ours.label, caption, heads, tuple(rows), keys=ours.keys + 1)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worldfork.desk.report.paper_table import PaperTable
-from worldfork.desk.report.text import DASH, digits_for, number, rate, with_span
+from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.triggers import is_reference
+from worldfork.desk.wording import DASH, digits_for, number, rate, with_span
 
 __all__ = ["controls", "proxies", "rivals"]
 
@@ -13,7 +13,7 @@ SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the 
 Plain = Mapping[str, dict[str, Any]]
 
 
-def rivals(plain: Plain) -> PaperTable:
+def rivals(plain: Plain) -> TextTable:
     """Table 3, for every trigger, with the two policies that need no trigger."""
     rows: list[tuple[str, ...]] = []
     for task, one in plain.items():
@@ -44,7 +44,7 @@ def rivals(plain: Plain) -> PaperTable:
             told = [DASH] * 12
             told[1], told[10] = number(total, digits), number(everything, digits)
             rows.append((task, name, *told))
-    return PaperTable(
+    return TextTable(
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
         "rule that fires as often in every cell. An AUC interval with a star is the range over fewer than three "
@@ -58,7 +58,7 @@ def rivals(plain: Plain) -> PaperTable:
     )
 
 
-def controls(plain: Plain) -> PaperTable:
+def controls(plain: Plain) -> TextTable:
     """The random control within ever shorter stretches of the stream."""
     rows = []
     for task, one, name, trigger in _chosen(plain):
@@ -67,7 +67,7 @@ def controls(plain: Plain) -> PaperTable:
         nulls = [trigger["random"], *trigger["random_blocks"].values(), trigger["random_shift"]]
         told = (f"{number(null['mean'], _digits(one))}, p {rate(null['p'])}" for null in nulls)
         rows.append((task, name, number(trigger["policy_total"], _digits(one)), *told))
-    return PaperTable(
+    return TextTable(
         "controls",
         "Random controls: the mean total of firing as often anywhere in a cell, within blocks of it, or shifted.",
         ("Task", "Trigger", "total", "random", "2 blocks", "4 blocks", "6 blocks", "shifted"),
@@ -76,7 +76,7 @@ def controls(plain: Plain) -> PaperTable:
     )
 
 
-def proxies(plain: Plain) -> PaperTable:
+def proxies(plain: Plain) -> TextTable:
     """Whether a ranking is a ranking of something else."""
     rows = [
         (
@@ -87,7 +87,7 @@ def proxies(plain: Plain) -> PaperTable:
         )
         for task, one, name, trigger in _chosen(plain)
     ]
-    return PaperTable(
+    return TextTable(
         "proxies",
         "What a signal goes with on retained forks, and where in its distribution the excluded forks lie.",
         ("Task", "Trigger", "with dR", "given r_hold", "Spearman with r_hold", "quantile of excluded"),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from worldfork.desk.report.material import Material, manifests
+from worldfork.desk.page.material import Material, manifests
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.seeds import read_seeds
 from worldfork.ledger.store import Study

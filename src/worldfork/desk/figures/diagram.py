@@ -1,33 +1,34 @@
 """Figure 1: what a fork is, drawn with the numbers of one study."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from worldfork.desk.report.material import Material
-from worldfork.desk.report.text import digits_for, number, span
+from worldfork.desk.figures.drawing import Drawing, chosen
+from worldfork.desk.scoring import Score, TaskScore
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.wording import digits_for, number, span
 
-__all__ = ["draw_ledger"]
+__all__ = ["ledger"]
 
 FORK: Final = (3.4, 0.0)
 BOX: Final = (5.15, 1.85, 0.66)  # left edge, width, height of a branch
 ARROW: Final = {"arrowstyle": "-|>", "lw": 1.4, "color": "black", "shrinkA": 0, "shrinkB": 0}
 
 
-def draw_ledger(material: Material, arm: str, one: TaskScore) -> Figure:
-    """The deployment stream, its decision points, and both continuations of one of them."""
-    figure = Figure(figsize=(7.6, 3.9))
+def ledger(score: Score, *, arm: str | None = None, task: str | None = None) -> Drawing:
+    """The deployment stream, its decision points, and both continuations of one of them, for one task (the first,
+    where none is named)."""
+    _, tasks = chosen(score, arm=arm, task=task)
+    figure = Drawing(figsize=(7.6, 3.9))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-0.2, 10.4), ylim=(-3.3, 2.1))
     axes.axis("off")
-    said = _numbers(material, arm, one)
+    numbers = _numbers(next(iter(tasks.values())))
     axes.annotate("", (7.4, 0), (0, 0), arrowprops={**ARROW, "lw": 2.2})
     for x, label in ((1.5, "k = 1"), (3.4, "k = 2"), (5.3, "k = 3")):
         axes.plot([x, x], [-0.14, 0.14], color="black", lw=1.4)
@@ -36,10 +37,10 @@ def draw_ledger(material: Material, arm: str, one: TaskScore) -> Figure:
         axes.plot([x, x], [0.14, height - 0.04], color="0.4", lw=0.8, ls=":" if x == FORK[0] else "none")
         axes.text(x - 0.12 * (x == FORK[0]), height, label, ha="center", va="bottom", fontsize=9)
     axes.plot(*FORK, "o", color="black", ms=6, zorder=3)
-    axes.text(0, -1.3, f"deployment stream:\nphysics drifts over time\n{said['stream']}", fontsize=8, va="top")
+    axes.text(0, -1.3, f"deployment stream:\nphysics drifts over time\n{numbers['stream']}", fontsize=8, va="top")
     for y, word, inside, mean in (
-        (1.35, "UPDATE", said["update"], said["r_update"]),
-        (-1.55, "HOLD", "no update", said["r_hold"]),
+        (1.35, "UPDATE", numbers["update"], numbers["r_update"]),
+        (-1.55, "HOLD", "no update", numbers["r_hold"]),
     ):
         bend = "arc3,rad=-0.25" if y > 0 else "arc3,rad=0.25"
         axes.annotate("", (BOX[0], y), FORK, arrowprops={**ARROW, "connectionstyle": bend})
@@ -50,14 +51,19 @@ def draw_ledger(material: Material, arm: str, one: TaskScore) -> Figure:
         axes.text(BOX[0] + BOX[1] / 2, y, f"{word}\n{inside}", ha="center", va="center", fontsize=9)
         same = "the same " if y < 0 else ""
         axes.text(
-            7.15, y, f"R on {same}{said['episodes']}\nmean {mean} per episode", ha="left", va="center", fontsize=8
+            7.15,
+            y,
+            f"R on {same}{numbers['episodes']}\nmean {mean} per episode",
+            ha="left",
+            va="center",
+            fontsize=8,
         )
     _brace(axes, 1.6, 3.3)
     axes.text(2.45, -0.62, "error stream\nvisible to the trigger", ha="center", va="top", fontsize=8)
     axes.text(
         4.6,
         -2.55,
-        f"dR = R(UPDATE) - R(HOLD), under common random numbers\n{said['effect']}",
+        f"dR = R(UPDATE) - R(HOLD), under common random numbers\n{numbers['effect']}",
         ha="center",
         va="top",
         fontsize=9,
@@ -73,7 +79,7 @@ def _brace(axes: Axes, left: float, right: float) -> None:
     axes.plot(x, -0.36 - reach + ends, color="black", lw=1)
 
 
-def _numbers(material: Material, arm: str, one: TaskScore) -> dict[str, str]:
+def _numbers(one: TaskScore) -> dict[str, str]:
     """What this study has to say at each place of the diagram."""
     effect = settle(one.figures["effect"]["all_attempted"])[0]
     digits = digits_for(effect)
@@ -81,11 +87,11 @@ def _numbers(material: Material, arm: str, one: TaskScore) -> dict[str, str]:
     points = int(prefork.k.max())
     last = int(prefork.step.max())
     episodes = None if outcomes.hold is None else int((~np.isnan(outcomes.hold)).sum(axis=1).max())
-    registered: Any = material.study.registration.arm(arm) if material.study else None
+    steps = one.forks.gradient_steps
     spaced = f", {last // points:,} control steps apart" if last else ""
     return {
         "stream": f"{effect['cells']} cells, K = {points} decision points{spaced}",
-        "update": f"{registered.mechanism.steps} gradient steps" if registered else "train the model",
+        "update": "train the model" if steps is None else f"{steps} gradient steps",
         "episodes": f"m = {episodes} episodes" if episodes else "m episodes",
         "r_hold": number(_averaged(one, outcomes.r_hold), digits).lstrip("+"),
         "r_update": number(_averaged(one, outcomes.r_update), digits).lstrip("+"),

@@ -1,0 +1,87 @@
+"""Figure 2: every rule's total beside its random control, and the forks against one signal."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from worldfork.desk.figures.drawing import BAND, INK, SOFT, Drawing, chosen, draw_forks, literal, set_decades, tidy
+from worldfork.desk.scoring import Score, TaskScore
+from worldfork.desk.scoring.undefined import settle
+
+__all__ = ["policies"]
+
+
+def policies(
+    score: Score, *, arm: str | None = None, task: str | None = None, trigger: str | None = None
+) -> Drawing:
+    """Left the totals of all rules with the 95% of their random controls, right dR against the signal of `trigger`
+    (the residual, or the first there is) with the median of its fitted thresholds."""
+    _, tasks = chosen(score, arm=arm, task=task)
+    figure = Drawing(figsize=(9.2, 3.9 * len(tasks)), layout="constrained")
+    panels = figure.subplots(len(tasks), 2, squeeze=False, width_ratios=(1.15, 1))
+    for (left, right), (name, one) in zip(panels, tasks.items(), strict=True):
+        prefix = f"{literal(name)}: " if len(tasks) > 1 else ""
+        _totals(left, one, prefix)
+        _scatter(right, one, trigger)
+    tidy(*panels.flat)
+    return figure
+
+
+def _totals(axes: Axes, one: TaskScore, prefix: str) -> None:
+    plain, _ = settle(one.figures)
+    rows: list[tuple[str, float | None, dict[str, Any] | None]] = [
+        (name, plain["policies"][name], None) for name in ("never", "always", "oracle")
+    ]
+    rows += [(name, trigger["policy_total"], trigger["random"]) for name, trigger in plain["triggers"].items()]
+    known = [abs(total) for _, total, _ in rows if total]
+    bend = 10.0 ** (np.floor(np.log10(max(known))) - 1) if known else 1.0
+    axes.set_xscale("symlog", linthresh=bend)
+    axes.axvline(0, color=SOFT, lw=0.8)
+    for place, (_, total, random) in enumerate(rows):
+        if random:
+            low, high = random["interval"]
+            axes.plot([low, high], [place, place], color=BAND, alpha=0.3, lw=7, solid_capstyle="butt")
+        if total is None:
+            axes.text(0, place, " undefined", va="center", style="italic", color=SOFT, fontsize=8)
+        else:
+            axes.plot([0, total], [place, place], color=SOFT, lw=0.8, alpha=0.6, zorder=1)
+            axes.plot(total, place, "o", color=INK, ms=5)
+    axes.set_yticks(range(len(rows)), [literal(name) for name, _, _ in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"policy total (return; linear within ±{bend:g}); bars: random control, 95%", fontsize=8)
+    retained = len(one.forks) - int(one.divergence.dropped.sum())
+    axes.set_title(f"(a) {prefix}{retained} retained forks", fontsize=9, loc="left")
+    set_decades(axes.xaxis, bend)
+
+
+def _scatter(axes: Axes, one: TaskScore, trigger: str | None) -> None:
+    """dR against a signal, with the median of its fitted thresholds."""
+    signals = {name: decided for name, decided in one.retained.items() if decided.signal is not None}
+    name = trigger or ("residual" if "residual" in signals else next(iter(signals), None))
+    if name is None or name not in signals:
+        why = "undefined: no signal in this ledger" if trigger is None else f"undefined: no signal `{trigger}`"
+        axes.text(0.5, 0.5, why, ha="center", transform=axes.transAxes, color=SOFT)
+        axes.set_title("(b)", fontsize=9, loc="left")
+        return
+    decided = signals[name]
+    assert decided.signal is not None
+    kept = ~one.divergence.dropped & ~np.isnan(decided.signal)
+    signal, delta = decided.signal[kept], one.forks.delta[kept]
+    size = float(np.median(np.abs(delta))) if len(delta) else 1.0
+    bend = 10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0
+    axes.set_yscale("symlog", linthresh=bend)
+    axes.axhline(0, color=SOFT, lw=0.8)
+    draw_forks(axes, signal, delta, delta=delta)
+    set_decades(axes.yaxis, bend)
+    about = "threshold undefined"
+    if decided.threshold is not None:
+        ordered = np.sort(decided.threshold)
+        threshold = float(ordered[(len(ordered) - 1) // 2])  # an infinite one has no mean with its neighbour
+        about = "median threshold fires always" if threshold < 0 else "median threshold never fires"
+        if np.isfinite(threshold):
+            about = "dashed: median threshold"
+            axes.axvline(threshold, color=INK, ls="--", lw=1)
+    axes.set_xlabel(literal(name), fontsize=8)
+    axes.set_ylabel("dR (return per episode)", fontsize=8)
+    axes.set_title(f"(b) n = {len(delta)} forks; {about}", fontsize=9, loc="left")
