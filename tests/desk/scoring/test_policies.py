@@ -1,12 +1,14 @@
 """Thresholds and totals against trying every candidate."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import forks
+from worlds import forks, study
 
-from worldfork.desk.scoring import policies
+from worldfork.desk.scoring import Rules, policies, score, ties
+from worldfork.ledger.table import assemble
 
 ROWS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-50, 50), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -54,11 +56,42 @@ def test_equal_totals_go_to_the_larger_threshold_in_spite_of_rounding():
     assert policies.fit_threshold(np.array([1.0, 1.0]), np.array([5.0, -5.0])) == np.inf
 
 
-def test_neighbouring_floats_are_told_apart():
-    low = 1.0
-    high = np.nextafter(low, 2.0)
-    threshold = policies.fit_threshold(np.array([low, high]), np.array([-1.0, 1.0]))
-    assert policies.fires(np.array([low, high]), threshold).tolist() == [False, True]
+@pytest.mark.parametrize(
+    ("above", "separated"), [(np.nextafter(0.3, 1), False), (0.3 + 1e-11, False), (0.3003, True)]
+)
+def test_no_threshold_separates_what_differs_by_rounding(above, separated):
+    """The level 0.3, as a drift away reaches it, and as a drift toward does: 1 - 0.7."""
+    signal = np.array([0.1, 0.3, above])
+    threshold = policies.fit_threshold(signal, np.array([-5.0, -1.0, 2.0]))
+    assert policies.fires(signal, threshold).tolist() == [False, not separated, True]
+    left_out = policies.leave_one_checkpoint_out(signal, np.array([-5.0, -1.0, 2.0]), np.zeros(3, int), count=2)
+    assert left_out[1] == threshold
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, -7e8])
+def test_rounding_is_relative(size):
+    values = size * np.array([1.0, 1.0 + 1e-12, 1.0 + 1e-6, np.nan])
+    same = ties.tied(values)
+    assert same[0] == same[1] != same[2]
+    assert np.isnan(same[3])
+
+
+def test_ties_of_nothing_and_of_infinities():
+    assert ties.tied(np.array([])).tolist() == []
+    assert ties.tied(np.array([np.inf, -np.inf, np.inf, 1.0])).tolist() == [np.inf, -np.inf, np.inf, 1.0]
+
+
+def test_the_drift_oracle_can_not_read_a_direction_out_of_the_last_bit():
+    """Both directions visit one level, one of them a bit higher; updating helps in that one alone. Nothing that
+    knows the level alone can tell the two apart."""
+    ulp = np.nextafter(0.3, 1)
+    world = study(checkpoints=3, k=2).with_columns(
+        level=pl.when(pl.col("direction") == "away").then(0.3).otherwise(ulp),
+        r_update=pl.col("r_hold") + pl.when(pl.col("direction") == "away").then(-10.0).otherwise(9.0),
+    )
+    scored = score(assemble(world, name="world").arms, Rules(permutations=9, triggers=("drift",)))
+    drift = scored.plain["tasks"]["world"]["triggers"]["drift"]
+    assert (drift["auc"], drift["fires"], drift["policy_total"]) == (0.5, 0, 0.0)
 
 
 def test_a_missing_signal_never_fires():

@@ -9,6 +9,7 @@ from jaxtyping import Bool
 
 from worldfork.desk.scoring import policies
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.ties import tied
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import Alarms, Reading, Signal
 from worldfork.ledger.outcomes import Forks
@@ -22,7 +23,7 @@ NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to
 class Decisions:
     """Where a trigger fires, on every attempted fork."""
 
-    signal: np.ndarray | None  # None for alarms
+    signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
     fired: Bool[np.ndarray, "forks"] | Undefined
     running: Bool[np.ndarray, "forks"] | Undefined
@@ -44,7 +45,7 @@ def decide(
             for decided in found.values():
                 decided[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
         elif isinstance(reading, Signal):
-            signal = reading.values
+            signal = tied(reading.values)
             running = policies.running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in scored.items():
                 if count < 2:

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from worldfork.desk.scoring.ties import rises
 from worldfork.ledger.prefork import Prefork
 
 __all__ = ["fires", "fit_threshold", "leave_one_checkpoint_out", "oracle_total", "policy_total", "running_quantile"]
@@ -35,7 +36,8 @@ def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
 
 
 def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
-    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf.
+    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf. Values that
+    differ by rounding alone are not distinct.
 
     Totals that differ by rounding alone are equal, and equal totals go to the larger threshold: fewer updates.
     """
@@ -69,12 +71,13 @@ def _fit_without(
     known = ~np.isnan(signal)
     order = np.argsort(signal[known], kind="stable")
     values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
-    rises = np.r_[True, values[1:] > values[:-1]][: len(values)]
-    starts, place = np.flatnonzero(rises), np.cumsum(rises) - 1
+    distinct = rises(values)  # apart by more than rounding
+    starts, place = np.flatnonzero(distinct), np.cumsum(distinct) - 1
     # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
     total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
-    distinct, sizes = values[starts], np.bincount(place, minlength=len(starts))
-    return np.array([_fit(total, distinct, sizes, place[own], gains[own]) for own in _positions(owner, count)])
+    sizes = np.bincount(place, minlength=len(starts))
+    ends = values[starts], values[starts + sizes - 1]
+    return np.array([_fit(total, ends, sizes, place[own], gains[own]) for own in _positions(owner, count)])
 
 
 def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarray, "own"]]:
@@ -86,12 +89,16 @@ def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarr
 
 def _fit(
     total: Float[np.ndarray, "cuts"],
-    distinct: Float[np.ndarray, "values"],
+    ends: tuple[Float[np.ndarray, "values"], Float[np.ndarray, "values"]],
     sizes: Int[np.ndarray, "values"],
     place: Int[np.ndarray, "own"],
     gains: Float[np.ndarray, "own"],
 ) -> float:
-    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values."""
+    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values.
+
+    Values that are equal but for rounding are one distinct value; `ends` are the smallest and the largest of each.
+    """
+    lowest, highest = ends
     own_places, which = np.unique(place, return_inverse=True)
     own_sizes = np.bincount(which, minlength=len(own_places))
     # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
@@ -111,14 +118,14 @@ def _fit(
         above += 1
     while below in alone:
         below -= 1
-    if above >= len(distinct):
+    if above >= len(lowest):
         return math.inf
-    return -math.inf if below < 0 else _between(float(distinct[below]), float(distinct[above]))
+    return -math.inf if below < 0 else _between(float(highest[below]), float(lowest[above]))
 
 
 def _between(below: float, above: float) -> float:
     middle = below + (above - below) / 2
-    return middle if below < middle else above  # neighbouring floats have no midpoint
+    return middle if below < middle else above  # the two smallest numbers there are have no midpoint
 
 
 def running_quantile(
