@@ -290,8 +290,3 @@ def test_another_version_or_field_is_refused_with_what_to_do() -> None:
         read_line(line.replace("worldfork.row/1", "worldfork.row/2"), where="here")
     with pytest.raises(WorldforkError, match="extra"):
         read_line(line[:-1] + ',"more":1}', where="here")
-
-
-def test_streams_are_stored_without_pickle(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="pickle"):
-        arrays.write_npz(tmp_path / "x.npz", {"object": np.array([{}])})

@@ -35,18 +35,23 @@ def write_parquet(path: Path, columns: Columns) -> str:
     packed = {"i": "DELTA_BINARY_PACKED", "f": "BYTE_STREAM_SPLIT"}
     encoding = {name: packed.get(column.dtype.kind, "PLAIN") for name, column in columns.items()}
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
-    buffer = io.BytesIO()
+    buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd", use_dictionary=False, column_encoding=encoding)
-    files.replace(path, buffer.getvalue())
+    files.replace(path, buffer.getvalue().to_pybytes())
     return content_digest(columns)
 
 
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
-    """The columns back, in the types they were written in."""
+    """The columns back, in the types they were written in.
+
+    On this thread alone: a thread of Arrow's that still holds a buffer when the interpreter ends aborts the process,
+    after everything has succeeded.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _readable(path):
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
+    with _readable(path), pa.OSFile(str(path)) as source:
+        table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         return {name: table[name].to_numpy() for name in table.column_names}
 
 
