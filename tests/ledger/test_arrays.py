@@ -1,4 +1,4 @@
-"""Arrays on disk: the same columns back, without pickle, and without a thread that could outlive the interpreter."""
+"""Arrays on disk: the same columns back, no pickle, and no thread that could outlive the interpreter."""
 
 import subprocess
 import sys

@@ -52,7 +52,7 @@ def score(
     from worldfork.desk import tables
     from worldfork.desk.page.material import open_ledger
     from worldfork.errors import WorldforkError
-    from worldfork.ledger.seeds import read_seeds
+    from worldfork.ledger.pretraining import read_seeds
 
     if as_json + as_latex + as_markdown > 1 or (as_json and (paper or only)):
         raise WorldforkError(

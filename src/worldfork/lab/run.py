@@ -19,8 +19,8 @@ from worldfork.lab.forks.blocks import fork_blocks, places, stream_batches
 from worldfork.lab.forks.work import BlockWork, Failed, Forked, Streamed, StreamWork, perform
 from worldfork.lab.stream import columns
 from worldfork.ledger import files
+from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.row import ForkRow
-from worldfork.ledger.seeds import keep_record
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import Cell, canonical, cells, hold_owner, parse, stream_owner
 

@@ -44,8 +44,8 @@ def write_parquet(path: Path, columns: Columns) -> str:
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
     """The columns back, in the types they were written in.
 
-    On this thread alone: a thread of Arrow's that still holds a buffer when the interpreter ends aborts the process,
-    after everything has succeeded.
+    On this thread alone: a thread of Arrow's that still holds a buffer when the interpreter ends aborts the
+    process, after everything has succeeded.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

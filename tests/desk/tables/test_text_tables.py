@@ -9,7 +9,7 @@ from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.desk.tables.paper import beside_paper, stated
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.ledger import table
-from worldfork.ledger.seeds import Seed
+from worldfork.ledger.pretraining import Seed
 
 
 @pytest.fixture(scope="module")

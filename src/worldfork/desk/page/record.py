@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from worldfork.desk.page.material import Material, manifests
+from worldfork.ledger.pretraining import read_seeds
 from worldfork.ledger.row import ForkRow
-from worldfork.ledger.seeds import read_seeds
 from worldfork.ledger.store import Study
 from worldfork.registration import Arm, Cell, Registration, difference
 from worldfork.registration.advice import never_binds

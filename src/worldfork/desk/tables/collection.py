@@ -12,7 +12,7 @@ from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
 from worldfork.ledger.outcomes import Forks
-from worldfork.ledger.seeds import Seed
+from worldfork.ledger.pretraining import Seed
 
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import DASH, digits_for, number, rate, span, with_span
-from worldfork.ledger.seeds import Seed
+from worldfork.ledger.pretraining import Seed
 
 __all__ = ["arms", "budget", "gate", "variance"]
 

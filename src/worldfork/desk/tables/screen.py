@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from worldfork.desk.wording import digits_for, number, rate, span
-from worldfork.ledger.seeds import Seed
+from worldfork.ledger.pretraining import Seed
 
 __all__ = ["show", "show_gate"]
 

@@ -8,7 +8,7 @@ import pytest
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks.bench import Bench
 from worldfork.lab.run import collect_checkpoints
-from worldfork.ledger.seeds import Seed, keep_record, read_seeds
+from worldfork.ledger.pretraining import Seed, keep_record, read_seeds
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse
 
