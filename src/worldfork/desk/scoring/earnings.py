@@ -1,0 +1,109 @@
+"""What a policy earns per checkpoint, with an interval, beside what costs nothing to know.
+
+A total over all forks says nothing about the next checkpoint. Each checkpoint has a total of its own; their mean
+has a Student-t interval, and so has the paired difference with never updating, always updating, the better of
+these two in hindsight, and the yardsticks that read the schedule (position.py).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT, Bounds, sign_flip_p, student_interval, student_p
+from worldfork.desk.scoring.undefined import Figure, Undefined
+
+__all__ = ["Earned", "Gain", "Usefulness", "checkpoint_totals", "earned", "gain", "usefulness", "yardsticks"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Earned:
+    """The mean total of a checkpoint."""
+
+    mean: Figure
+    student_t: Bounds
+    by_checkpoint: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gain:
+    """What one policy earns more than another in a checkpoint, on average."""
+
+    mean: Figure
+    student_t: Bounds
+    p_student_t: Figure
+    p_sign_flip: Figure
+    checkpoints: int
+    won: int  # checkpoints in which it earns more
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usefulness:
+    """Whether a policy beats everything it has to, and what it does not beat."""
+
+    useful: bool
+    does_not_beat: tuple[str, ...]
+
+
+def checkpoint_totals(
+    fired: Bool[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "present"]:
+    """The total of each checkpoint that has forks, in order."""
+    present = np.bincount(checkpoint, minlength=count) > 0
+    return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present]
+
+
+def earned(totals: Float[np.ndarray, "checkpoints"], names: tuple[str, ...]) -> Earned:
+    """The mean over checkpoints, and its interval."""
+    return Earned(
+        mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
+        student_t=student_interval(totals),
+        by_checkpoint={name: float(total) for name, total in zip(names, totals, strict=True)},
+    )
+
+
+def gain(
+    totals: Float[np.ndarray, "checkpoints"], than: Float[np.ndarray, "checkpoints"], *, seed: int, task: str
+) -> Gain:
+    """One policy less another, checkpoint by checkpoint."""
+    difference = totals - than
+    # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
+    difference[np.abs(difference) <= 1e-9 * np.maximum(np.abs(totals), np.abs(than))] = 0.0
+    return Gain(
+        mean=float(difference.mean()) if len(difference) else Undefined("there are no forks"),
+        student_t=student_interval(difference),
+        p_student_t=student_p(difference),
+        p_sign_flip=sign_flip_p(difference, seed=seed, task=task),
+        checkpoints=len(difference),
+        won=int((difference > 0).sum()),
+    )
+
+
+def yardsticks(
+    always: Float[np.ndarray, "checkpoints"], positions: Mapping[str, Float[np.ndarray, "checkpoints"]]
+) -> dict[str, Float[np.ndarray, "checkpoints"]]:
+    """What a policy is compared with, by name: never, always, the better of both in hindsight, and what reads the
+    schedule."""
+    never = np.zeros(len(always))
+    better = always if always.sum() > 0 else never
+    return {"never": never, "always": always, "better_of_both": better, **positions}
+
+
+def usefulness(adjusted: Mapping[str, Figure], gains: Mapping[str, Figure]) -> Usefulness:
+    """Useful where every p value, adjusted over the registered family, is below .05 and every gain above 0.
+
+    `adjusted` has a p for each control and for each yardstick that has to be beaten (the larger of Student-t's and
+    the sign flips'), `gains` the mean gain over each yardstick. An undefined p beats nothing.
+    """
+    missed = []
+    for name, p in adjusted.items():
+        mean = gains.get(name, 1.0)
+        beaten = not isinstance(p, Undefined) and p < SIGNIFICANT
+        if not beaten or isinstance(mean, Undefined) or mean <= 0:
+            missed.append(name)
+    return Usefulness(useful=not missed, does_not_beat=tuple(missed))

@@ -1,0 +1,69 @@
+"""Holm over what was registered, whatever happens to be computed."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldfork.desk.scoring.family import CANDIDATES, Family, adjust, holm
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.triggers.catalogue import CATALOGUE
+
+P = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=1)
+
+
+@given(P)
+def test_holm_is_the_closed_test_of_bonferroni(values):
+    """A hypothesis is rejected at level a exactly where every set of hypotheses that contains it is, by the
+    smallest p of the set times its size: the adjusted p is the largest of these."""
+    found = holm(values)
+    for name in values:
+        others = [key for key in values if key != name]
+        sets = itertools.chain.from_iterable(
+            itertools.combinations(others, size) for size in range(len(others) + 1)
+        )
+        worst = max(min((len(some) + 1) * min(values[key] for key in (name, *some)), 1.0) for some in sets)
+        assert found[name] == pytest.approx(worst)
+
+
+@given(P, st.data())
+def test_computing_less_never_makes_a_test_easier(values, data):
+    some = data.draw(st.sets(st.sampled_from(sorted(values)), min_size=1))
+    whole = adjust(values, values)
+    part = adjust({name: values[name] for name in some}, values)
+    assert all(part[name] >= whole[name] - 1e-12 for name in some)
+
+
+@given(P, st.floats(0, 1))
+def test_what_is_exploratory_changes_no_registered_test(values, p):
+    with_it = adjust({**values, "later": p}, values)
+    assert {name: with_it[name] for name in values} == adjust(values, values)
+    assert with_it["later"] >= p
+
+
+def test_an_undefined_member_counts_and_stays_undefined():
+    why = Undefined("it never fires")
+    found = adjust({"a": 0.02, "b": why}, ("a", "b", "c"))
+    assert found == {"a": pytest.approx(0.06), "b": why}
+
+
+def test_the_family_is_candidates_by_tasks_by_arms():
+    pairs = (("gentle", "walker"), ("gentle", "cheetah"), ("full", "walker"))
+    family = Family(candidates=("residual", "kl"), tasks_of_arms=pairs, registered=True)
+    assert len(family.triggers) == 6
+    assert ("full", "cheetah", "kl") not in family.triggers
+    assert family.means == set(pairs)
+    assert family.exploratory("running_variance")
+    assert not family.exploratory("kl")
+
+
+def test_scoring_one_trigger_alone_does_not_change_its_answer():
+    """Cheetah at the gentle rate: .0145 fails among ten candidates and three tasks, and must fail alone."""
+    family = Family(candidates=CANDIDATES, tasks_of_arms=(("gentle", "cheetah"),), registered=True)
+    member = ("gentle", "cheetah", "running_variance")
+    assert adjust({member: 0.0145}, family.triggers)[member] == pytest.approx(0.145)
+
+
+def test_the_default_candidates_are_the_catalogues_of_the_day_they_were_frozen():
+    assert set(CANDIDATES) <= {name for name, trigger in CATALOGUE.items() if not trigger.reference}
