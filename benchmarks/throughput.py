@@ -25,8 +25,8 @@ import numpy as np  # noqa: E402
 from worldfork.lab.agents.base import Window  # noqa: E402
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, build  # noqa: E402
 from worldfork.lab.agents.rssm_cem.kernel import available  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model import adam  # noqa: E402
 from worldfork.lab.agents.rssm_cem.model.layers import HALVES  # noqa: E402
+from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise  # noqa: E402
 from worldfork.lab.environments import load  # noqa: E402
 from worldfork.lab.environments.base import Environment  # noqa: E402
 from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
@@ -112,7 +112,7 @@ def fork_steps(agent: RSSMCEM, forks: int, steps: int) -> float:
         size=np.full(forks, rows),
     )
     parameters = stacked(agent, forks)
-    optimiser = jax.vmap(adam.initialise)(parameters)
+    optimiser = flatten(jax.vmap(initialise)(parameters))
     keys = fold_in(words(Event(purpose=Purpose.UPDATE_BATCH)), np.arange(forks))
     fit = lambda: agent.fit(parameters, optimiser, window, steps=steps, scope="model", batch_keys=keys)  # noqa: E731
     return forks * steps / best(fit, rounds=1)

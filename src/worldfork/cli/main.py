@@ -39,7 +39,7 @@ VERBS: dict[str, Callable[..., None]] = {
 }
 
 # What `pip install worldfork` leaves out: the desk works without it.
-LAB = {"av", "dm_control", "jax", "mujoco", "safetensors"}
+LAB = {"av", "dm_control", "jax", "mujoco", "optax", "safetensors"}
 
 app = typer.Typer(
     name="worldfork",

@@ -38,7 +38,7 @@ CATALOGUE: Final = {
     "rssm_cem": Entry(
         build="worldfork.lab.agents.rssm_cem.agent:build",
         load="worldfork.lab.agents.rssm_cem.checkpoints:load",
-        packages=("jax", "jaxlib"),
+        packages=("jax", "jaxlib", "optax"),
     ),
 }
 

@@ -14,7 +14,7 @@ from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
 from worldfork.lab.agents.rssm_cem import kernel as kernels
 from worldfork.lab.agents.rssm_cem.agent import build
-from worldfork.lab.agents.rssm_cem.model import adam
+from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
 from worldfork.lab.environments import load
 from worldfork.randomness import Event, Purpose
 
@@ -23,7 +23,7 @@ SETTINGS = {
     "candidates": 16, "horizon": 2, "iterations": 2, "elites": 4, "sequences": 2, "length": 8,
 }  # fmt: skip
 SETS, EPISODES = 3, 2
-STEPS = 60  # one number, so that all tests share one compiled program
+STEPS = 60
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def parameters():
 
 @functools.cache
 def optimiser():
-    return jax.vmap(adam.initialise)(parameters())
+    return flatten(jax.vmap(initialise)(parameters()))
 
 
 def keys(*shape: int, purpose: Purpose = Purpose.PLANNING) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_surprise_falls_when_the_model_is_trained_on_what_it_sees():
         parameters(),
         optimiser(),
         window(),
-        steps=60,
+        steps=STEPS,
         scope="model",
         batch_keys=keys(SETS, purpose=Purpose.UPDATE_BATCH),
     )
@@ -132,6 +132,36 @@ def test_a_rate_is_a_share_of_both_learning_rates():
     own = slow.fit(parameters(), optimiser(), window(), **given)
     for name, x in share.parameters.items():
         np.testing.assert_array_equal(x, own.parameters[name])
+
+
+def test_another_rate_or_number_of_steps_is_the_same_program():
+    given = {"scope": "model", "batch_keys": keys(SETS, purpose=Purpose.UPDATE_BATCH)}
+    agent().fit(parameters(), optimiser(), window(), steps=1, **given)
+    compiled = rssm_cem._fit._cache_size()
+    agent().fit(parameters(), optimiser(), window(), steps=2, rate=0.3, **given)
+    dataclasses.replace(agent(), model_rate=1e-5).fit(parameters(), optimiser(), window(), steps=3, **given)
+    assert rssm_cem._fit._cache_size() == compiled
+
+
+def test_a_fit_in_two_parts_goes_on_from_the_optimiser_it_is_given():
+    """Every step's minibatch is drawn from its own number, so that only the state that is handed on can differ."""
+    batch_keys = keys(SETS, purpose=Purpose.UPDATE_BATCH)
+    given = {"scope": "model", "batch_keys": batch_keys}
+    first = agent().fit(parameters(), optimiser(), window(), steps=1, **given)
+    assert float(first.optimiser["count"][0]) == float(optimiser()["count"][0]) + 1
+    second = agent().fit(first.parameters, first.optimiser, window(), steps=1, **given)
+    fresh = agent().fit(first.parameters, optimiser(), window(), steps=1, **given)
+    assert not np.array_equal(second.parameters["model/gru/weight"], fresh.parameters["model/gru/weight"])
+    np.testing.assert_array_equal(first.optimiser["mean/value/head/0/weight"], 0.0)
+
+
+def test_zero_steps_are_the_identity():
+    batch_keys = keys(SETS, purpose=Purpose.UPDATE_BATCH)
+    fit = agent().fit(parameters(), optimiser(), window(), steps=0, scope="model", batch_keys=batch_keys)
+    for before, after in ((parameters(), fit.parameters), (optimiser(), fit.optimiser)):
+        assert before.keys() == after.keys()
+        for name, x in before.items():
+            np.testing.assert_array_equal(x, after[name])
 
 
 def test_padding_after_the_window_is_never_read():
@@ -198,6 +228,8 @@ def test_on_a_gpu_the_search_runs_in_the_kernel_unless_the_study_says_otherwise(
         settings = {"size": "tiny", "hidden": 64, "candidates": 256, "iterations": 2, "fused": fused}
         one = build(load("cartpole-swingup"), settings, "fp16")
         params = jax.eval_shape(jax.vmap(one.model.initialise), jax.random.split(jax.random.key(0), 2))
-        belief = jax.eval_shape(functools.partial(rssm_cem._begin, one), params, jnp.zeros((2, 3, 5)))
-        traced = rssm_cem._act.trace(one, params, belief, jnp.zeros((2, 3, 2), jnp.uint32))
+        begin = functools.partial(rssm_cem._begin, one.model, one.planner.horizon)
+        belief = jax.eval_shape(begin, params, jnp.zeros((2, 3, 5)))
+        plan_keys = jnp.zeros((2, 3, 2), jnp.uint32)
+        traced = rssm_cem._act.trace(one.imagined, one.planner, params, belief, plan_keys, fused=one.fused)
         assert ("triton" in traced.lower(lowering_platforms=("cuda",)).as_text()) == fused

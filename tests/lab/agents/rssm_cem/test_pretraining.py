@@ -26,7 +26,7 @@ from worldfork.lab.environments import load as load_environment
 from worldfork.lab.planner.cem import CEM
 from worldfork.lab.tools.drift_scale import GRIDS, registered_scale
 
-RECIPES = Path(__file__).parents[3] / "registrations"
+RECIPES = Path(__file__).parents[4] / "registrations"
 TEXT = """
 schema = "worldfork.pretraining/1"
 name = "smallest"

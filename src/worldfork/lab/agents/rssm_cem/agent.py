@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, UInt32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.rssm_cem.kernel import Prepared, Tile, available, imagined_values, prepare
-from worldfork.lab.agents.rssm_cem.model import adam, losses
+from worldfork.lab.agents.rssm_cem.model import losses, optimiser
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
@@ -37,7 +38,7 @@ PRECISIONS = {
     "bf16": ("tf32", "bf16"),
 }
 
-Training = tuple[dict[str, Array], dict[str, Array]]  # parameters and optimiser state
+Training = tuple[dict[str, Array], optax.OptState, Array, Array, Array]  # the last three: losses and gradient norm
 Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
 
 SCOPES = {"model": ("model",), "model+value": ("model", "value")}
@@ -85,22 +86,24 @@ class RSSMCEM:
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """The belief at an episode's first observation."""
-        return _begin(self, dict(parameters), jnp.asarray(observation, jnp.float32))
+        return _begin(self.model, self.planner.horizon, dict(parameters), jnp.asarray(observation, jnp.float32))
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
-        belief, replaced = _act(self, dict(parameters), belief, plan_keys)
+        belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
         return Decision(belief.action, replaced, belief)
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
-        latent, error, kl = _observe(self, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
+        latent, error, kl = _observe(self.model, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
         return Surprise(error, kl, belief._replace(latent=latent))
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the whole window, cut into sequences in order."""
-        return np.asarray(_loss(self, dict(parameters), _in_f32(window), jnp.asarray(window.size)))
+        return np.asarray(
+            _loss(self.model, dict(parameters), _in_f32(window), jnp.asarray(window.size), length=self.length)
+        )
 
     def fit(
         self,
@@ -122,10 +125,18 @@ class RSSMCEM:
                 "register a longer window or a smaller `length` for the agent."
             )
         randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
-        rows, size = _in_f32(window), jnp.asarray(window.size)
-        paced = dataclasses.replace(self, model_rate=rate * self.model_rate, value_rate=rate * self.value_rate)
         new, state, before, after, norm = _fit(
-            paced, dict(parameters), dict(optimiser), rows, size, batch_keys, steps=steps, scope=scope
+            self.model,
+            dict(parameters),
+            dict(optimiser),
+            _in_f32(window),
+            jnp.asarray(window.size),
+            batch_keys,
+            {"model": np.float32(rate * self.model_rate), "value": np.float32(rate * self.value_rate)},
+            np.int32(steps),
+            sequences=self.sequences,
+            length=self.length,
+            scope=scope,
         )
         return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
 
@@ -203,29 +214,29 @@ def _in_f32(window: Window) -> Sequences:
     return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _begin(agent: RSSMCEM, params: Params, observation: Array) -> Belief:
-    latent = jax.vmap(agent.model.begin)(params, observation)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Belief:
+    latent = jax.vmap(model.begin)(params, observation)
     batch = observation.shape[:2]
     return Belief(
         latent,
-        jnp.zeros((*batch, agent.action_size)),
-        jnp.zeros((*batch, agent.planner.horizon, agent.action_size)),
+        jnp.zeros((*batch, model.action_size)),
+        jnp.zeros((*batch, horizon, model.action_size)),
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tuple[Belief, Array]:
-    model = agent.imagined
-    tile = Tile.of_batch(math.prod(plan_keys.shape[:2]) * agent.planner.candidates)
+@functools.partial(jax.jit, static_argnums=(0, 1), static_argnames="fused")
+def _act(
+    model: RSSM, planner: CEM, params: Params, belief: Belief, plan_keys: Array, *, fused: bool
+) -> tuple[Belief, Array]:
+    tile = Tile.of_batch(math.prod(plan_keys.shape[:2]) * planner.candidates)
 
     def one(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(model, params, latent, prepared, tile), warm, key, settings=agent.planner)
+        return cem.plan(imagination(model, params, latent, prepared, tile), warm, key, settings=planner)
 
     def each(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
-        kernel = agent.fused and available(model, agent.planner.candidates)
-        prepared = prepare(model, params) if kernel else None
+        prepared = prepare(model, params) if fused and available(model, planner.candidates) else None
         return jax.vmap(one, in_axes=(None, None, 0, 0, 0))(params, prepared, latent, warm, words)
 
     found = jax.vmap(each)(params, belief.latent, belief.warm, plan_keys)
@@ -234,9 +245,7 @@ def _act(agent: RSSMCEM, params: Params, belief: Belief, plan_keys: Array) -> tu
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _observe(agent: RSSMCEM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
-    model = agent.model
-
+def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
     def one(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
         deter = model.advance(params, latent, action)
         prior = model.prior(params, deter)
@@ -248,32 +257,35 @@ def _observe(agent: RSSMCEM, params: Params, belief: Belief, observation: Array)
     return jax.vmap(one)(params, belief.latent, belief.action, observation)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _loss(agent: RSSMCEM, params: dict[str, Array], rows: Sequences, size: Array) -> Array:
+@functools.partial(jax.jit, static_argnums=0, static_argnames="length")
+def _loss(model: RSSM, params: dict[str, Array], rows: Sequences, size: Array, *, length: int) -> Array:
     def one(params: Params, rows: Sequences, size: Array) -> Array:
-        whole = rows.reward.shape[0] // agent.length
-        pieces = Sequences(*(x[: whole * agent.length].reshape(whole, 1, agent.length, *x.shape[1:]) for x in rows))
-        each = jax.vmap(lambda piece: losses.model_loss(agent.model, params, piece, None)[0])(pieces)
-        real = (jnp.arange(whole) + 1) * agent.length <= size
+        whole = rows.reward.shape[0] // length
+        pieces = Sequences(*(x[: whole * length].reshape(whole, 1, length, *x.shape[1:]) for x in rows))
+        each = jax.vmap(lambda piece: losses.model_loss(model, params, piece, None)[0])(pieces)
+        real = (jnp.arange(whole) + 1) * length <= size
         return jnp.sum(jnp.where(real, each, 0.0)) / jnp.sum(real)
 
     return jax.vmap(one)(params, rows, size)
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames=("steps", "scope"))
+@functools.partial(jax.jit, static_argnums=0, static_argnames=("sequences", "length", "scope"))
 def _fit(
-    agent: RSSMCEM,
+    model: RSSM,
     params: dict[str, Array],
-    optimiser: dict[str, Array],
+    moments: dict[str, Array],
     rows: Sequences,
     size: Array,
     batch_keys: Array,
+    rates: dict[str, Array],
+    steps: Array,
     *,
-    steps: int,
+    sequences: int,
+    length: int,
     scope: str,
 ) -> Fitted:
-    model = agent.model
-    rates = {"model": agent.model_rate, "value": agent.value_rate}
+    """Rates and the number of steps are data: a study of either compiles once."""
+    adam = optimiser.adam(rates)
 
     def objective(trained: Params, fixed: Params, batch: Sequences, key: Array) -> Array:
         params = {**fixed, **trained}
@@ -283,20 +295,23 @@ def _fit(
         return loss
 
     def one(
-        params: dict[str, Array], optimiser: dict[str, Array], rows: Sequences, size: Array, words: Array
+        params: dict[str, Array], moments: dict[str, Array], rows: Sequences, size: Array, words: Array
     ) -> Fitted:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        trained = {name: x for name, x in params.items() if name.split("/")[0] in SCOPES[scope]}
 
-        def descend(carry: Training, step: Array) -> tuple[Training, tuple[Array, Array]]:
-            params, optimiser = carry
+        def descend(step: Array, carry: Training) -> Training:
+            trained, state, before, _, _ = carry
             pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
-            batch = sample_sequences(rows, size, pick_key, sequences=agent.sequences, length=agent.length)
-            trained = {name: x for name, x in params.items() if name.split("/")[0] in SCOPES[scope]}
+            batch = sample_sequences(rows, size, pick_key, sequences=sequences, length=length)
             loss, gradients = jax.value_and_grad(objective)(trained, params, batch, latent_key)
-            params, optimiser, norm = adam.step(params, gradients, optimiser, rates=rates)
-            return (params, optimiser), (loss, norm)
+            updates, state = adam.update(gradients, state, trained)
+            before = jnp.where(step == 0, loss, before)
+            return optax.apply_updates(trained, updates), state, before, loss, optimiser.norm(gradients)
 
-        carry, (loss, norm) = jax.lax.scan(descend, (params, optimiser), jnp.arange(steps))
-        return (*carry, loss[0], loss[-1], norm[-1])
+        unknown = jnp.full((), jnp.nan)  # what zero steps have to say
+        start = (trained, optimiser.restore(moments, trained), unknown, unknown, unknown)
+        trained, state, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
+        return {**params, **trained}, {**moments, **optimiser.flatten(state)}, before, after, norm
 
-    return jax.vmap(one)(params, optimiser, rows, size, batch_keys)
+    return jax.vmap(one)(params, moments, rows, size, batch_keys)

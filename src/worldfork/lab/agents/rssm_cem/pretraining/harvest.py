@@ -17,6 +17,7 @@ import worldfork
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem.model.optimiser import flatten
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Pretrained
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
@@ -67,7 +68,7 @@ def harvest(
         rows = [row for row, member in enumerate(worlds.members) if member.task == task]
         learners = pretrained.learners
         parameters = cut({name: x[np.array(rows)] for name, x in learners.params.items()}, model)
-        optimiser = cut({name: x[np.array(rows)] for name, x in learners.optimiser.items()}, model)
+        optimiser = cut({name: x[np.array(rows)] for name, x in flatten(learners.optimiser).items()}, model)
         names = [str(seed) for seed in entry.seeds]
         gate, returns = (
             standing_returns(agent, environment, parameters, checkpoints=names, episodes=count, occasion=occasion)

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import adam, losses, twohot
+from worldfork.lab.agents.rssm_cem.model import losses, twohot
 from worldfork.lab.agents.rssm_cem.model.layers import frugal
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.optimiser import adam, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.agents.rssm_cem.pretraining.actor import initialise_actor, policy
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
@@ -33,9 +35,9 @@ class Learner(NamedTuple):
     """Everything that training changes."""
 
     params: Params
-    optimiser: Params
+    optimiser: optax.OptState
     actor: Params
-    actor_optimiser: Params
+    actor_optimiser: optax.OptState
     slow: Params  # moving average of the value head
     spread: Float[Array, ""]  # moving average of the range of imagined returns
 
@@ -44,7 +46,7 @@ def initialise_learner(model: RSSM, key: Key[Array, ""]) -> Learner:
     model_key, actor_key = jax.random.split(key)
     params, actor = model.initialise(model_key), initialise_actor(model, actor_key)
     slow = {name: x for name, x in params.items() if name.startswith("value/")}
-    return Learner(params, adam.initialise(params), actor, adam.initialise(actor), slow, jnp.zeros(()))
+    return Learner(params, initialise(params), actor, initialise(actor), slow, jnp.zeros(()))
 
 
 def train_step(
@@ -95,15 +97,14 @@ def train_step(
         )
 
     value_loss, value_gradients = jax.value_and_grad(value_objective)(value_params)
-    params, optimiser, _ = adam.step(
-        learner.params,
-        {**world_gradients, **value_gradients},
-        learner.optimiser,
-        rates={"model": share * recipe.model_rate, "value": share * recipe.value_rate},
+    rates = {"model": share * recipe.model_rate, "value": share * recipe.value_rate}
+    gradients = {**world_gradients, **value_gradients}
+    updates, optimiser = adam(rates).update(gradients, learner.optimiser, learner.params)
+    params = optax.apply_updates(learner.params, updates)
+    updates, actor_optimiser = adam({"actor": share * recipe.actor_rate}).update(
+        actor_gradients, learner.actor_optimiser, learner.actor
     )
-    actor, actor_optimiser, _ = adam.step(
-        learner.actor, actor_gradients, learner.actor_optimiser, rates={"actor": share * recipe.actor_rate}
-    )
+    actor = optax.apply_updates(learner.actor, updates)
     slow = {name: x + recipe.slow * (params[name] - x) for name, x in learner.slow.items()}
     metrics = {
         "model_loss": model_loss,
