@@ -29,7 +29,7 @@ from worldfork.lab.agents.rssm_cem.agent import imagination  # noqa: E402
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest  # noqa: E402
 from worldfork.lab.agents.rssm_cem.model import layers, rssm  # noqa: E402
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent  # noqa: E402
-from worldfork.lab.forks.bench import BUNDLED  # noqa: E402
+from worldfork.lab.forks.context import BUNDLED  # noqa: E402
 
 DECISIONS, CANDIDATES, HORIZON = 6, 128, 5
 ON_GPU = jax.default_backend() == "gpu"

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from worldfork.lab import run as study
+from worldfork.lab.run import run
 from worldfork.ledger.verify import verify
 
 REGISTRATION = """
@@ -85,7 +85,7 @@ def struck(path: Path, folder: Path, moment: int) -> None:
     real_write = os.write
     for name in CALLS:
         setattr(os, name, dying(getattr(os, name)))
-    study.run(path, folder)
+    run(path, folder)
 
 
 def calls_of_a_whole_run(path: Path, folder: Path) -> int:
@@ -102,7 +102,7 @@ def calls_of_a_whole_run(path: Path, folder: Path) -> int:
 
     for name, real in kept.items():
         setattr(os, name, counting(real))
-    study.run(path, folder)
+    run(path, folder)
     for name, real in kept.items():
         setattr(os, name, real)
     return count
@@ -120,7 +120,7 @@ def main() -> None:
         path.write_text(REGISTRATION)
         calls = calls_of_a_whole_run(path, Path(root) / "reference")
         began = time.perf_counter()
-        study.run(path, Path(root) / "timed")
+        run(path, Path(root) / "timed")
         whole = time.perf_counter() - began
         expected = chained(Path(root) / "reference")
         assert expected == chained(Path(root) / "timed")
@@ -134,8 +134,8 @@ def main() -> None:
                 status = in_a_child(lambda f=folder, m=moment: struck(path, f, int(m)))
                 assert os.WIFSIGNALED(status), f"the kill at call {moment} did not strike"
             else:
-                in_a_child(lambda f=folder: study.run(path, f), kill_after=moment)
-            assert in_a_child(lambda f=folder: study.run(path, f)) == 0, f"no resume after {kind} kill at {moment}"
+                in_a_child(lambda f=folder: run(path, f), kill_after=moment)
+            assert in_a_child(lambda f=folder: run(path, f)) == 0, f"no resume after {kind} kill at {moment}"
             found = chained(folder)
             differing = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
             if differing or verify(folder).problems or not verify(folder).complete:

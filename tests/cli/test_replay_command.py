@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab import run as study
 from worldfork.lab.forks import replay as again
-from worldfork.lab.forks.bench import BUNDLED, Bench
+from worldfork.lab.forks.context import BUNDLED
+from worldfork.lab.run import context_of
+from worldfork.lab.run import run as run_study
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 
@@ -55,15 +56,15 @@ length = 8
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Study:
     folder = tmp_path_factory.mktemp("filmed")
     (folder / "small.toml").write_text(SMALL)
-    return study.run(folder / "small.toml", folder / "study")
+    return run_study(folder / "small.toml", folder / "study")
 
 
 # The third fork of a full block, and the only one of a padded block.
 @pytest.mark.parametrize("k", [1, 2])
 def test_replayed_returns_are_the_ledgers_bit_for_bit(ledger: Study, k: int) -> None:
     cell = "small-cartpole-swingup-c0-away-s0"
-    bench = Bench(ledger.registration, ledger.path / "checkpoints")
-    shown = again.replay(ledger, bench, again.find(ledger, cell, k=k, episode=2))
+    context = context_of(ledger)
+    shown = again.replay(ledger, context, again.find(ledger, cell, k=k, episode=2))
     assert shown.whole_block  # this agent feels its batch's shape
     assert shown.differences == ()
     row = ledger.cell(cell).rows()[k - 1]
@@ -120,7 +121,7 @@ def test_what_can_not_be_shown_is_said_first(ledger: Study, tmp_path: Path) -> N
     publish(ledger, tmp_path / "published")
     assert "a published copy, without the models" in fails(tmp_path / "published", *cell, "--k", "1")
     (tmp_path / "killed.toml").write_text(REGISTRATION)
-    study.run(tmp_path / "killed.toml", tmp_path / "study")
+    run_study(tmp_path / "killed.toml", tmp_path / "study")
     cell = ["--cell", "few-linear_quadratic-c0-away-s0"]
     assert "linear_quadratic has no picture" in fails(
         tmp_path / "study", *cell, "--k", "1", "-o", str(tmp_path / "a.gif")

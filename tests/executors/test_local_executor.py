@@ -8,7 +8,7 @@ import time
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.executors.local import local
+from worldfork.executors.local import Local
 
 
 def square(number: int) -> int:
@@ -21,20 +21,20 @@ def end_the_worker(number: int) -> int:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_piece_comes_back_with_its_index(workers: int) -> None:
-    found = dict(local(workers)(square, iter(range(9))))
+    found = dict(Local(workers=workers).map(square, iter(range(9))))
     assert found == {index: index * index for index in range(9)}
 
 
 def test_a_worker_that_dies_is_told_clearly() -> None:
     with pytest.raises(WorldforkError, match="A worker process died"):
-        list(local(2)(end_the_worker, [1, 2]))
+        list(Local(workers=2).map(end_the_worker, [1, 2]))
 
 
 def test_workers_die_with_their_parent() -> None:
     script = (
         "import os, sys; sys.path.insert(0, os.path.dirname(sys.argv[1]));"
-        "from worldfork.executors.local import local; import test_local_executor as here;"
-        "list(local(2)(here.wait_and_say, [1, 2]))"
+        "from worldfork.executors.local import Local; import test_local_executor as here;"
+        "list(Local(workers=2).map(here.wait_and_say, [1, 2]))"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", script, __file__], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL

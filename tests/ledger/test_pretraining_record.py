@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.forks.bench import Bench
-from worldfork.lab.run import collect_checkpoints
+from worldfork.lab.run import checkpoint_files, keep_checkpoints
 from worldfork.ledger.pretraining import Seed, keep_record, read_seeds
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse
@@ -55,7 +54,7 @@ def study(tmp_path: Path) -> Study:
     pretrained(tmp_path, "cheetah-run", [350.0], 278.0, spare="walker-walk")
     registration = parse(AUTHORED)
     with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
-        collect_checkpoints(Bench(registration, study.path / "checkpoints"), study, root=tmp_path)
+        keep_checkpoints(study, checkpoint_files(registration, root=tmp_path, copies=study.path / "checkpoints"))
     return study
 
 

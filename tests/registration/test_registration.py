@@ -5,9 +5,20 @@ from pathlib import Path
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.registration import cells, difference, hold_owner, parse, read, restore, stream_owner
+from worldfork.registration import (
+    authored,
+    cells,
+    difference,
+    hold_owner,
+    parse,
+    read,
+    read_authored,
+    restore,
+    stream_owner,
+)
 from worldfork.registration.advice import never_binds
 from worldfork.registration.canonical import canonical
+from worldfork.registration.library import find, registrations
 
 FOLDER = Path(__file__).parents[2] / "registrations"
 # Recipes for pretraining live in the same folder; they are read by the lab.
@@ -94,7 +105,7 @@ def test_arms_share_streams_and_hold_evaluations_as_the_protocol_says() -> None:
         ('directions = ["toward", "away"]', 'directions = ["sideways"]', "'toward' or 'away'"),
         ("[tasks.linear_quadratic]", "[tasks.other]", "add [tasks.linear_quadratic]"),
         ("[grid]", "[grid", "not valid TOML"),
-        ("drift_period = 100", "drift_period = 0", "greater than or equal to 1"),
+        ("drift_period = 100", "drift_period = 0", "stream.drift_period: expected 1 or more; got 0"),
         ("worldfork.registration/1", "worldfork.registration/9", "worldfork.registration/1"),
     ],
 )
@@ -123,3 +134,41 @@ def test_the_difference_of_two_registrations_names_the_leaves() -> None:
         for text in (SMALL, SMALL.replace("steps = 10", "steps = 11"))
     )
     assert difference(before, after) == ["arms[0].mechanism.steps: 10 -> 11"]
+
+
+def test_a_mistake_in_a_shared_table_is_said_once_and_where_it_is() -> None:
+    with pytest.raises(WorldforkError) as refusal:
+        parse(SMALL.replace("steps = 10", "stepz = 10") + ARMS)
+    (line,) = str(refusal.value).splitlines()[1:]
+    assert line.strip().startswith("mechanism.stepz: not a known setting; known here: name, scope, settings, steps")
+
+
+def test_what_a_file_extends_is_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(SMALL)
+    (tmp_path / "more.toml").write_text(
+        'extends = "base.toml"\nname = "more"\n[mechanism]\nsteps = 11\n[[arms]]\nname = "only"\n'
+        "stream = {action_noise = 0.5}\n"
+    )
+    found = read_authored(tmp_path / "more.toml")
+    before = parse(SMALL)
+    assert found.registration.name == "more"
+    assert found.registration.arm("only").mechanism == before.arms[0].mechanism.model_copy(update={"steps": 11})
+    assert found.registration.tasks == before.tasks
+    assert parse(found.text) == found.registration  # what a study keeps says all of it
+    (tmp_path / "base.toml").write_text('extends = "more.toml"\n' + SMALL)
+    with pytest.raises(WorldforkError, match="extends it in turn"):
+        read_authored(tmp_path / "more.toml")
+    (tmp_path / "base.toml").unlink()
+    with pytest.raises(WorldforkError, match=r"no registration at `base\.toml`"):
+        read_authored(tmp_path / "more.toml")
+
+
+@pytest.mark.parametrize("name", registrations())
+def test_every_registration_that_comes_with_the_package_has_a_text_of_its_own(name: str) -> None:
+    registration = read(find(name))
+    assert parse(authored(registration).text) == registration
+
+
+def test_a_recipe_is_not_a_registration() -> None:
+    with pytest.raises(WorldforkError, match=r"recipe for pretraining.*worldfork pretrain"):
+        parse('schema = "worldfork.pretraining/1"\n', name="pretrain-demo.toml")

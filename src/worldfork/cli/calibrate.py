@@ -35,7 +35,7 @@ def calibrate(
     if pinning:
         return _pinning(as_json)
     from worldfork.cli.progress import bars
-    from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.forks.context import Context
     from worldfork.lab.tools.calibration import calibrate as measure
     from worldfork.registration import read
     from worldfork.registration.library import find
@@ -46,7 +46,7 @@ def calibrate(
     evaluation = arm.evaluation.model_copy(update={"episodes": episodes})
     chosen = arm.model_copy(update={"stream_seeds": tuple(range(-(-forks // per_seed))), "evaluation": evaluation})
     with bars(quiet=as_json) as report:
-        found = measure(Bench(registered.model_copy(update={"arms": (chosen,)}), Path()), report=report)
+        found = measure(Context(registered.model_copy(update={"arms": (chosen,)}), {}), progress=report)
     sizes = sorted({m for m in (10, 30, 100, episodes) if m <= episodes})
     summary: dict[str, Any] = {
         "forks": len(found.truth),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.forks.context import Context
     from worldfork.registration import Registration
 
 __all__ = ["check"]
@@ -31,7 +31,7 @@ def check(
     import json
 
     from worldfork.cli.progress import bars
-    from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.forks.context import Context
     from worldfork.lab.tools import cost
     from worldfork.registration import cells as cells_of
     from worldfork.registration import read
@@ -40,22 +40,22 @@ def check(
 
     path = find(registration)
     registered = read(path)
-    bench = Bench(registered, path.parent)
-    units = {task: bench.environment(task) for arm in registered.arms for task in arm.tasks}
+    context = Context(registered, {})
+    units = {task: context.environment(task) for arm in registered.arms for task in arm.tasks}
     for arm in registered.arms:
-        bench.mechanism(arm)
+        context.mechanism(arm)
         for task in arm.tasks:
-            bench.agent(task, arm)
+            context.agent(task, arm)
     missing = _missing(registered, path.parent)
     grid = cells_of(registered)
-    counts = cost.count(bench)
+    counts = cost.count(context)
     notes = never_binds(
         registered, {task: (u.episode_steps, u.episode_steps * u.action_repeat) for task, u in units.items()}
     )
     times: list[dict[str, Any]] = []
     if measure and not missing:
         with bars(quiet=as_json) as report:
-            times = _times(bench, path.parent, counts, report)
+            times = _times(context, path.parent, counts, report)
     found = {
         "schema": "worldfork.check/1",
         "name": registered.name,
@@ -74,7 +74,7 @@ def check(
 
 def _missing(registered: "Registration", root: Path) -> list[str]:
     """Checkpoints that are registered and not there."""
-    from worldfork.lab.forks.bench import checkpoint_source
+    from worldfork.lab.forks.context import checkpoint_source
 
     tasks = sorted({task for arm in registered.arms for task in arm.tasks})
     sources = [
@@ -88,32 +88,26 @@ def _missing(registered: "Registration", root: Path) -> list[str]:
     return [f"{len(absent)} of {len(sources)} checkpoints are not there; the first is `{absent[0].resolve()}`."]
 
 
-def _times(bench: "Bench", root: Path, counts: list[Any], report: Any) -> list[dict[str, Any]]:
+def _times(context: "Context", root: Path, counts: list[Any], progress: Any) -> list[dict[str, Any]]:
     """Seconds of every arm and task, from steps that are timed here and now."""
-    import tempfile
-
-    from worldfork.lab.run import collect_checkpoints
+    from worldfork.lab.forks.context import Context
+    from worldfork.lab.run import checkpoint_files
     from worldfork.lab.tools import cost
-    from worldfork.ledger.store import Study
 
     times = []
-    with tempfile.TemporaryDirectory() as folder:
-        study = Study(folder)
-        bench.checkpoints = study.path / "checkpoints"
-        collect_checkpoints(bench, study, root=root)
-        for number, counted in enumerate(counts, start=1):
-            arm = bench.registration.arm(counted.arm)
-            timing = cost.measure(bench, arm, counted.task)
-            spent = cost.seconds(
-                counted,
-                timing,
-                episodes_per_block=2 * bench.registration.execution.forks_per_block * arm.evaluation.episodes,
-                episode_steps=bench.environment(counted.task).episode_steps,
-            )
-            times.append(
-                {"arm": counted.arm, "task": counted.task, **spent, "calibrated_at": list(timing.episodes)}
-            )
-            report("timing", number, len(counts))
+    models = checkpoint_files(context.registration, root=root, copies=root)
+    context = Context(context.registration, {place: files[0] for place, files in models.items()})
+    for number, counted in enumerate(counts, start=1):
+        arm = context.registration.arm(counted.arm)
+        timing = cost.measure(context, arm, counted.task)
+        spent = cost.seconds(
+            counted,
+            timing,
+            episodes_per_block=2 * context.registration.execution.forks_per_block * arm.evaluation.episodes,
+            episode_steps=context.environment(counted.task).episode_steps,
+        )
+        times.append({"arm": counted.arm, "task": counted.task, **spent, "calibrated_at": list(timing.episodes)})
+        progress("timing", number, len(counts))
     return times
 
 

@@ -31,15 +31,12 @@ def replay(
     On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
     the difference. It needs a renderer, not a display: on Debian, libosmesa6 will do.
     """
-    from worldfork.lab.determinism import pin_compiler
-
-    pin_compiler()
     from worldfork.cli.filming import shoot
     from worldfork.cli.progress import bars
     from worldfork.errors import WorldforkError
     from worldfork.lab.environments.rendering import Camera
     from worldfork.lab.forks import replay as again
-    from worldfork.lab.forks.bench import Bench
+    from worldfork.lab.run import context_of
     from worldfork.ledger.publish import leaves_windows_out
     from worldfork.ledger.store import Study
     from worldfork.video import HOLD, UPDATE, Panel, check_format
@@ -53,12 +50,12 @@ def replay(
         )
     path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
     check_format(path)
-    bench = Bench(opened.registration, study / "checkpoints")
-    environment = bench.environment(pair.cell.task)
+    context = context_of(opened)
+    environment = context.environment(pair.cell.task)
     with Camera(environment) as camera, bars(quiet=quiet) as report:
         shown = again.replay(
             opened,
-            bench,
+            context,
             pair,
             whole_block=whole_block,
             progress=lambda done, total: report("steps", done, total),

@@ -11,7 +11,12 @@ def run(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
     output: Path = typer.Option(..., "-o", "--output", help="The study folder: new, or one to carry on with."),
     amend: str | None = typer.Option(None, help="Why the registration changed after rows existed; it is reported."),
-    workers: int = typer.Option(1, min=1, help="Processes that compute; this one writes. No digit depends on it."),
+    executor: str = typer.Option("local", help="Where tasks are computed: a name, or module:attribute."),
+    workers: int | None = typer.Option(
+        None,
+        min=1,
+        help="Processes that compute; this one writes. No digit depends on it. Default: this alone.",
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Run a registration into a study folder, or carry on where an earlier run stopped.
@@ -20,34 +25,29 @@ def run(
 
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
-    from worldfork.lab.determinism import pin_compiler
-
-    pin_compiler()
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
-    from worldfork.executors.local import local
-    from worldfork.lab import run as study
+    from worldfork.lab import run as lab
     from worldfork.ledger.verify import verify
-    from worldfork.registration.library import find
 
-    path = find(registration)
-    again = f"worldfork run {registration} -o {output}"
+    again = f"worldfork run {registration} -o {output}" + (f" --workers {workers}" if workers else "")
     with (
         interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
     ):
 
-        def report(what: str, done: int, total: int) -> None:
+        def progress(what: str, done: int, total: int) -> None:
             check()
             draw(what, done, total)
 
-        study.run(
-            path,
+        lab.run(
+            registration,
             output,
+            executor=executor,
+            workers=workers,
             amend=amend,
-            execute=local(workers),
-            report=report,
-            say=lambda line: typer.echo(line, err=True),
+            progress=progress,
+            notify=lambda line: typer.echo(line, err=True),
         )
     verdict = verify(output)
     typer.echo(f"{verdict.rows} forks in {verdict.cells} cells. Next: worldfork score {output}")

@@ -1,1 +1,1 @@
-"""Where blocks of forks run: this process, or many machines."""
+"""Where the tasks of a study are computed."""

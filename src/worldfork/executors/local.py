@@ -7,30 +7,35 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from worldfork.errors import WorldforkError
+from worldfork.executors.base import ExecutorPlugin
 
-__all__ = ["Execute", "local"]
-
-Execute = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[tuple[int, Any]]]
-
-
-def local(workers: int = 1) -> Execute:
-    """An executor: maps a function over pieces of work and yields (index, result) as they finish."""
-    if workers == 1:
-        return lambda function, works: ((index, function(work)) for index, work in enumerate(works))
-    return lambda function, works: _in_processes(function, works, workers)
+__all__ = ["Local"]
 
 
-def _in_processes(function: Callable[[Any], Any], works: Iterable[Any], workers: int) -> Iterator[tuple[int, Any]]:
-    waiting = enumerate(works)
+class Local(ExecutorPlugin):
+    """This process, or some of its own that compute while it writes."""
+
+    workers: Annotated[int, Field(ge=1)] = 1
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        if self.workers == 1:
+            return ((index, function(task)) for index, task in enumerate(tasks))
+        return _in_processes(function, tasks, self.workers)
+
+
+def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[int, Any]]:
+    waiting = enumerate(tasks)
     flying: dict[Future[Any], int] = {}
     # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
     try:
         while True:
-            # A few ahead, not all: a piece of work carries its arrays.
+            # A few ahead, not all: a task carries its arrays.
             while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
                 flying[pool.submit(function, following[1])] = following[0]
             if not flying:

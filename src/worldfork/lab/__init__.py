@@ -1,1 +1,5 @@
-"""Turns a registration into a ledger (JAX, MuJoCo)."""
+"""The lab turns registrations into ledgers. Importing it pins the compiler, wherever it is entered from."""
+
+from worldfork.lab.determinism import pin_compiler
+
+pin_compiler()

@@ -1,19 +1,64 @@
-"""What the compiler may not decide by timing: import this before JAX.
+"""What may not differ between two computations of one row, and a record of what could.
 
-XLA picks some kernels by measuring them, so that the same program can be compiled differently in another process
-and differ in its last bits. Ledgers and checkpoints promise the same bytes on the same hardware; hence these flags.
+XLA picks some GPU kernels by timing them, so that the same program can be compiled differently in another process;
+and on a CPU it may use the processor's own approximate reciprocal square root, which makers tabulate differently.
+Ledgers and checkpoints promise the same bytes on the same hardware; hence these flags. They are set when
+`worldfork.lab` is imported, before JAX starts.
 """
 
 import os
+import platform
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
 from typing import Final
 
-__all__ = ["PINNED", "pin_compiler"]
+__all__ = ["PINNED", "flags", "pin_compiler", "processor"]
 
-PINNED: Final = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
+PINNED: Final = (
+    "--xla_gpu_deterministic_ops=true",
+    "--xla_gpu_autotune_level=0",
+    "--xla_cpu_enable_platform_dependent_math=false",
+)
 
 
 def pin_compiler() -> None:
     """Add the flags to XLA_FLAGS, unless the user has set them to something else."""
     given = os.environ.get("XLA_FLAGS", "")
     added = [flag for flag in PINNED if flag.split("=")[0] not in given]
+    if added and _jax_has_started():
+        warnings.warn(
+            "JAX was used before worldfork's lab was imported: its compiler is not pinned, and digits may not be "
+            "reproducible. Import worldfork.lab first, or set XLA_FLAGS yourself.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return
     os.environ["XLA_FLAGS"] = " ".join([given, *added]).strip()
+
+
+def flags() -> list[str]:
+    """The compiler's flags as they stand, in order of their names."""
+    return sorted(os.environ.get("XLA_FLAGS", "").split())
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """Who made this machine's processor, and its model, as far as the system says."""
+    maker = model = ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = (part.strip() for part in line.partition(":"))
+        maker = maker or (value if name in ("vendor_id", "CPU implementer") else "")
+        model = model or (value if name == "model name" else "")
+    return maker or platform.processor() or platform.machine(), model or platform.machine()
+
+
+def _jax_has_started() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    started = getattr(bridge, "backends_are_initialized", None)
+    return bool(started and started())

@@ -1,154 +1,274 @@
 """A whole study as calls in order: the file to read first.
 
-    registration -> streams -> blocks of forks -> rows in a ledger
+    registration -> what determines the rows -> streams -> blocks of forks -> rows in a ledger
 
-What is computed comes from `worldfork.lab.forks.work.perform`, which touches no file and can run anywhere; what is
-written goes through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
+Everything is computed by `worldfork.lab.forks.tasks.perform`, which an executor runs here or elsewhere; everything
+is written through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
 same call: what is in the ledger stays, what is missing is done.
 """
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Final, TypeVar
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.forks.bench import Bench, checkpoint_source
-from worldfork.lab.forks.blocks import fork_blocks, places, stream_batches
-from worldfork.lab.forks.work import BlockWork, Failed, Forked, Streamed, StreamWork, perform
-from worldfork.lab.stream import columns
+from worldfork.executors.base import Executor, ExecutorPlugin
+from worldfork.lab.agents.base import AgentPlugin
+from worldfork.lab.determinism import processor
+from worldfork.lab.forks.context import Context, checkpoint_source, outside_code
+from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.plan import fork_blocks, read_stream, stream_batches
+from worldfork.lab.forks.tasks import (
+    Describe,
+    Described,
+    Failed,
+    Label,
+    Labelled,
+    RunStreams,
+    Setting,
+    Streamed,
+    Task,
+    perform,
+)
+from worldfork.lab.stream import Stream
 from worldfork.ledger import files
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study, writing
-from worldfork.registration import Cell, canonical, cells, hold_owner, parse, stream_owner
+from worldfork.progress import Notify, Progress, ignore, silent
+from worldfork.registration import (
+    Authored,
+    Cell,
+    Registration,
+    authored,
+    canonical,
+    cells,
+    hold_owner,
+    read_authored,
+    stream_owner,
+)
+from worldfork.registration.library import find
 
-__all__ = ["Execute", "Report", "in_turn", "run"]
+__all__ = ["checkpoint_files", "context_of", "keep_checkpoints", "run"]
 
-Execute = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[tuple[int, Any]]]
-Report = Callable[[str, int, int], None]  # of what, how many are done, of how many
 Rows = dict[Cell, list[ForkRow]]
-
-
-def in_turn(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """The simplest executor: one piece of work after another, here. Others may answer in any order."""
-    return ((index, function(work)) for index, work in enumerate(works))
+Result = TypeVar("Result", Described, Streamed, Labelled)
+KEPT_STREAMS: Final = 128  # that were just run and are not read back
+FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 
 
 def run(
-    path: Path,
-    folder: Path,
+    registration: Registration | Path | str,
+    folder: Path | str,
     *,
+    executor: Executor | str = "local",
+    workers: int | None = None,
     amend: str | None = None,
-    execute: Execute = in_turn,
-    report: Report = lambda what, done, total: None,
-    say: Callable[[str], None] = lambda line: None,
+    progress: Progress = silent,
+    notify: Notify = ignore,
 ) -> Study:
-    """Run the registration at `path` into the study at `folder`, or carry on where it stopped."""
-    authored = path.read_text(encoding="utf-8")
-    registration = parse(authored, name=str(path))
-    with writing(folder, registration, authored=authored, amend=amend) as study:
-        bench = Bench(registration, study.path / "checkpoints")
-        collect_checkpoints(bench, study, root=path.parent)
-        rows = begin_cells(bench, study, say)
-        run_streams(bench, study, execute=execute, report=report)
-        run_forks(bench, study, rows, execute=execute, report=report)
+    """Run a registration into the study at `folder`, or carry on where an earlier run stopped.
+
+    `registration` is a file, the name of one that comes with worldfork, or a record; relative paths in it start
+    where its file lies. `executor` is a name of the registry or an object with its method `map`; `workers` is for
+    the local one. `amend` says why the registration changed after rows existed.
+    """
+    text, root = _authored(registration)
+    for located in outside_code(text.registration):
+        notify(f"This registration runs code that does not come with worldfork: {located}")
+    this = _Run(text, root, Path(folder), _executor(executor, workers), progress=progress, notify=notify)
+    with writing(folder, text.registration, authored=text.text, amend=amend) as study:
+        described = this.describe(study)
+        rows = this.begin(study, described)
+        this.run_streams(study)
+        this.run_forks(study, rows)
     return study
 
 
-def collect_checkpoints(bench: Bench, study: Study, *, root: Path) -> None:
-    """Put a copy of every checkpoint and its manifest into the study, and of the record of the seeds they were
-    chosen from: a ledger needs its models."""
-    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(bench.registration)}):
-        source = checkpoint_source(bench.registration, task, index, root=root)
-        if source is None:
-            continue
-        keep_record(study, source.parent)
-        for suffix in (".safetensors", ".json"):
-            target, original = bench.checkpoints / f"{task}-{index}{suffix}", source.with_suffix(suffix)
-            if not target.exists():
-                if not original.exists():
-                    raise WorldforkError(f"There is no checkpoint `{original}`: pretrain it, or correct its path.")
-                target.parent.mkdir(exist_ok=True)
-                files.replace(target, original.read_bytes())
+class _Run:
+    """One call of `run`: what is to be done, and who does it."""
 
+    def __init__(
+        self,
+        text: Authored,
+        root: Path,
+        folder: Path,
+        executor: Executor,
+        *,
+        progress: Progress,
+        notify: Notify,
+    ) -> None:
+        self.registration = text.registration
+        self.cells = cells(self.registration)
+        self.executor, self.progress, self.notify = executor, progress, notify
+        self.models = checkpoint_files(self.registration, root=root, copies=folder / "checkpoints")
+        spelled = canonical(self.registration.model_dump(mode="json", by_alias=True))
+        first = tuple((place, paths[0]) for place, paths in self.models.items())
+        self.setting = Setting(spelled, first)
+        self._streams: OrderedDict[Cell, Stream] = OrderedDict()
 
-def begin_cells(bench: Bench, study: Study, say: Callable[[str], None]) -> Rows:
-    """Open every cell and read what is there; refuse what was made under another configuration."""
-    amended = [entry["before"] for entry in study.amendments()]
-    host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
-    places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells(bench.registration))
-    remarks = {place: bench.checkpoint(*place).remark for place in places}
-    rows = {}
-    for cell in cells(bench.registration):
-        folder = study.cell(cell.id)
-        rows[cell], note = folder.begin(bench.configuration(cell), amended=amended)
-        files.replace(folder.path / "execution.json", (canonical({**host, "began": time.time()}) + "\n").encode())
-        for line in filter(None, (note, remarks.pop((cell.task, cell.checkpoint), ""))):
-            say(line)
-    return rows
+    def describe(self, study: Study) -> Described:
+        """What will determine every row, as the workers say. Nothing has been written yet."""
+        tasks = [Describe(self.setting, self.cells)]
+        for _, result in self._map(study, tasks, Described, lambda index: "the study's set-up"):
+            return result
+        raise AssertionError("a failure is raised")
 
+    def begin(self, study: Study, described: Described) -> Rows:
+        """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
+        a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
+        amended = [entry["before"] for entry in study.amendments()]
+        maker, model = processor()
+        host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
+        entry = {**host, "processor": f"{maker} {model}".strip(), "began": time.time()}
+        rows, notes = {}, []
+        for cell, configuration in zip(self.cells, described.configurations, strict=True):
+            cell_folder = study.cell(cell.id)
+            rows[cell], note = cell_folder.begin(configuration, amended=amended)
+            notes += [note] if note else []
+            files.replace(cell_folder.path / "execution.json", (canonical(entry) + "\n").encode())
+        for line in (*notes, *described.remarks):
+            self.notify(line)
+        for digest, modules in described.sources.items():
+            target = study.path / "sources" / f"{digest}.json"
+            target.parent.mkdir(exist_ok=True)
+            files.replace(target, (canonical(modules) + "\n").encode())
+        keep_checkpoints(study, self.models)
+        return rows
 
-def run_streams(bench: Bench, study: Study, *, execute: Execute, report: Report) -> None:
-    """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
-    registration, failures = bench.registration, []
-    missing = [
-        batch
-        for batch in stream_batches(registration)
-        if not all(study.cell(cell.id).has_stream() for cell in batch)
-    ]
-    spelled = canonical(registration.model_dump(mode="json", by_alias=True))
-    report("streams", 0, len(missing))
-    works = [StreamWork(spelled, bench.checkpoints, batch) for batch in missing]
-    for done, (index, result) in enumerate(execute(perform, works), start=1):
-        if isinstance(result, Failed):
-            failures.append(f"{missing[index][0].id} and its batch: {result.reason}")
-            continue
-        assert isinstance(result, Streamed)
-        for cell, (log, recording) in zip(missing[index], result.streams, strict=True):
-            study.cell(cell.id).write_stream(columns(log), columns(recording))
-            study.cell(cell.id).note("timings.jsonl", {"what": "streams", "seconds": result.seconds})
-        report("streams", done, len(missing))
-    tell(failures, "streams")
-    for cell, owner in stream_owner(registration).items():
-        if cell != owner:
-            study.cell(cell.id).share_stream(study.cell(owner.id))
+    def run_streams(self, study: Study) -> None:
+        """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
+        batches = stream_batches(self.registration)
+        missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
+        self.progress("streams", 0, len(missing))
+        tasks = [RunStreams(self.setting, batch) for batch in missing]
+        named = [f"{batch[0].id} and its batch" for batch in missing]
+        for done, (index, result) in enumerate(self._map(study, tasks, Streamed, named.__getitem__), start=1):
+            for cell, stream in zip(missing[index], result.streams, strict=True):
+                study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
+                study.cell(cell.id).note("timings.jsonl", {"what": "streams", "seconds": result.seconds})
+                self._streams[cell] = stream
+                if len(self._streams) > KEPT_STREAMS:
+                    self._streams.popitem(last=False)
+            self.progress("streams", done, len(missing))
+        for cell, owner in stream_owner(self.registration).items():
+            if cell != owner:
+                study.cell(cell.id).share_stream(study.cell(owner.id))
 
+    def run_forks(self, study: Study, rows: Rows) -> None:
+        """Stage 2: first the forks that evaluate HOLD themselves, then those of arms that share it with them."""
+        owners = hold_owner(self.registration)
+        total = sum(self.registration.arm(cell.arm).stream.decision_points for cell in rows)
+        self.progress("forks", sum(map(len, rows.values())), total)
+        for shared in (False, True):
+            missing = [
+                block
+                for block in fork_blocks(self.registration, shared=shared)
+                if any(k > len(rows[cell]) for cell, k in block)
+                and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
+            ]
+            named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
+            early: dict[tuple[Cell, int], ForkRow] = {}
+            tasks = (Label(self.setting, self._forks(study, block, rows, owners)) for block in missing)
+            for index, result in self._map(study, tasks, Labelled, named.__getitem__):
+                early.update(zip(missing[index], result.rows, strict=True))
+                for cell in dict.fromkeys(cell for cell, _ in missing[index]):
+                    _write_in_order(study, cell, known=rows[cell], early=early)
+                took = {"what": "block", "seconds": result.seconds, **result.spent}
+                study.cell(missing[index][0][0].id).note("timings.jsonl", took)
+                self.progress("forks", sum(map(len, rows.values())), total)
 
-def run_forks(bench: Bench, study: Study, rows: Rows, *, execute: Execute, report: Report) -> None:
-    """Stage 2: first the forks that evaluate HOLD themselves, then those of arms that share it with them."""
-    registration, owners, failures = bench.registration, hold_owner(bench.registration), []
-    spelled = canonical(registration.model_dump(mode="json", by_alias=True))
-    total = sum(registration.arm(cell.arm).stream.decision_points for cell in rows)
-    report("forks", sum(map(len, rows.values())), total)
-    for shared in (False, True):
-        missing = [
-            block
-            for block in fork_blocks(registration, shared=shared)
-            if any(k > len(rows[cell]) for cell, k in block)
-            and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
-        ]
-        early: dict[tuple[Cell, int], ForkRow] = {}
-        works = (
-            BlockWork(spelled, bench.checkpoints, places(study, block, rows=rows, owners=owners))
-            for block in missing
-        )
-        for index, result in execute(perform, works):
+    def _map(
+        self, study: Study, tasks: Iterable[Task], expected: type[Result], named: Callable[[int], str]
+    ) -> Iterator[tuple[int, Result]]:
+        """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept."""
+        failures: list[str] = []
+        for index, result in self.executor.map(perform, tasks):
             if isinstance(result, Failed):
-                failures.append(f"{missing[index][0][0].id} from fork {missing[index][0][1]} on: {result.reason}")
-                continue
-            assert isinstance(result, Forked)
-            early.update(zip(missing[index], result.rows, strict=True))
-            for cell in dict.fromkeys(cell for cell, _ in missing[index]):
-                write_in_order(study, cell, rows[cell], early)
-            took = {"what": "block", "seconds": result.seconds, **result.spent}
-            study.cell(missing[index][0][0].id).note("timings.jsonl", took)
-            report("forks", sum(map(len, rows.values())), total)
-    tell(failures, "blocks of forks")
+                failures.append(f"{named(index)}: {result.reason}")
+                if study.path.joinpath("registration.json").exists():  # a refused run leaves nothing behind
+                    files.append(study.path / FAILURES, f"{named(index)}\n{result.details}\n".encode())
+            else:
+                assert isinstance(result, expected)
+                yield index, result
+        if failures:
+            raise WorldforkError(
+                f"{len(failures)} of the study's tasks failed; what is finished is in the ledger, and the same "
+                f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  " + "\n  ".join(failures)
+            )
+
+    def _forks(
+        self, study: Study, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]
+    ) -> tuple[Fork, ...]:
+        streams = {cell: self._stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
+        return tuple(
+            Fork(cell, k, streams[cell], held=rows[owners[cell]][k - 1] if owners[cell] != cell else None)
+            for cell, k in block
+        )
+
+    def _stream(self, study: Study, cell: Cell) -> Stream:
+        owner = stream_owner(self.registration)[cell]
+        return self._streams.get(owner) or read_stream(study, cell)
 
 
-def write_in_order(study: Study, cell: Cell, known: list[ForkRow], early: dict[tuple[Cell, int], ForkRow]) -> None:
+def checkpoint_files(
+    registration: Registration, *, root: Path, copies: Path
+) -> dict[tuple[str, int], tuple[Path, ...]]:
+    """The files of every checkpoint that has files: the study's copies where it has them, else the originals."""
+    found = {}
+    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
+        original = checkpoint_source(registration, task, index, root=root)
+        if original is None:
+            continue
+        suffixes = registry.load("agents", registration.tasks[task].agent, AgentPlugin).suffixes
+        kept = tuple(copies / f"{task}-{index}{suffix}" for suffix in suffixes)
+        paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, suffixes))
+        for path in paths:
+            if not path.exists():
+                raise WorldforkError(f"There is no checkpoint file `{path}`: pretrain it, or correct its path.")
+        found[task, index] = paths
+    return found
+
+
+def keep_checkpoints(study: Study, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
+    """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
+    for (task, index), paths in models.items():
+        keep_record(study, paths[0].parent)
+        for path in paths:
+            target = study.path / "checkpoints" / f"{task}-{index}{path.suffix}"
+            if not target.exists():
+                target.parent.mkdir(exist_ok=True)
+                files.replace(target, path.read_bytes())
+
+
+def context_of(study: Study) -> Context:
+    """What a finished study was computed with, built again here from its own files."""
+    models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
+    return Context(study.registration, {place: paths[0] for place, paths in models.items()})
+
+
+def _authored(registration: Registration | Path | str) -> tuple[Authored, Path]:
+    """The registration with its text, and the folder that its relative paths start from."""
+    if isinstance(registration, Registration):
+        return authored(registration), Path.cwd()
+    path = find(registration)
+    return read_authored(path), path.parent
+
+
+def _executor(executor: Executor | str, workers: int | None) -> Executor:
+    if not isinstance(executor, str):
+        return executor
+    settings = {} if workers is None else {"workers": workers}
+    return registry.build("executors", executor, ExecutorPlugin, settings=settings, where="the executor")
+
+
+def _write_in_order(
+    study: Study, cell: Cell, *, known: list[ForkRow], early: dict[tuple[Cell, int], ForkRow]
+) -> None:
     """Append what follows on what is there; a row that came early waits for those before it.
 
     A block that a kill cut short is computed again as a whole, and what it already wrote must come out again.
@@ -164,12 +284,3 @@ def write_in_order(study: Study, cell: Cell, known: list[ForkRow], early: dict[t
     while (cell, len(known) + len(ready) + 1) in early:
         ready.append(early.pop((cell, len(known) + len(ready) + 1)))
     known += study.cell(cell.id).append(ready)
-
-
-def tell(failures: Sequence[str], what: str) -> None:
-    """Say what failed, once everything else is safe."""
-    if failures:
-        raise WorldforkError(
-            f"{len(failures)} {what} failed; the rest is in the ledger, and the same command tries them again:\n  "
-            + "\n  ".join(failures)
-        )

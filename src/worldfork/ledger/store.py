@@ -35,6 +35,11 @@ class Study:
         """What was registered, as last amended."""
         return restore(canonical(self._registered()["registration"]), name=str(self.path / "registration.json"))
 
+    @property
+    def registration_digest(self) -> str:
+        """What the rows point to: the digest of the registration as it is stored."""
+        return digest(self._registered()["registration"])
+
     def amendments(self) -> list[dict[str, Any]]:
         """Every change to the registration after rows existed: reason, difference, digests before and after."""
         path = self.path / "amendments.jsonl"

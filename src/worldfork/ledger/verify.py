@@ -42,7 +42,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     grid = {cell.id: cell for cell in cells(registration)}
     points = {arm.name: arm.stream.decision_points for arm in registration.arms}
     begun = study.cells()
-    known = {registration.digest, *(entry["before"] for entry in study.amendments())}
+    known = {study.registration_digest, *(entry["before"] for entry in study.amendments())}
     rows: dict[str, list[ForkRow]] = {}
     windowless = leaves_windows_out(study)
     for number, cell in enumerate(begun, start=1):
@@ -66,15 +66,13 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
 def _registered(study: Study, registration: Registration) -> list[str]:
     """registration.json says its own digest and is what registration.toml says."""
     record = (study.path / "registration.json").read_text(encoding="utf-8")
-    if record != canonical(json.loads(record)) + "\n" or json.loads(record)["digest"] != registration.digest:
+    if record != canonical(json.loads(record)) + "\n" or json.loads(record)["digest"] != study.registration_digest:
         return ["registration.json is not what was written: its digest does not match."]
     try:
         authored = parse((study.path / "registration.toml").read_text(encoding="utf-8"), name="registration.toml")
     except (OSError, UnicodeDecodeError, WorldforkError) as error:
         return [f"registration.toml can not be read: {error}"]
-    return (
-        [] if authored.digest == registration.digest else ["registration.toml is not the one that was registered."]
-    )
+    return [] if authored == registration else ["registration.toml is not the one that was registered."]
 
 
 def _checked(cell: CellFolder, points: int, known: set[str], *, windowless: bool) -> list[ForkRow]:

@@ -2,13 +2,15 @@
 
 from worldfork.registration.canonical import canonical, digest
 from worldfork.registration.grid import Cell, cells, hold_owner, stream_owner
-from worldfork.registration.reading import difference, parse, read, restore
+from worldfork.registration.reading import Authored, authored, difference, parse, read, read_authored, restore
 from worldfork.registration.records import Arm, Registration
 
 __all__ = [
     "Arm",
+    "Authored",
     "Cell",
     "Registration",
+    "authored",
     "canonical",
     "cells",
     "difference",
@@ -16,6 +18,7 @@ __all__ = [
     "hold_owner",
     "parse",
     "read",
+    "read_authored",
     "restore",
     "stream_owner",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.canonical import canonical
-from worldfork.registration.records import Arm, Registration
+from worldfork.registration.records import Arm, Direction, Registration
 
 __all__ = ["Cell", "cells", "hold_owner", "stream_owner"]
 
@@ -17,7 +17,7 @@ class Cell:
     arm: str
     task: str
     checkpoint: int
-    direction: str
+    direction: Direction
     stream_seed: int
 
     @property

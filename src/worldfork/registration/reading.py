@@ -1,45 +1,74 @@
 """From a TOML file that a person wrote to a `Registration`, or to an error that says what to change.
 
 [stream], [evaluation] and [mechanism] are shared by all arms; each [[arms]] entry states only what it varies. A
-file without [[arms]] has one arm, named after the registration.
+file without [[arms]] has one arm, named after the registration. A file may say `extends = "other.toml"` (relative
+to itself, or the name of a registration that comes with worldfork) and then states only what it changes: tables are
+merged, everything else is replaced.
 """
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from worldfork.errors import WorldforkError
-from worldfork.registration import records
+from worldfork.records import Record, explain
+from worldfork.registration import records, toml
+from worldfork.registration.library import find
 
-__all__ = ["difference", "parse", "read", "restore"]
+__all__ = ["Authored", "authored", "difference", "parse", "read", "read_authored", "restore"]
 
 SHARED = ("stream", "evaluation", "mechanism")
 
 
-def read(path: Path) -> records.Registration:
+@dataclasses.dataclass(frozen=True)
+class Authored:
+    """A registration, and the text that says all of it: as it was written, or with what it extends filled in."""
+
+    registration: records.Registration
+    text: str
+
+
+def read(path: Path | str) -> records.Registration:
     """Load, complete and check the registration at `path`."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorldforkError(f"A registration is a TOML file; `{path}` could not be read ({error}).") from error
-    return parse(text, name=str(path))
+    return read_authored(path).registration
+
+
+def read_authored(path: Path | str) -> Authored:
+    """As `read`, with the text that a study keeps."""
+    path = Path(path)
+    text = _text(path)
+    given = _tables(text, str(path))
+    if "extends" not in given:
+        return Authored(_validated(_complete(given, str(path)), str(path)), text)
+    merged = _extended(given, path, seen=(path.resolve(),))
+    text = f"# {path.name}, with what it extends filled in.\n{toml.dumps(merged)}"
+    return Authored(parse(text, name=str(path)), text)
+
+
+def authored(registration: records.Registration) -> Authored:
+    """A registration that was made in Python, with a text that says the same."""
+    tables = registration.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if registration.scoring.divergence_fraction is None:
+        tables["scoring"]["divergence_fraction"] = "off"
+    text = toml.dumps(tables)
+    assert parse(text) == registration
+    return Authored(registration, text)
 
 
 def parse(text: str, *, name: str = "registration") -> records.Registration:
-    """As `read`, from the text itself."""
-    try:
-        given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
+    """A registration from a text that says all of it."""
+    given = _tables(text, name)
+    if "extends" in given:
+        raise WorldforkError(f"{name} extends another file: read it from where it lies.")
     return _validated(_complete(given, name), name)
 
 
 def restore(canonical: str, *, name: str = "registration.json") -> records.Registration:
-    """The registration back from its canonical JSON."""
+    """The registration back from its canonical JSON; what an older version did not have yet is at its default."""
     return _validated(json.loads(canonical), name)
 
 
@@ -59,6 +88,46 @@ def difference(before: Any, after: Any, where: str = "") -> list[str]:
     return [] if before == after else [f"{where}: {json.dumps(before)} -> {json.dumps(after)}"]
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorldforkError(f"A registration is a TOML file; `{path}` could not be read ({error}).") from error
+
+
+def _tables(text: str, name: str) -> dict[str, Any]:
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
+    if str(given.get("schema", "")).startswith("worldfork.pretraining/"):
+        raise WorldforkError(f"{name} is a recipe for pretraining, not a registration: worldfork pretrain {name}")
+    return given
+
+
+def _extended(given: dict[str, Any], path: Path, *, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables with those of the file that they extend underneath."""
+    named = given.pop("extends", None)
+    if named is None:
+        return given
+    if not isinstance(named, str):
+        raise WorldforkError(f"{path}: `extends` is the path or the name of a registration; got {named!r}.")
+    beside = path.parent / named
+    base = beside if beside.is_file() else find(named)
+    if base.resolve() in seen:
+        raise WorldforkError(f"{path} extends {base}, which extends it in turn.")
+    below = _extended(_tables(_text(base), str(base)), base, seen=(*seen, base.resolve()))
+    return _merged(below, given)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(below.get(key), dict)
+        merged[key] = _merged(below[key], value) if both else value
+    return merged
+
+
 def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
     """Write every arm out in full."""
     shared = {key: given.pop(key, {}) for key in SHARED}
@@ -74,6 +143,7 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
         raise WorldforkError(
             f"{name}: [grid], [stream], [evaluation], [mechanism] are tables and [[arms]] a list of them."
         )
+    _check_shared(shared, name)
     for arm in arms:
         for key in SHARED:
             if isinstance(arm.get(key, {}), dict):
@@ -86,23 +156,27 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
     return {**given, "arms": arms}
 
 
+def _check_shared(shared: dict[str, Any], name: str) -> None:
+    """What is wrong with a shared table is said once, under the table's own name, and not once for every arm."""
+    kinds: dict[str, type[Record]] = {
+        "stream": records.Stream,
+        "evaluation": records.Evaluation,
+        "mechanism": records.Mechanism,
+    }
+    lines = []
+    for key, kind in kinds.items():
+        try:
+            kind.model_validate_json(json.dumps(shared[key], default=str))
+        except ValidationError as error:
+            lines += explain(error, kind, place=key)
+    if lines:
+        raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines))
+
+
 def _validated(complete: dict[str, Any], name: str) -> records.Registration:
     try:
         # By way of JSON, where strict means strict and arrays may still become tuples.
         return records.Registration.model_validate_json(json.dumps(complete, default=str))
     except ValidationError as error:
-        lines = [_explain(detail) for detail in error.errors()]
+        lines = explain(error, records.Registration)
         raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines)) from error
-
-
-def _explain(detail: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in detail["loc"]) or "the file"
-    if detail["type"] != "extra_forbidden":
-        return f"{place}: {detail['msg']} (got {detail.get('input')!r:.80})"
-    model: Any = records.Registration
-    for part in detail["loc"][:-1]:
-        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else model
-        inside = [argument for argument in getattr(model, "__args__", ()) if hasattr(argument, "model_fields")]
-        model = inside[0] if inside else model
-    known = ", ".join(sorted(field.alias or key for key, field in getattr(model, "model_fields", {}).items()))
-    return f"{place}: not a known setting; known here: {known}"

@@ -4,10 +4,11 @@ Frozen and strict: an unknown field is an error, a number is never a string. Eve
 will be run; the shorthand of the TOML file (shared tables that arms vary) ends in `reading`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from worldfork.records import Record
 from worldfork.registration.canonical import digest
 
 __all__ = [
@@ -26,15 +27,25 @@ __all__ = [
 
 SCHEMA = "worldfork.registration/1"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
+# A name of the registry: one that comes with worldfork or with a package, or module:attribute.
+Named = Annotated[
+    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$")
+]
 Direction = Literal["toward", "away"]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
-Settings = dict[str, Any]  # an agent's or a mechanism's own; whoever reads them refuses what it does not know
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+Settings = dict[str, Any]  # a plug-in's own: its record checks them as soon as it is loaded
+SIGNALS: Final = (
+    "residual",
+    "kl",
+    "running_variance",
+    "percentile",
+    "return_deficit",
+    "validation_loss",
+    "drift",
+    "clock",
+)
 
 
 class Grid(Record):
@@ -71,7 +82,7 @@ class Evaluation(Record):
 class Mechanism(Record):
     """What UPDATE does."""
 
-    name: Name = "finetune"
+    name: Named = "finetune"
     steps: Annotated[int, Field(ge=0)] = 200  # N gradient steps
     window: Count = 10_000  # W, the last control transitions it may see
     scope: str = "model"  # or "model+value"
@@ -94,7 +105,9 @@ class Arm(Record):
 class Task(Record):
     """What runs in a task, and how its world drifts."""
 
-    agent: Name
+    agent: Named
+    environment: Named | None = None  # None: the one that is called as the task is
+    environment_settings: Settings = {}
     drift_scale: float = Field(gt=0)  # the physical parameter at level 1, relative to its nominal value
     checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
     precision: str = "float32"
@@ -148,6 +161,7 @@ class Registration(Record):
     grid: Grid
     arms: tuple[Arm, ...] = Field(min_length=1)
     tasks: dict[Name, Task]
+    signals: tuple[Named, ...] = SIGNALS  # what is read before every fork and stored in its row
     execution: Execution = Execution()
     scoring: Scoring = Scoring()
     predictions: tuple[Prediction, ...] = ()

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays, catalogue
+from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.linear_quadratic import LinearQuadratic, build, generate
+from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.environments.linear_quadratic import build as build_world
 from worldfork.randomness import Event, Purpose, words
 
-WORLD = build_world(scale=3.0)
+WORLD = World(scale=3.0)
 
 
 def agent(**settings: object) -> LinearQuadratic:
-    return build(WORLD, settings, "float64")
+    return LinearQuadraticPlugin(**settings).build(WORLD, precision="float64")  # type: ignore[arg-type]
 
 
 def parameters(count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -102,10 +102,11 @@ def test_parameters_that_are_not_finite_act_with_zero_and_say_so() -> None:
 
 
 def test_a_checkpoint_is_a_function_of_its_event_and_imperfect() -> None:
-    world = build_world(scale=2.0)
+    world = World(scale=2.0)
     event = Event(purpose=Purpose.PRETRAINING, checkpoint="0")
     one, same, other = (
-        generate(agent(), world, e) for e in (event, event, Event(purpose=Purpose.PRETRAINING, checkpoint="1"))
+        LinearQuadraticPlugin().generate(agent(), world, e)
+        for e in (event, event, Event(purpose=Purpose.PRETRAINING, checkpoint="1"))
     )
     assert one.digest == same.digest != other.digest
     assert one.clean_return == same.clean_return < 0
@@ -113,14 +114,16 @@ def test_a_checkpoint_is_a_function_of_its_event_and_imperfect() -> None:
 
 
 def test_wrong_settings_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(WorldforkError, match=r"no setting 'rate'.*batch, learning_rate, method, momentum"):
-        agent(rate=1)
+    with pytest.raises(
+        WorldforkError, match=r"rate: not a known setting; known here: batch, learning_rate, method"
+    ):
+        registry.build("agents", "linear_quadratic", LinearQuadraticPlugin, settings={"rate": 1})
     with pytest.raises(WorldforkError, match="float64"):
-        build(WORLD, {}, "bf16")
+        LinearQuadraticPlugin().build(WORLD, precision="bf16")
     with pytest.raises(WorldforkError, match="scope 'model'"):
         agent().fit({}, {}, window(1, 5), steps=1, scope="model+value", batch_keys=keys(1))
-    with pytest.raises(WorldforkError, match=r"no agent 'dqn'.*linear_quadratic, rssm_cem"):
-        catalogue.entry("dqn")
+    with pytest.raises(WorldforkError, match=r"no agent called 'dqn'.*linear_quadratic, rssm_cem"):
+        registry.locate("agents", "dqn")
 
 
 def test_arrays_are_handled_in_their_own_library() -> None:

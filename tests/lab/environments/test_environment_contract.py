@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments import CATALOGUE, Environment, State, concatenate, load
+from worldfork.lab.environments import Environment, State, concatenate, load
 from worldfork.lab.environments.clean import prove_clean
+from worldfork.registry import names
 
-every_task = pytest.mark.parametrize("name", CATALOGUE)
+every_task = pytest.mark.parametrize("name", names("environments"))
 few = settings(max_examples=12, deadline=None)
 
 
@@ -227,4 +228,4 @@ def test_an_unknown_task_is_answered_with_the_known_ones() -> None:
 
 def test_threads_must_be_positive() -> None:
     with pytest.raises(WorldforkError, match="at least 1; got 0"):
-        load(next(iter(CATALOGUE)), threads=0)
+        load(next(iter(names("environments"))), threads=0)

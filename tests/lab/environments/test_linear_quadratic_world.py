@@ -5,7 +5,7 @@ import pytest
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.closed_form import expected_return
-from worldfork.lab.environments.linear_quadratic import Matrices, build
+from worldfork.lab.environments.linear_quadratic import Matrices, World
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
 
 
@@ -31,7 +31,7 @@ def test_action_noise_costs_its_price_even_at_once() -> None:
 
 @pytest.mark.parametrize(("level", "sigma"), [(0.0, 0.0), (0.8, 0.0), (0.8, 0.5)])
 def test_the_closed_form_is_what_the_simulator_does_on_average(level: float, sigma: float) -> None:
-    world, gain, count = build(scale=3.0), np.array([2.5, 1.5]), 4000
+    world, gain, count = World(scale=3.0), np.array([2.5, 1.5]), 4000
     state = world.reset(np.arange(count))
     total = np.zeros(count)
     random = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_the_closed_form_is_what_the_simulator_does_on_average(level: float, sig
 
 
 def test_noise_is_a_function_of_seed_and_step() -> None:
-    world = build(scale=1.0)
+    world = World(scale=1.0)
     state = world.reset(np.array([5, 9]))
     state, seen, _ = world.step(state, np.zeros((2, 1)))
     _, again, _ = world.step(state, np.zeros((2, 1)))
@@ -58,7 +58,7 @@ def test_noise_is_a_function_of_seed_and_step() -> None:
 
 
 def test_overflow_is_marked_and_not_hidden() -> None:
-    world = build(scale=1.0)
+    world = World(scale=1.0)
     state = world.reset(np.array([1, 2]))
     state.physics[0, :2] = 1e200
     after, _, reward = world.step(state, np.zeros((2, 1)))

@@ -13,10 +13,10 @@ from worldfork.lab.environments import load, rendering
 SCRIPT = """
 import json
 import numpy as np
-from worldfork.lab.environments import CATALOGUE, load
+from worldfork.lab.environments import load
 from worldfork.lab.environments.rendering import Camera
 seen = {}
-for task in CATALOGUE:
+for task in names("environments"):
     if task == "linear_quadratic":
         continue
     environment = load(task, threads=1)

@@ -70,7 +70,7 @@ def test_missing_models_say_what_to_install(tmp_path: Path) -> None:
 def test_loading_a_task_does_not_import_dm_control() -> None:
     script = """
 import sys
-from worldfork.lab.environments import CATALOGUE, load
+from worldfork.lab.environments import load
 assert "mujoco" not in sys.modules, "the catalogue alone must not need MuJoCo"
 load("cheetah-run", threads=1)
 assert not {name for name in sys.modules if name.split(".")[0] in ("dm_control", "glfw", "OpenGL")}

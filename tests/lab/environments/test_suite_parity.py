@@ -12,9 +12,10 @@ os.environ.setdefault("MUJOCO_GL", "disabled")  # importing dm_control must not 
 import mujoco
 from dm_control import suite
 
-from worldfork.lab.environments import CATALOGUE, load
+from worldfork.lab.environments import load
 from worldfork.lab.environments.drift import factor
 from worldfork.lab.environments.suite import SuiteEnvironment
+from worldfork.registry import names
 
 TOLERANCE = 1e-9
 # Scales in the direction in which the protocol's grids go, and in the other.
@@ -24,11 +25,11 @@ SCALES = {
     "cheetah-run": (2.0, 0.1),
     "hopper-hop": (0.25, 3.0),
 }
-TASKS = [name for name in CATALOGUE if name in SCALES]
+TASKS = [name for name in names("environments") if name in SCALES]
 
 
 def test_every_suite_task_is_compared() -> None:
-    assert {name for name in CATALOGUE if isinstance(load(name), SuiteEnvironment)} == set(TASKS)
+    assert {name for name in names("environments") if isinstance(load(name), SuiteEnvironment)} == set(TASKS)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from worldfork.lab.agents.linear_quadratic import build
-from worldfork.lab.environments.linear_quadratic import build as build_world
+from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
+from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.episodes import Draws, Film, roll_out
 from worldfork.randomness import Event, Purpose
 
-WORLD = build_world(scale=3.0)
-AGENT = build(WORLD, {}, "float64")
+WORLD = World(scale=3.0)
+AGENT = LinearQuadraticPlugin().build(WORLD, precision="float64")
 EVENT = Event(purpose=Purpose.INITIAL_STATE, task="linear_quadratic", checkpoint="0", fork=3)
 SETS = 3
 # Different parameter sets, so that a film of the wrong one is seen.

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from worldfork.lab.agents.linear_quadratic import build
-from worldfork.lab.environments.linear_quadratic import build as build_world
+from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
+from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.randomness import Event, Purpose, fold_in, normals, root, seed, words
 
-WORLD = build_world(scale=3.0)
-AGENT = build(WORLD, {}, "float64")
+WORLD = World(scale=3.0)
+AGENT = LinearQuadraticPlugin().build(WORLD, precision="float64")
 EVENT = Event(purpose=Purpose.INITIAL_STATE, task="linear_quadratic", checkpoint="0", fork=3)
 PARAMETERS = {"A": np.stack([WORLD.matrices.transition] * 2), "B": np.stack([WORLD.matrices.control] * 2)}
 
@@ -41,7 +41,7 @@ def test_overlap_changes_no_digit(halves: int) -> None:
     assert one.trace is not None
     assert other.trace is not None
     for field in dataclasses.fields(one.trace):
-        np.testing.assert_array_equal(getattr(one.trace, field.name), getattr(other.trace, field.name))
+        np.testing.assert_equal(getattr(one.trace, field.name), getattr(other.trace, field.name))
 
 
 def test_the_same_parameters_receive_and_return_the_same() -> None:

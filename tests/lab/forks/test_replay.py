@@ -9,9 +9,9 @@ import pytest
 from kill_and_resume import REGISTRATION
 
 from worldfork.errors import WorldforkError
-from worldfork.lab import run as study
-from worldfork.lab.forks.bench import Bench
+from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.replay import find, replay
+from worldfork.lab.run import context_of, run
 from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
 from worldfork.registration import cells
@@ -21,20 +21,20 @@ from worldfork.registration import cells
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Study:
     folder = tmp_path_factory.mktemp("replayed")
     (folder / "killed.toml").write_text(REGISTRATION.replace("episodes = 5", 'mode = "forward"\nepisodes = 5'))
-    return study.run(folder / "killed.toml", folder / "study")
+    return run(folder / "killed.toml", folder / "study")
 
 
 @pytest.fixture
-def bench(ledger: Study) -> Bench:
-    return Bench(ledger.registration, ledger.path / "checkpoints")
+def context(ledger: Study) -> Context:
+    return context_of(ledger)
 
 
 @pytest.mark.parametrize("whole_block", [None, True])
-def test_episodes_come_out_again(ledger: Study, bench: Bench, whole_block: bool | None) -> None:
+def test_episodes_come_out_again(ledger: Study, context: Context, whole_block: bool | None) -> None:
     for cell in cells(ledger.registration):  # two arms: the second shares its HOLD with the first
         for k, episode in ((1, 5), (4, 2)):
             pair = find(ledger, cell.id, k=k, episode=episode)
-            shown = replay(ledger, bench, pair, whole_block=whole_block)
+            shown = replay(ledger, context, pair, whole_block=whole_block)
             assert shown.exact
             assert shown.differences == ()
             assert shown.whole_block is bool(whole_block)  # this agent does not feel its batch's shape
@@ -47,41 +47,41 @@ def test_episodes_come_out_again(ledger: Study, bench: Bench, whole_block: bool 
 
 
 def test_a_shape_sensitive_agent_gets_its_block_back_unless_the_device_is_another(
-    ledger: Study, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ledger: Study, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
-    monkeypatch.setattr(type(bench.agent("linear_quadratic")), "shape_sensitive", True)
-    shown = replay(ledger, bench, pair)
+    monkeypatch.setattr(type(context.agent("linear_quadratic")), "shape_sensitive", True)
+    shown = replay(ledger, context, pair)
     assert shown.whole_block
     assert shown.exact
     assert any(line.startswith("block") for line in shown.differences)  # cell.json holds no shape here
-    monkeypatch.setattr(type(bench.agent("linear_quadratic")), "device", "abacus")
-    elsewhere = replay(ledger, bench, pair)
+    monkeypatch.setattr(type(context.agent("linear_quadratic")), "device", "abacus")
+    elsewhere = replay(ledger, context, pair)
     assert not elsewhere.whole_block
     assert 'device: "cpu" -> "abacus"' in elsewhere.differences
-    assert replay(ledger, bench, pair, whole_block=True).whole_block  # what is asked for is done
+    assert replay(ledger, context, pair, whole_block=True).whole_block  # what is asked for is done
 
 
-def test_one_bit_off_is_not_the_ledger(ledger: Study, bench: Bench) -> None:
+def test_one_bit_off_is_not_the_ledger(ledger: Study, context: Context) -> None:
     pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=2, episode=3)
     hold = list(pair.row.hold)
     hold[2] = math.nextafter(hold[2], 0.0)  # type: ignore[arg-type]
     nudged = type(pair)(pair.cell, pair.row.model_copy(update={"hold": tuple(hold)}), pair.episode)
-    shown = replay(ledger, bench, nudged)
+    shown = replay(ledger, context, nudged)
     assert not shown.exact
     assert (shown.update.exact, shown.hold.exact) == (True, False)
 
 
-def test_a_return_that_was_not_finite_is_matched_by_one_that_is_not(ledger: Study, bench: Bench) -> None:
+def test_a_return_that_was_not_finite_is_matched_by_one_that_is_not(ledger: Study, context: Context) -> None:
     pair = find(ledger, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
     row = pair.row.model_copy(update={"update": (None, *pair.row.update[1:])})
-    assert not replay(ledger, bench, type(pair)(pair.cell, row, 1)).update.exact
+    assert not replay(ledger, context, type(pair)(pair.cell, row, 1)).update.exact
 
 
-def test_progress_counts_control_steps_of_all_that_runs(ledger: Study, bench: Bench) -> None:
+def test_progress_counts_control_steps_of_all_that_runs(ledger: Study, context: Context) -> None:
     pair = find(ledger, "many-linear_quadratic-c0-away-s0", k=1, episode=1)
     told: list[tuple[int, int]] = []
-    replay(ledger, bench, pair, whole_block=True, progress=lambda done, total: told.append((done, total)))
+    replay(ledger, context, pair, whole_block=True, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (100, 100)  # its own block, and that of the arm whose HOLD it shares
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -101,7 +101,7 @@ def test_what_is_not_there_is_answered_with_what_is(ledger: Study, tmp_path: Pat
 
 
 def test_another_stream_than_the_rows_were_made_from_is_refused(
-    ledger: Study, bench: Bench, tmp_path: Path
+    ledger: Study, context: Context, tmp_path: Path
 ) -> None:
     copy = Study(shutil.copytree(ledger.path, tmp_path / "copy"))
     pair = find(copy, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
@@ -110,4 +110,4 @@ def test_another_stream_than_the_rows_were_made_from_is_refused(
     changed["reward"][0] += 1.0  # type: ignore[operator]
     arrays.write_npz(window, changed)
     with pytest.raises(WorldforkError, match="worldfork verify"):
-        replay(copy, bench, pair)
+        replay(copy, context, pair)

@@ -5,21 +5,22 @@ import dataclasses
 import numpy as np
 import pytest
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.linear_quadratic import build as build_agent
-from worldfork.lab.environments.linear_quadratic import build as build_world
+from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
+from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism
-from worldfork.lab.mechanisms.catalogue import CATALOGUE, build
 from worldfork.lab.mechanisms.finetune import last
 from worldfork.randomness import Event, Purpose, words
 
-AGENT = build_agent(build_world(scale=2.0), {}, "float64")
-every_mechanism = pytest.mark.parametrize("name", CATALOGUE)
+AGENT = LinearQuadraticPlugin().build(World(scale=2.0), precision="float64")
+every_mechanism = pytest.mark.parametrize("name", registry.names("mechanisms"))
 
 
-def made(name: str, *, steps: int = 5, window: int = 20) -> Mechanism:
-    return build(name, steps=steps, window=window, scope="model", settings={})
+def build(name: str, *, steps: int = 5, window: int = 20, **settings: object) -> Mechanism:
+    given = {"steps": steps, "window": window, **settings}
+    return registry.build("mechanisms", name, Mechanism, settings=given)
 
 
 def given() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Window, np.ndarray]:
@@ -36,7 +37,7 @@ def given() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Window, np.nd
 @every_mechanism
 def test_no_steps_is_the_identity(name: str) -> None:
     parameters, optimiser, seen, keys = given()
-    update = made(name, steps=0).update(AGENT, parameters, optimiser, seen, keys)
+    update = build(name, steps=0).update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
     for key in parameters:
         np.testing.assert_array_equal(update.parameters[key], parameters[key])
         np.testing.assert_array_equal(update.optimiser[key], optimiser[key])
@@ -46,7 +47,7 @@ def test_no_steps_is_the_identity(name: str) -> None:
 @every_mechanism
 def test_nothing_outside_the_window_is_read(name: str) -> None:
     parameters, optimiser, seen, keys = given()
-    known = made(name).update(AGENT, parameters, optimiser, seen, keys)
+    known = build(name).update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
     # Spoil what is older than the last 20 transitions, and the padding that follows the real ones.
     spoilt = {}
     for field in ("observation", "action", "reward", "next_observation"):
@@ -54,7 +55,9 @@ def test_nothing_outside_the_window_is_read(name: str) -> None:
         values[0, :40] = 1e6
         values[1, 15:] = -1e6
         spoilt[field] = values
-    again = made(name).update(AGENT, parameters, optimiser, dataclasses.replace(seen, **spoilt), keys)
+    again = build(name).update(
+        AGENT, parameters, optimiser=optimiser, window=dataclasses.replace(seen, **spoilt), batch_keys=keys
+    )
     for key in parameters:
         np.testing.assert_array_equal(known.parameters[key], again.parameters[key])
     np.testing.assert_array_equal(known.loss_before, again.loss_before)
@@ -63,7 +66,10 @@ def test_nothing_outside_the_window_is_read(name: str) -> None:
 
 @every_mechanism
 def test_the_same_arguments_give_the_same_update(name: str) -> None:
-    one, other = (made(name).update(AGENT, *given()) for _ in range(2))
+    parameters, optimiser, seen, keys = given()
+    one, other = (
+        build(name).update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys) for _ in range(2)
+    )
     np.testing.assert_array_equal(one.parameters["A"], other.parameters["A"])
 
 
@@ -71,8 +77,11 @@ def test_a_gentler_update_takes_shorter_steps() -> None:
     parameters, optimiser, seen, keys = given()
 
     def shift(**settings: float) -> np.ndarray:
-        chosen = build("finetune", steps=1, window=20, scope="model", settings=settings)
-        return chosen.update(AGENT, parameters, optimiser, seen, keys).param_shift
+        return (
+            build("finetune", steps=1, **settings)
+            .update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
+            .param_shift
+        )
 
     np.testing.assert_array_equal(shift(rate=1.0), shift())
     np.testing.assert_allclose(shift(rate=0.1), 0.1 * shift())
@@ -80,19 +89,19 @@ def test_a_gentler_update_takes_shorter_steps() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(WorldforkError, match="share of the agent's own learning rates"):
-        build("finetune", steps=1, window=20, scope="model", settings={"rate": rate})
+    with pytest.raises(WorldforkError, match=r"rate: expected (more than 0|a finite number|a number)"):
+        build("finetune", rate=rate)
 
 
 def test_fine_tuning_moves_the_parameters_and_counts_what_is_not_finite() -> None:
     parameters, optimiser, seen, keys = given()
-    update = made("finetune").update(AGENT, parameters, optimiser, seen, keys)
+    update = build("finetune").update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
     moved = np.sqrt(sum(((update.parameters[k] - parameters[k]) ** 2).sum(axis=(1, 2)) for k in parameters))
     np.testing.assert_allclose(update.param_shift, moved)
     assert (update.param_shift > 0).all()
     seen.next_observation[0, 55] = np.inf
-    broken = build("finetune", steps=60, window=20, scope="model", settings={}).update(
-        AGENT, parameters, optimiser, seen, keys
+    broken = build("finetune", steps=60).update(
+        AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys
     )
     np.testing.assert_array_equal(broken.non_finite, [6, 0])
 
@@ -107,7 +116,9 @@ def test_the_last_rows_are_the_last_rows() -> None:
 
 
 def test_an_unknown_mechanism_or_setting_is_answered() -> None:
-    with pytest.raises(WorldforkError, match=r"no mechanism 'dream'.*finetune, none"):
-        made("dream")
-    with pytest.raises(WorldforkError, match="does not take"):
-        build("finetune", steps=1, window=1, scope="model", settings={"rehearsal": 1})
+    with pytest.raises(WorldforkError, match=r"no mechanism called 'dream'.*finetune, none"):
+        build("dream")
+    with pytest.raises(
+        WorldforkError, match=r"rehearsal: not a known setting; known here: rate, scope, steps, window"
+    ):
+        build("finetune", rehearsal=1)

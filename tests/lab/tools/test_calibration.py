@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from worldfork import randomness
-from worldfork.lab.forks.bench import Bench
+from worldfork.lab.forks.context import Context
 from worldfork.lab.tools.calibration import Calibration, calibrate
 from worldfork.registration import Registration, parse
 from worldfork.registration.library import find
@@ -22,7 +22,7 @@ def measured(registration: Registration, tmp_path_factory: pytest.TempPathFactor
     # Key reuse is audited key by key; millions of keys would only repeat what the smaller tests prove.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(randomness, "_audited", None)
-        return calibrate(Bench(registration, tmp_path_factory.getbasetemp()))
+        return calibrate(Context(registration, {}))
 
 
 def test_the_calibration_recovers_the_closed_form(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -5,14 +5,21 @@ Parameters and optimiser state are flat dictionaries of arrays with a leading ax
 beliefs are whatever the agent likes, and only ever handed back to it. Every method is pure.
 """
 
+import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-__all__ = ["Agent", "Arrays", "Decision", "Fit", "Surprise", "Window"]
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments.base import Environment
+from worldfork.randomness import Event
+from worldfork.registry import Plugin
+
+__all__ = ["Agent", "AgentPlugin", "Arrays", "Checkpoint", "Decision", "Fit", "Surprise", "Window"]
 
 Arrays = Mapping[str, Any]  # name -> array with leading axis P (NumPy, JAX, or anything with the array interface)
 Belief = Any
@@ -32,10 +39,14 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class Surprise:
-    """What the agent makes of the outcome of its last action: the pre-fork signals of the stream, [P, E]."""
+    """What the agent makes of the outcome of its last action.
 
-    error: Any  # one-step prediction error of the observation, in the agent's own space
-    kl: Any  # raw KL of posterior from prior, no free bits; NaN where an agent has none
+    `signals` holds whatever it can measure at a control step, by name: each becomes a column of the stream's log.
+    `error`, the one-step prediction error in the agent's own space, is always among them; `kl` is the raw KL of
+    posterior from prior. Names are the agent's to choose; those of the log's other columns are taken.
+    """
+
+    signals: Mapping[str, Any]  # [P, E] each
     belief: Belief
 
 
@@ -66,18 +77,25 @@ class Fit:
     grad_norm: Float[np.ndarray, " P"]  # of the last step
 
 
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """One pretrained agent; every array has a leading axis of one. No replay: UPDATE sees the stream alone."""
+
+    parameters: Arrays
+    optimiser: Arrays
+    clean_return: float  # mean return at drift level 0 without noise: what `return_deficit` is measured from
+    digest: str  # of everything above; for files, SHA-256 of the first
+    remark: str = ""  # what a reader should know of it, if anything
+
+
 @runtime_checkable
 class Agent(Protocol):
     """Something that acts from parameters and can be trained on a window."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def observation_size(self) -> int: ...
-
-    @property
-    def action_size(self) -> int: ...
+    def scopes(self) -> tuple[str, ...]:
+        """What `fit` can be asked to train."""
+        ...
 
     @property
     def device(self) -> str:
@@ -119,3 +137,27 @@ class Agent(Protocol):
         """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained;
         `rate`: the share of the agent's own learning rates to take."""
         ...
+
+
+class AgentPlugin(Plugin):
+    """What an agent's name stands for; the fields of a subclass are the agent's settings.
+
+    A checkpoint comes from files (`load`) or from a seed (`generate`): an agent offers at least one of the two.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".safetensors", ".json")  # the files of one checkpoint
+
+    @abc.abstractmethod
+    def build(self, environment: Environment, *, precision: str) -> Agent:
+        """The agent for a world; a precision that it does not know is refused with those it knows."""
+
+    def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
+        """The checkpoint at `path`, whose other files lie beside it."""
+        raise WorldforkError('This agent has no files; register checkpoints = "generated".')
+
+    def generate(self, agent: Any, environment: Any, event: Event) -> Checkpoint:
+        """A checkpoint made from a seed: everything random comes from `event`."""
+        raise WorldforkError(
+            "This agent can not be generated from a seed: say where its files are, as in "
+            'checkpoints = "folder/{task}-{checkpoint}.safetensors", or "bundled".'
+        )

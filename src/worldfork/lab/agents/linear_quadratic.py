@@ -5,23 +5,21 @@ same digits whatever the batch, and the example to copy when bringing one's own 
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from jaxtyping import Float64, Int, UInt32
+from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.checkpoints import Checkpoint
-from worldfork.lab.agents.settings import configured
+from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices, World
 from worldfork.randomness import Event, Purpose, consume, fold_in, generator
 
-__all__ = ["LinearQuadratic", "build", "generate"]
+__all__ = ["LinearQuadratic", "LinearQuadraticPlugin"]
 
 HORIZON: Final = 100  # Riccati steps: far beyond where the gain has settled
 CLEAN_TRANSITIONS: Final = 60  # data a checkpoint is estimated from: few, so that it is imperfect
@@ -46,9 +44,7 @@ class LinearQuadratic:
     momentum: float = 0.9
     batch: int = 16
 
-    name = "linear_quadratic"
-    observation_size = 2
-    action_size = 1
+    scopes = ("model",)
     shape_sensitive = False
     device = "cpu"
 
@@ -72,7 +68,8 @@ class LinearQuadratic:
         with np.errstate(over="ignore", invalid="ignore"):
             missed = observation - _predict(parameters, belief.observation, belief.action)
             error = (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2
-        return Surprise(error, np.full_like(error, np.nan), dataclasses.replace(belief, observation=observation))
+        signals = {"error": error, "kl": np.full_like(error, np.nan)}
+        return Surprise(signals, dataclasses.replace(belief, observation=observation))
 
     def loss(self, parameters: Arrays, window: Window) -> Float64[np.ndarray, " P"]:
         """Mean squared error of the prediction over the window."""
@@ -131,18 +128,31 @@ class LinearQuadratic:
         return gain[:, 0]
 
 
-def build(environment: Environment, settings: Mapping[str, Any], precision: str) -> LinearQuadratic:
-    """The agent for a linear-quadratic world."""
-    if not isinstance(environment, World) or precision != "float64":
-        raise WorldforkError(
-            f"The agent `linear_quadratic` controls the task `linear_quadratic` in precision `float64`; "
-            f"got `{environment.name}` in `{precision}`."
-        )
-    return configured(LinearQuadratic, settings, matrices=environment.matrices)
+class LinearQuadraticPlugin(AgentPlugin):
+    """The agent by name, and its settings."""
+
+    packages = ("scipy",)
+
+    method: Literal["gradient", "least_squares"] = "gradient"
+    learning_rate: Annotated[float, Field(gt=0)] = 0.02
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    batch: Annotated[int, Field(ge=1)] = 16
+
+    def build(self, environment: Environment, *, precision: str) -> LinearQuadratic:
+        """The agent for a linear-quadratic world."""
+        if not isinstance(environment, World) or precision != "float64":
+            raise WorldforkError(
+                f"The agent `linear_quadratic` controls the task `linear_quadratic` in precision `float64`; "
+                f"got `{environment.name}` in `{precision}`."
+            )
+        return LinearQuadratic(environment.matrices, **self.model_dump())
+
+    def generate(self, agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
+        """(A, B) by least squares on a little clean data, driven by random actions."""
+        return _generate(agent, environment, event)
 
 
-def generate(agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
-    """A checkpoint from a seed: (A, B) by least squares on a little clean data, driven by random actions."""
+def _generate(agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
     random = generator(event)
     position, force = random.normal(size=(CLEAN_TRANSITIONS, 2)), random.normal(size=(CLEAN_TRANSITIONS, 1))
     clean = environment.reset(random.integers(0, 2**32, CLEAN_TRANSITIONS))

@@ -4,40 +4,31 @@
     state = env.reset(np.arange(64))
     state, observation, reward = env.step(state, np.zeros((64, env.action_size)), level=0.5)
 
-A task is a module of this package with a function `build(*, scale, threads)`, and one line in `CATALOGUE`.
+A world's name is found by `worldfork.registry`: ours, an installed package's, or `module:attribute`.
 """
 
-import importlib
 import os
-from typing import Final
+from collections.abc import Mapping
+from typing import Any
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.base import Environment, State, concatenate
+from worldfork.lab.environments.base import Environment, EnvironmentPlugin, State, concatenate
 
-__all__ = ["CATALOGUE", "Environment", "State", "concatenate", "load"]
-
-# Task -> module. Modules are imported when asked for: the linear-quadratic world must load without MuJoCo.
-CATALOGUE: Final = {
-    "cartpole-swingup": "cartpole",
-    "walker-walk": "walker",
-    "cheetah-run": "cheetah",
-    "hopper-hop": "hopper",
-    "linear_quadratic": "linear_quadratic",
-}
+__all__ = ["Environment", "EnvironmentPlugin", "State", "concatenate", "load"]
 
 
-def load(name: str, *, scale: float = 1.0, threads: int | None = None) -> Environment:
-    """The task called `name`.
+def load(
+    name: str, *, scale: float = 1.0, threads: int | None = None, settings: Mapping[str, Any] | None = None
+) -> Environment:
+    """The world called `name`.
 
     `scale` is what drift level 1 does to the drifting parameter: nominal * scale; 1 is a world that never changes.
     `threads` is how many CPU threads step the physics, by default all of them; results do not depend on it.
     """
-    if name not in CATALOGUE:
-        raise WorldforkError(f"There is no task {name!r}. Known tasks: {', '.join(sorted(CATALOGUE))}.")
     if threads is None:
         threads = os.cpu_count() or 1
     if threads < 1:
         raise WorldforkError(f"`threads` must be at least 1; got {threads}. Leave it out to use all CPUs.")
-    module = importlib.import_module(f"{__name__}.{CATALOGUE[name]}")
-    environment: Environment = module.build(scale=float(scale), threads=threads)
-    return environment
+    plugin = registry.build("environments", name, EnvironmentPlugin, settings=settings)
+    return plugin.build(scale=float(scale), threads=threads)

@@ -3,14 +3,17 @@
 Axes: B environments, A actions, O observations, S numbers of physical state.
 """
 
+import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Integer
 
-__all__ = ["Environment", "State", "concatenate"]
+from worldfork.registry import Plugin
+
+__all__ = ["Environment", "EnvironmentPlugin", "State", "concatenate"]
 
 Level = float | Float64[np.ndarray, " B"]
 
@@ -45,14 +48,45 @@ def concatenate(states: Sequence[State]) -> State:
 class Environment(Protocol):
     """A batch of worlds. Pure: what a call returns depends on its arguments alone."""
 
-    name: str
-    simulator: str  # what steps it and which version: part of a ledger's identity
-    parameter: str  # what drifts
-    observation_size: int
-    action_size: int
-    action_bound: float  # actions lie in [-action_bound, action_bound]; infinity where they are free
-    episode_steps: int  # control steps per episode
-    action_repeat: int  # environment steps per control step
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def simulator(self) -> str:
+        """What steps it and which version: part of a ledger's identity."""
+        ...
+
+    @property
+    def parameter(self) -> str:
+        """What drifts."""
+        ...
+
+    @property
+    def observation_size(self) -> int:
+        """O."""
+        ...
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        ...
+
+    @property
+    def action_bound(self) -> float:
+        """Actions lie in [-action_bound, action_bound]; infinity where they are free."""
+        ...
+
+    @property
+    def episode_steps(self) -> int:
+        """Control steps per episode."""
+        ...
+
+    @property
+    def action_repeat(self) -> int:
+        """Environment steps per control step."""
+        ...
 
     def reset(self, seeds: Integer[np.ndarray, " B"], level: Level = 0.0) -> State:
         """Initial states: row b is a function of `seeds[b]` and the drift level, nothing else."""
@@ -71,3 +105,14 @@ class Environment(Protocol):
     def nominal(self) -> dict[str, float]:
         """The same parameters by the world's definition, not by way of the simulator."""
         ...
+
+
+class EnvironmentPlugin(Plugin):
+    """What an environment's name stands for; the fields of a subclass are the environment's settings."""
+
+    # Scales of drift that `worldfork calibrate-drift` tries, from none on; empty where it has no registered grid.
+    drift_grid: ClassVar[tuple[float, ...]] = ()
+
+    @abc.abstractmethod
+    def build(self, *, scale: float, threads: int) -> Environment:
+        """The world. `scale` is what drift level 1 multiplies the drifting parameter by; `threads` may step it."""

@@ -3,10 +3,11 @@
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.rewards import gaussian, quadratic
 from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
 
-__all__ = ["build"]
+__all__ = ["CartpolePlugin", "CartpoleSwingup"]
 
 POLE = 2  # body
 XZ, ZZ = 2, 8  # entries of a rotation matrix
@@ -38,5 +39,10 @@ class CartpoleSwingup(SuiteEnvironment):
         return upright * small_control * small_velocity * centred
 
 
-def build(*, scale: float, threads: int) -> CartpoleSwingup:
-    return CartpoleSwingup(scale=scale, threads=threads)
+class CartpolePlugin(EnvironmentPlugin):
+    """CartpoleSwingup by name."""
+
+    drift_grid = tuple(1.0 + 0.25 * step for step in range(9))
+
+    def build(self, *, scale: float, threads: int) -> CartpoleSwingup:
+        return CartpoleSwingup(scale=scale, threads=threads)

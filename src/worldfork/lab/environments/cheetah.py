@@ -3,11 +3,12 @@
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.joints import limited_pose
 from worldfork.lab.environments.rewards import beyond, linear
 from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
 
-__all__ = ["build"]
+__all__ = ["CheetahPlugin", "CheetahRun"]
 
 SPEED = 10.0  # of the centre of mass, from which it runs
 
@@ -31,5 +32,10 @@ class CheetahRun(SuiteEnvironment):
         return linear(beyond(fields["sensordata"][:, 0], lower=SPEED, margin=SPEED), at_one=0.0)
 
 
-def build(*, scale: float, threads: int) -> CheetahRun:
-    return CheetahRun(scale=scale, threads=threads)
+class CheetahPlugin(EnvironmentPlugin):
+    """CheetahRun by name."""
+
+    drift_grid = tuple(1.0 + 0.25 * step for step in range(9))
+
+    def build(self, *, scale: float, threads: int) -> CheetahRun:
+        return CheetahRun(scale=scale, threads=threads)

@@ -3,11 +3,12 @@
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.joints import uniform_pose
 from worldfork.lab.environments.rewards import beyond, linear
 from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
 
-__all__ = ["build"]
+__all__ = ["HopperHop", "HopperPlugin"]
 
 TORSO, FOOT = 1, 5  # bodies
 HEIGHT = (0.6, 2.0)  # of the torso over the foot, within which it stands
@@ -35,5 +36,10 @@ class HopperHop(SuiteEnvironment):
         return standing * linear(beyond(fields["sensordata"][:, 0], lower=SPEED, margin=SPEED / 2), at_one=0.5)
 
 
-def build(*, scale: float, threads: int) -> HopperHop:
-    return HopperHop(scale=scale, threads=threads)
+class HopperPlugin(EnvironmentPlugin):
+    """HopperHop by name."""
+
+    drift_grid = (1.0, 0.75, 0.5, 0.25, 0.1)
+
+    def build(self, *, scale: float, threads: int) -> HopperHop:
+        return HopperHop(scale=scale, threads=threads)

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float64, Integer
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.base import Level, State
+from worldfork.lab.environments.base import EnvironmentPlugin, Level, State
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
 
-__all__ = ["Matrices", "World", "build"]
+__all__ = ["LinearQuadraticPlugin", "Matrices", "World"]
 
 TIME_STEP: Final = 0.1
 PULL: Final = 1.0  # nominal; what drifts
@@ -114,6 +114,8 @@ class World:
         return {"pull": PULL}
 
 
-def build(*, scale: float, threads: int = 1) -> World:
-    """The world whose pull is `scale` times nominal at drift level 1; `threads` makes no difference to it."""
-    return World(scale=scale)
+class LinearQuadraticPlugin(EnvironmentPlugin):
+    """The world by name: its pull is `scale` times nominal at drift level 1. `threads` changes nothing."""
+
+    def build(self, *, scale: float, threads: int) -> World:
+        return World(scale=scale)

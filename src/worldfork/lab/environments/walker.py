@@ -3,11 +3,12 @@
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.joints import uniform_pose
 from worldfork.lab.environments.rewards import beyond, gaussian, linear
 from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
 
-__all__ = ["build"]
+__all__ = ["WalkerPlugin", "WalkerWalk"]
 
 TORSO = 1  # body
 XX, XZ, ZZ = 0, 2, 8  # entries of a rotation matrix
@@ -37,5 +38,10 @@ class WalkerWalk(SuiteEnvironment):
         return (3 * standing + upright) / 4 * (5 * moving + 1) / 6
 
 
-def build(*, scale: float, threads: int) -> WalkerWalk:
-    return WalkerWalk(scale=scale, threads=threads)
+class WalkerPlugin(EnvironmentPlugin):
+    """WalkerWalk by name."""
+
+    drift_grid = (1.0, 0.75, 0.5, 0.25, 0.1, 0.05)
+
+    def build(self, *, scale: float, threads: int) -> WalkerWalk:
+        return WalkerWalk(scale=scale, threads=threads)

@@ -9,7 +9,7 @@ next half's plan to compute before it is done with this one's.
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -36,8 +36,7 @@ class Trace:
     observation: Float64[np.ndarray, "P E T O"]  # that the action was planned on
     action: Float64[np.ndarray, "P E T A"]  # as planned: the model never sees the noise
     reward: Float64[np.ndarray, "P E T"]
-    error: Float64[np.ndarray, "P E T"]
-    kl: Float64[np.ndarray, "P E T"]
+    signals: Mapping[str, Float64[np.ndarray, "P E T"]]  # whatever the agent measures, by name
     final: Float64[np.ndarray, "P E O"]  # the observation after the last action
 
 
@@ -154,6 +153,7 @@ def _episodes(
     belief = agent.begin(parameters, observation)
     returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
     steps: list[dict[str, Any]] = []
+    measured: list[Mapping[str, Any]] = []
     if record:
         record(0, start, returns)
     for step in range(levels.shape[-1]):
@@ -178,12 +178,16 @@ def _episodes(
         known = {"plan_keys": plan_keys, "noise": normal}
         if trace:
             known.update(observation=before, action=planned, reward=reward)
-            known.update(error=surprise.error, kl=surprise.kl)
+            measured.append(surprise.signals)
         steps.append(known)
     along = {name: np.stack([known[name] for known in steps], axis=2) for name in steps[0]}
     received = Received(start, along.pop("plan_keys"), along.pop("noise"))
     along = {name: values.astype(np.float64) for name, values in along.items()}
-    traced = Trace(**along, final=observation) if trace else None
+    signals = {
+        name: np.stack([values[name] for values in measured], axis=2).astype(np.float64)
+        for name in (measured[0] if measured else ())
+    }
+    traced = Trace(**along, signals=signals, final=observation) if trace else None
     return Rolled(returns, replaced, state.unstable.reshape(shape), received, traced)
 
 
@@ -212,5 +216,7 @@ def _joined(parts: Sequence[Any]) -> Any:
         return None
     if isinstance(first, np.ndarray):
         return np.concatenate(parts, axis=1)
+    if isinstance(first, Mapping):
+        return {name: _joined([part[name] for part in parts]) for name in first}
     names = [field.name for field in dataclasses.fields(first)]
     return type(first)(**{name: _joined([getattr(part, name) for part in parts]) for name in names})

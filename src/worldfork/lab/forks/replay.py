@@ -15,9 +15,10 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episodes import Film
-from worldfork.lab.forks import labelling
-from worldfork.lab.forks.bench import Bench
-from worldfork.lab.forks.blocks import Block, fork_blocks, places
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.label import Fork, evaluate_block
+from worldfork.lab.forks.plan import Block, fork_blocks, read_stream
+from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells, difference, hold_owner
@@ -86,7 +87,7 @@ def find(study: Study, cell: str, *, k: int, episode: int) -> Pair:
 
 def replay(
     study: Study,
-    bench: Bench,
+    context: Context,
     pair: Pair,
     *,
     whole_block: bool | None = None,
@@ -95,17 +96,17 @@ def replay(
     """Run the pair again, in the ledger's block or alone (`whole_block`); by default in the block where that
     decides whether the digits come out again. `progress` is told control steps: how many are done, of how many."""
     cell, k, row = pair.cell, pair.row.k, pair.row
-    there, here = study.cell(cell.id).configuration, bench.configuration(cell)
+    there, here = study.cell(cell.id).configuration, describe(context, (cell,)).configurations[0]
     differences = tuple(difference(_digits(there), _digits(here)))
     if whole_block is None:
-        sensitive = bench.agent(cell.task, bench.registration.arm(cell.arm)).shape_sensitive
+        sensitive = context.agent(cell.task, context.registration.arm(cell.arm)).shape_sensitive
         whole_block = sensitive and there["device"] == here["device"]
-    owner = hold_owner(bench.registration)[cell]
+    owner = hold_owner(context.registration)[cell]
     # Each run: where to look for which branches. A shared HOLD was evaluated in its owner's block.
     runs: list[tuple[Cell, tuple[str, ...]]] = [(cell, ("update", "hold"))]
     if whole_block and owner != cell:
         runs = [(cell, ("update",)), (owner, ("hold",))]
-    steps = bench.environment(cell.task).episode_steps
+    steps = context.environment(cell.task).episode_steps
     recorded = {"update": row.update[pair.episode - 1], "hold": row.hold[pair.episode - 1]}
     branches: dict[str, Branch] = {}
     progress(0, len(runs) * steps)
@@ -114,18 +115,18 @@ def replay(
         def advance(moment: int, before: int = number * steps) -> None:
             progress(before + moment, len(runs) * steps)
 
-        block: Block = _block(bench, where, k) if whole_block else ((where, k),)
+        block: Block = _block(context, where, k) if whole_block else ((where, k),)
         film = _film(
-            study, bench, block, pair, fork=(where, k), names=names, alone=not whole_block, advance=advance
+            study, context, block, pair, fork=(where, k), names=names, alone=not whole_block, advance=advance
         )
         for index, name in enumerate(names):
             branches[name] = Branch(film.physics[index], film.returns[index], recorded[name])
-    return Replay(**branches, levels=_levels(bench, cell, k), whole_block=whole_block, differences=differences)
+    return Replay(**branches, levels=_levels(context, cell, k), whole_block=whole_block, differences=differences)
 
 
 def _film(
     study: Study,
-    bench: Bench,
+    context: Context,
     block: Block,
     pair: Pair,
     *,
@@ -135,40 +136,44 @@ def _film(
     advance: Callable[[int], None],
 ) -> Film:
     """Run a block, or one fork alone, and film the episode in the branches of `fork` that are named."""
-    owners = hold_owner(bench.registration)
-    mine = {cell: cell for cell in owners} if alone else owners  # alone, a fork evaluates its own HOLD
+    owners = hold_owner(context.registration)
+    streams = {cell: read_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
     rows = {owner: study.cell(owner.id).rows() for owner in dict.fromkeys(owners[cell] for cell, _ in block)}
-    placed = places(study, block, rows=rows, owners=mine)
+    forks = [
+        # Alone, a fork evaluates its own HOLD.
+        Fork(cell, k, streams[cell], held=None if alone or owners[cell] == cell else rows[owners[cell]][k - 1])
+        for cell, k in block
+    ]
     index = block.index(fork)
-    if fork[0] == pair.cell and placed[index].digests != (pair.row.stream, pair.row.window):
+    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.window):
         raise WorldforkError(
             f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
             "says where the study was changed."
         )
-    size = 1 if alone else bench.registration.execution.forks_per_block
+    size = 1 if alone else context.registration.execution.forks_per_block
     sets = {"update": index, "hold": size + index}  # where nothing is shared, HOLD follows UPDATE
-    every = np.arange(bench.registration.arm(fork[0].arm).evaluation.episodes)
+    every = np.arange(context.registration.arm(fork[0].arm).evaluation.episodes)
     film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)
     episodes = every[[pair.episode - 1]] if alone else every
-    labelling.evaluate(bench, placed, size=size, episodes=episodes, record=film)
+    evaluate_block(context, forks, size=size, episodes=episodes, record=film)
     return film
 
 
-def _block(bench: Bench, cell: Cell, k: int) -> Block:
+def _block(context: Context, cell: Cell, k: int) -> Block:
     """The block in which the ledger's run evaluated this fork."""
-    shared = hold_owner(bench.registration)[cell] != cell
-    return next(block for block in fork_blocks(bench.registration, shared=shared) if (cell, k) in block)
+    shared = hold_owner(context.registration)[cell] != cell
+    return next(block for block in fork_blocks(context.registration, shared=shared) if (cell, k) in block)
 
 
-def _levels(bench: Bench, cell: Cell, k: int) -> Float64[np.ndarray, " moments"]:
+def _levels(context: Context, cell: Cell, k: int) -> Float64[np.ndarray, " moments"]:
     """The level at each moment of the evaluation."""
-    environment = bench.environment(cell.task)
+    environment = context.environment(cell.task)
     return evaluation_levels(
-        bench.schedule(cell),
+        context.schedule(cell),
         k * environment.episode_steps * environment.action_repeat,
         control_steps=environment.episode_steps + 1,
         action_repeat=environment.action_repeat,
-        mode=bench.registration.arm(cell.arm).evaluation.mode,
+        mode=context.registration.arm(cell.arm).evaluation.mode,
     )
 
 

@@ -1,44 +1,35 @@
 """The paper's mechanism, held fixed: N gradient steps on the last W transitions (paper, "Problem setting")."""
 
-import dataclasses
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import UInt32
+from pydantic import Field
 
-from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Window
-from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.mechanisms.base import Mechanism, Update, unchanged, updated
 
 __all__ = ["FineTune", "last"]
 
 
-@dataclasses.dataclass(frozen=True)
-class FineTune:
-    """`steps` gradient steps on the last `window` transitions; `scope` says what is trained, `rate` is the share of
-    the agent's own learning rates."""
+class FineTune(Mechanism):
+    """`steps` gradient steps on the last `window` transitions; `scope` says what is trained."""
 
-    steps: int
-    window: int
-    scope: str = "model"
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rate < float("inf"):
-            raise WorldforkError(
-                f"`rate` is a share of the agent's own learning rates, such as 0.1; got {self.rate}."
-            )
+    rate: Annotated[float, Field(gt=0)] = 1.0  # share of the agent's own learning rates
 
     def update(
         self,
         agent: Agent,
         parameters: Arrays,
+        *,
         optimiser: Arrays,
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
-        """Train; an update that diverges is returned as it is, with its non-finite parameters counted."""
+        """Train. No steps is no update: the branches are then one computation."""
         seen = last(window, self.window)
+        if self.steps == 0:
+            return unchanged(agent, parameters, optimiser=optimiser, window=seen)
         fit = agent.fit(
             parameters,
             optimiser,
@@ -48,16 +39,7 @@ class FineTune:
             batch_keys=batch_keys,
             rate=self.rate,
         )
-        return Update(
-            parameters=fit.parameters,
-            optimiser=fit.optimiser,
-            loss_before=fit.loss_before,
-            loss_after=fit.loss_after,
-            grad_norm=fit.grad_norm,
-            param_shift=arrays.shift(parameters, fit.parameters),
-            window=seen.size,
-            non_finite=arrays.count_non_finite(fit.parameters),
-        )
+        return updated(parameters, fit, seen)
 
 
 def last(window: Window, length: int) -> Window:

@@ -4,39 +4,58 @@ P cells and all their episodes at once; belief resets where an episode begins, d
 """
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy.typing import NDArray
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, Trace, roll_out
+from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.randomness import Event
 
-__all__ = ["Recording", "StreamLog", "deploy"]
+__all__ = ["Recording", "Stream", "StreamLog", "deploy"]
 
 
 @dataclasses.dataclass(frozen=True)
 class StreamLog:
-    """What was logged at each control step of one stream: stream.parquet, column by column."""
+    """What was logged at each control step of one stream: the columns of stream.parquet."""
 
     step: Int64[np.ndarray, " T"]  # control steps before this one
     env_step: Int64[np.ndarray, " T"]
     episode: Int64[np.ndarray, " T"]  # from 1: episode k ends at decision point k
-    error: Float64[np.ndarray, " T"]
-    kl: Float64[np.ndarray, " T"]
     level: Float64[np.ndarray, " T"]
     rate: Float64[np.ndarray, " T"]  # the level's change over the step
     sigma_a: Float64[np.ndarray, " T"]
     reward: Float64[np.ndarray, " T"]
+    signals: Mapping[str, Float64[np.ndarray, " T"]]  # what the agent measured, a column each
+
+    def columns(self) -> Columns:
+        """As the ledger stores it."""
+        fixed = {name: getattr(self, name) for name in LOGGED}
+        if taken := sorted(set(fixed) & set(self.signals)):
+            raise WorldforkError(f"The agent logs {taken[0]!r}, which is the name of another column: rename it.")
+        return {**fixed, **self.signals}
+
+    @classmethod
+    def of(cls, columns: Columns) -> "StreamLog":
+        """Back from the ledger."""
+        signals = {name: values for name, values in columns.items() if name not in LOGGED}
+        return cls(**{name: columns[name] for name in LOGGED}, signals=signals)
+
+
+LOGGED: Final = tuple(field.name for field in dataclasses.fields(StreamLog) if field.name != "signals")
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What UPDATE needs of one stream: window.npz, array by array."""
+    """All transitions of one stream, which updates learn from."""
 
     observation: Float64[np.ndarray, "T O"]  # that the action was planned on
     action: Float64[np.ndarray, "T A"]  # as planned
@@ -44,10 +63,21 @@ class Recording:
     first: Bool[np.ndarray, " T"]  # whether an episode begins here
     final: Float64[np.ndarray, "K O"]  # the last observation of each episode
 
+    def columns(self) -> Columns:
+        """As the ledger stores it."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-def columns(record: StreamLog | Recording) -> dict[str, NDArray[np.generic]]:
-    """The record's arrays by name, as the ledger stores them."""
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """One finished deployment, with the content digests that its forks' rows name."""
+
+    log: StreamLog
+    recording: Recording
+
+    @functools.cached_property
+    def digests(self) -> tuple[str, str]:
+        return content_digest(self.log.columns()), content_digest(self.recording.columns())
 
 
 def deploy(
@@ -59,7 +89,7 @@ def deploy(
     schedules: Sequence[Schedule],
     decision_points: int,
     action_noise: float,
-) -> list[tuple[StreamLog, Recording]]:
+) -> list[Stream]:
     """Run P streams of `decision_points` episodes.
 
     The model is frozen, belief and physics begin anew with every episode, and drift is a function of time: nothing
@@ -83,9 +113,7 @@ def deploy(
     ]
 
 
-def _cut(
-    trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float
-) -> tuple[StreamLog, Recording]:
+def _cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float) -> Stream:
     """The stream of parameter set p, its episodes end to end."""
 
     def along(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,12 +126,11 @@ def _cut(
         step=step,
         env_step=step * repeat,
         episode=step // steps + 1,
-        error=along(trace.error),
-        kl=along(trace.kl),
         level=level,
         rate=schedule.level((step + 1) * repeat) - level,
         sigma_a=np.full(len(step), action_noise),
         reward=along(trace.reward),
+        signals={name: along(values) for name, values in trace.signals.items()},
     )
     recording = Recording(
         observation=along(trace.observation),
@@ -112,4 +139,4 @@ def _cut(
         first=step % steps == 0,
         final=trace.final[p],
     )
-    return log, recording
+    return Stream(log, recording)

@@ -1,29 +1,93 @@
-"""What a trigger may read at a fork, from the stream before it alone (paper, "Scoring"; docs/protocol.md)."""
+"""What a trigger may read at a fork, from the stream before it alone (paper, "Scoring"; docs/protocol.md).
+
+A signal is a number per decision point, computed while the study runs and stored in the row; larger means more
+reason to update. Its name is found by `worldfork.registry`, so that a signal from inside your own model is a class
+of yours: log what it needs in `Surprise.signals`, read it here, and name it in the registration's `signals`.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float64
 
-from worldfork.lab.stream.deployment import StreamLog
+from worldfork.registry import Plugin
 
-__all__ = ["signals"]
+__all__ = ["Episode", "Signal"]
 
 
-def signals(
-    log: StreamLog, k: int, *, level: float, clean_return: float, validation_loss: float
-) -> dict[str, float]:
-    """The registered signals at decision point k, over the episode that ends there; larger: more reason to update.
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """The episode that ends at a decision point, and what is known by then. Nothing after the fork is here."""
 
-    `level` is the drift at the fork; `validation_loss` is the frozen model's training loss on that episode.
-    """
-    before = log.episode == k
-    error, kl, reward = log.error[before], log.kl[before], log.reward[before]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return {
-            "residual": float(np.mean(error)),
-            "kl": float(np.mean(kl)),
-            "running_variance": float(np.var(error, ddof=1)) if len(error) > 1 else float("nan"),
-            "percentile": float(np.percentile(error, 95)),
-            "return_deficit": clean_return - float(np.sum(reward)),
-            "validation_loss": validation_loss,
-            "drift": level,
-            "clock": float(k),
-        }
+    k: int
+    steps: Mapping[str, Float64[np.ndarray, " T"]]  # what was logged at each control step: error, kl, reward, ...
+    level: float  # of the drift, at the fork
+    clean_return: float  # of the checkpoint, in the clean world
+    validation_loss: float  # the frozen model's training loss on this episode
+
+
+class Signal(Plugin):
+    """What a signal's name stands for."""
+
+    @abc.abstractmethod
+    def read(self, episode: Episode) -> float:
+        """The signal at the decision point; NaN where there is nothing to say."""
+
+
+class Residual(Signal):
+    """Mean one-step prediction error."""
+
+    def read(self, episode: Episode) -> float:
+        return float(np.mean(episode.steps["error"]))
+
+
+class RawKL(Signal):
+    """Mean KL of posterior from prior, without free bits; missing where an agent has none."""
+
+    def read(self, episode: Episode) -> float:
+        return float(np.mean(episode.steps["kl"])) if "kl" in episode.steps else float("nan")
+
+
+class RunningVariance(Signal):
+    """Variance of the one-step error."""
+
+    def read(self, episode: Episode) -> float:
+        error = episode.steps["error"]
+        return float(np.var(error, ddof=1)) if len(error) > 1 else float("nan")
+
+
+class Percentile(Signal):
+    """95th percentile of the one-step error."""
+
+    def read(self, episode: Episode) -> float:
+        return float(np.percentile(episode.steps["error"], 95))
+
+
+class ReturnDeficit(Signal):
+    """How far the episode's return is below the checkpoint's clean return."""
+
+    def read(self, episode: Episode) -> float:
+        return episode.clean_return - float(np.sum(episode.steps["reward"]))
+
+
+class ValidationLoss(Signal):
+    """The frozen model's training loss on the episode, all of which is held out."""
+
+    def read(self, episode: Episode) -> float:
+        return episode.validation_loss
+
+
+class Drift(Signal):
+    """The drift level itself: a yardstick that no deployed rule could read."""
+
+    def read(self, episode: Episode) -> float:
+        return episode.level
+
+
+class Clock(Signal):
+    """The decision point's number: a yardstick that reads nothing."""
+
+    def read(self, episode: Episode) -> float:
+        return float(episode.k)

@@ -5,7 +5,6 @@ made by the same functions as any study's; only the answer is computed elsewhere
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -15,11 +14,12 @@ from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.forks.bench import Bench
-from worldfork.lab.forks.blocks import fork_blocks, stream_batches
-from worldfork.lab.forks.labelling import Place, label
-from worldfork.lab.forks.work import run_streams
-from worldfork.lab.stream import Recording, StreamLog
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.label import Fork, label
+from worldfork.lab.forks.plan import fork_blocks, stream_batches
+from worldfork.lab.forks.tasks import run_streams
+from worldfork.lab.stream import Stream
+from worldfork.progress import Progress, silent
 from worldfork.registration import Cell
 
 __all__ = ["Calibration", "calibrate"]
@@ -62,41 +62,39 @@ class Calibration:
         return float(np.mean(apart) / np.mean(np.var(self.update - self.hold, axis=1, ddof=1)))
 
 
-def calibrate(
-    bench: Bench, *, report: Callable[[str, int, int], None] = lambda what, done, total: None
-) -> Calibration:
+def calibrate(context: Context, *, progress: Progress = silent) -> Calibration:
     """Label every fork of a linear-quadratic registration and compute the true dR of each."""
-    registration = bench.registration
-    streams: dict[Cell, tuple[StreamLog, Recording]] = {}
+    registration = context.registration
+    streams: dict[Cell, Stream] = {}
     batches, blocks = stream_batches(registration), fork_blocks(registration, shared=False)
     for number, batch in enumerate(batches, start=1):
-        streams.update(zip(batch, run_streams(bench, batch), strict=True))
-        report("streams", number, len(batches))
+        streams.update(zip(batch, run_streams(context, batch), strict=True))
+        progress("streams", number, len(batches))
     forks = []
     for number, block in enumerate(blocks, start=1):
-        labelled = label(bench, [Place(cell, k, *streams[cell], ("", "")) for cell, k in block])
+        labelled = label(context, [Fork(cell, k, streams[cell]) for cell, k in block])
         cell = block[0][0]
-        agent = bench.agent(cell.task, registration.arm(cell.arm))
+        agent = context.agent(cell.task, registration.arm(cell.arm))
         if not isinstance(agent, LinearQuadratic):
             raise WorldforkError(f"Only the linear-quadratic world has a closed form; {cell.id} is another.")
         updated = agent.gain(labelled.updated)
         for (cell, k), row, gain in zip(block, labelled.rows, updated, strict=True):
-            frozen = agent.gain(bench.checkpoint(cell.task, cell.checkpoint).parameters)[0]
-            truth = _expected(bench, cell, k, gain) - _expected(bench, cell, k, frozen)
+            frozen = agent.gain(context.checkpoint(cell.task, cell.checkpoint).parameters)[0]
+            truth = _expected(context, cell, k, gain) - _expected(context, cell, k, frozen)
             forks.append((cell.id, k, truth, row.hold, row.update))
-        report("forks", number, len(blocks))
+        progress("forks", number, len(blocks))
     cells, ks, truths, hold, update = zip(*forks, strict=True)
     # A return that is not finite is null in a row: here it becomes NaN, and its fork is not covered.
     returns = [np.array(branch, dtype=np.float64) for branch in (hold, update)]
     return Calibration(list(cells), np.array(ks), np.array(truths), *returns)
 
 
-def _expected(bench: Bench, cell: Cell, k: int, gain: Float64[np.ndarray, " 2"]) -> float:
+def _expected(context: Context, cell: Cell, k: int, gain: Float64[np.ndarray, " 2"]) -> float:
     """The expected return of a gain at fork k of the cell, by the closed form."""
-    arm, world = bench.registration.arm(cell.arm), bench.environment(cell.task)
+    arm, world = context.registration.arm(cell.arm), context.environment(cell.task)
     assert isinstance(world, World)
     levels = evaluation_levels(
-        bench.schedule(cell),
+        context.schedule(cell),
         k * world.episode_steps * world.action_repeat,
         control_steps=world.episode_steps,
         action_repeat=world.action_repeat,

@@ -13,9 +13,8 @@ import numpy as np
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.episodes import Draws, roll_out
-from worldfork.lab.forks.bench import Bench
-from worldfork.lab.forks.blocks import fork_blocks, stream_batches
-from worldfork.lab.mechanisms import catalogue as mechanisms
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.stream import Recording
 from worldfork.lab.stream import window as window_of
 from worldfork.randomness import Event, Purpose, words
@@ -58,9 +57,9 @@ class Timing:
         return self.fixed + self.each * episodes
 
 
-def count(bench: Bench) -> list[Count]:
+def count(context: Context) -> list[Count]:
     """The work of every arm and task, shared streams and HOLD branches counted once."""
-    registration = bench.registration
+    registration = context.registration
     batches = stream_batches(registration)
     streams = [(batch[0].arm, batch[0].task) for batch in batches]
     cells_of = [(cell.arm, cell.task) for batch in batches for cell in batch]
@@ -73,7 +72,7 @@ def count(bench: Bench) -> list[Count]:
     counts = []
     for arm in registration.arms:
         for task in arm.tasks:
-            steps = bench.environment(task).episode_steps
+            steps = context.environment(task).episode_steps
             own, shared = (
                 [size for name, of, size in blocks[kind] if (name, of) == (arm.name, task)]
                 for kind in (False, True)
@@ -96,12 +95,12 @@ def count(bench: Bench) -> list[Count]:
     return counts
 
 
-def measure(bench: Bench, arm: Arm, task: str) -> Timing:
+def measure(context: Context, arm: Arm, task: str) -> Timing:
     """Run a few control steps at several numbers of parallel episodes, and a few gradient steps, here."""
-    execution = bench.registration.execution
+    execution = context.registration.execution
     sets, m = 2 * execution.forks_per_block, arm.evaluation.episodes
     sizes = sorted({1, -(-m // 2), m})
-    times = [_roll(bench, arm, task, sets, size) / STEPS for size in sizes]
+    times = [_roll(context, arm, task, sets, size) / STEPS for size in sizes]
     parallel = np.array([sets * size for size in sizes], dtype=float)
     each, fixed = np.polyfit(parallel, times, 1) if len(sizes) > 1 else (times[0] / parallel[0], 0.0)
     return Timing(
@@ -109,8 +108,8 @@ def measure(bench: Bench, arm: Arm, task: str) -> Timing:
         each=max(float(each), 0.0),
         episodes=tuple(int(n) for n in parallel),
         measured=tuple(times),
-        stream_step=_roll(bench, None, task, execution.streams_per_batch, arm.stream.decision_points) / STEPS,
-        update=_train(bench, arm, task, execution.forks_per_block),
+        stream_step=_roll(context, None, task, execution.streams_per_batch, arm.stream.decision_points) / STEPS,
+        update=_train(context, arm, task, execution.forks_per_block),
     )
 
 
@@ -123,12 +122,12 @@ def seconds(counted: Count, timing: Timing, *, episodes_per_block: int, episode_
     }
 
 
-def _roll(bench: Bench, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
     """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
-    agent, environment = bench.agent(task, arm), bench.environment(task)
-    parameters = _repeated(bench.checkpoint(task, bench.registration.grid.checkpoints[0]).parameters, sets)
+    agent, environment = context.agent(task, arm), context.environment(task)
+    parameters = _repeated(context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters, sets)
     draws = Draws.of([Event(purpose=Purpose.CALIBRATION, task=task)] * sets, np.arange(episodes))
-    halves = bench.registration.execution.halves
+    halves = context.registration.execution.halves
 
     def go() -> None:
         roll_out(
@@ -144,12 +143,12 @@ def _roll(bench: Bench, arm: Arm | None, task: str, sets: int, episodes: int) ->
     return _second_time(go)
 
 
-def _train(bench: Bench, arm: Arm, task: str, sets: int) -> float:
+def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
     """Seconds for one block's updates, from a few gradient steps on an empty world."""
     if arm.mechanism.steps == 0:
         return 0.0
-    agent, environment = bench.agent(task, arm), bench.environment(task)
-    checkpoint = bench.checkpoint(task, bench.registration.grid.checkpoints[0])
+    agent, environment = context.agent(task, arm), context.environment(task)
+    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
     points, steps = arm.stream.decision_points, environment.episode_steps
     length = points * steps
     noise = np.random.default_rng(0)
@@ -160,18 +159,16 @@ def _train(bench: Bench, arm: Arm, task: str, sets: int) -> float:
         first=np.arange(length) % steps == 0,
         final=np.zeros((points, environment.observation_size)),
     )
-    said, trained = arm.mechanism, min(TRAINED, arm.mechanism.steps)
-    mechanism = mechanisms.build(
-        said.name, steps=trained, window=said.window, scope=said.scope, settings=said.settings
-    )
+    trained = min(TRAINED, arm.mechanism.steps)
+    mechanism = context.mechanism(arm).model_copy(update={"steps": trained})
     keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
     window = window_of([recording] * sets, [points] * sets)
     parameters, optimiser = (_repeated(group, sets) for group in (checkpoint.parameters, checkpoint.optimiser))
 
     def go() -> None:
-        mechanism.update(agent, parameters, optimiser, window, keys)
+        mechanism.update(agent, parameters, optimiser=optimiser, window=window, batch_keys=keys)
 
-    return _second_time(go) * said.steps / trained
+    return _second_time(go) * arm.mechanism.steps / trained
 
 
 def _repeated(group: Any, times: int) -> dict[str, Any]:

@@ -64,8 +64,11 @@ class RSSMCEM:
     value_rate: float = 3e-4
     planning: str | None = None  # the precision of imagination, if not the model's own
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
-    name: str = "rssm_cem"
     shape_sensitive: bool = True
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        return tuple(SCOPES)
 
     @property
     def device(self) -> str:
@@ -97,7 +100,7 @@ class RSSMCEM:
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
         latent, error, kl = _observe(self.model, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
-        return Surprise(error, kl, belief._replace(latent=latent))
+        return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the whole window, cut into sequences in order."""
@@ -150,7 +153,7 @@ def build(environment: Environment, settings: Mapping[str, Any], precision: str)
         field.name: part
         for part in parts
         for field in dataclasses.fields(part)
-        if field.name not in ("model", "planner", "planning", "name", "shape_sensitive", "precision", *sizes)
+        if field.name not in ("model", "planner", "planning", "shape_sensitive", "precision", *sizes)
     }
     for name, value in settings.items():
         if name == "size":

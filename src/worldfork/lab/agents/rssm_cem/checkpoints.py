@@ -18,8 +18,7 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as spell
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Arrays
-from worldfork.lab.agents.checkpoints import Checkpoint
+from worldfork.lab.agents.base import Arrays, Checkpoint
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments.base import Environment

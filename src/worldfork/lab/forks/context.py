@@ -1,0 +1,151 @@
+"""What a registration's names stand for, built when first asked for and kept: worlds, agents, checkpoints."""
+
+import functools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import worldfork
+from worldfork import registry
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
+from worldfork.lab.environments import Environment, EnvironmentPlugin
+from worldfork.lab.environments.drift import Schedule
+from worldfork.lab.mechanisms.base import Mechanism
+from worldfork.lab.stream.signals import Signal
+from worldfork.randomness import Event, Purpose
+from worldfork.registration import Arm, Cell, Registration
+from worldfork.registry import Located
+
+__all__ = ["BUNDLED", "Context", "checkpoint_source", "outside_code"]
+
+BUNDLED = Path(worldfork.__file__).parent / "bundled"  # checkpoints that come with the package
+
+
+class Context:
+    """Everything that one registration determines. `checkpoints` says where the first file of each lies."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        checkpoints: Mapping[tuple[str, int], Path],
+        *,
+        threads: int | None = None,
+    ) -> None:
+        self.registration = registration
+        self.checkpoints = checkpoints
+        self.threads = threads or os.cpu_count() or 1
+        self.environment = functools.cache(self._environment)
+        self.checkpoint = functools.cache(self._checkpoint)
+        self._agents: dict[str, Agent] = {}
+
+    def _environment(self, task: str) -> Environment:
+        registered = self.registration.tasks[task]
+        plugin = registry.build(
+            "environments",
+            registered.environment or task,
+            EnvironmentPlugin,
+            settings=registered.environment_settings,
+            where=f"[tasks.{task}.environment_settings]",
+        )
+        return plugin.build(scale=float(registered.drift_scale), threads=self.threads)
+
+    def agent_plugin(self, task: str, arm: Arm | None = None) -> AgentPlugin:
+        """The task's agent as named and set; an arm's settings change its evaluations and updates."""
+        registered = self.registration.tasks[task]
+        return registry.build(
+            "agents",
+            registered.agent,
+            AgentPlugin,
+            settings={**registered.settings, **(arm.settings if arm else {})},
+            where=f"[tasks.{task}.settings]",
+        )
+
+    def agent(self, task: str, arm: Arm | None = None) -> Agent:
+        """The task's agent in an arm's precision and settings; without an arm, as it is deployed in streams."""
+        plugin, precision = self.agent_plugin(task, arm), self.precision(task, arm)
+        key = f"{task} {precision} {plugin!r}"
+        if key not in self._agents:
+            self._agents[key] = plugin.build(self.environment(task), precision=precision)
+        return self._agents[key]
+
+    def precision(self, task: str, arm: Arm | None = None) -> str:
+        """What the task is computed in, or the arm's own choice."""
+        return (arm.precision if arm else None) or self.registration.tasks[task].precision
+
+    def _checkpoint(self, task: str, index: int) -> Checkpoint:
+        registered, plugin = self.registration.tasks[task], self.agent_plugin(task)
+        agent, environment = self.agent(task), self.environment(task)
+        if registered.checkpoints == "generated":
+            seed = self.registration.seed
+            event = Event(purpose=Purpose.PRETRAINING, seed=seed, task=task, checkpoint=str(index))
+            checkpoint = plugin.generate(agent, environment, event)
+        else:
+            checkpoint = plugin.load(agent, environment, self.checkpoints[task, index])
+        floor = registered.competence_floor
+        if floor is not None and checkpoint.clean_return < floor:
+            raise WorldforkError(
+                f"Checkpoint {index} of {task} returns {checkpoint.clean_return:.1f} in the clean world, below the "
+                f"registered floor of {floor}: replace it by the next seed and say so (docs/protocol.md)."
+            )
+        return checkpoint
+
+    def mechanism(self, arm: Arm) -> Mechanism:
+        """What UPDATE does in this arm."""
+        registered = arm.mechanism
+        common = registered.model_dump(include={"steps", "window", "scope"})
+        if taken := sorted(common.keys() & registered.settings.keys()):
+            raise WorldforkError(f"`{taken[0]}` belongs in [mechanism], not in [mechanism.settings].")
+        return registry.build(
+            "mechanisms",
+            registered.name,
+            Mechanism,
+            settings={**common, **registered.settings},
+            where=f"[mechanism] of arm `{arm.name}`",
+        )
+
+    @functools.cached_property
+    def signals(self) -> dict[str, Signal]:
+        """What is read before each fork, by the name it has in the row."""
+        signals: dict[str, Signal] = {}
+        for name in self.registration.signals:
+            label = registry.locate("signals", name).label
+            if label in signals:
+                raise WorldforkError(f"Two of the registered signals are called `{label}`: rename one of them.")
+            signals[label] = registry.build("signals", name, Signal, where="`signals`")
+        return signals
+
+    def schedule(self, cell: Cell) -> Schedule:
+        """How the world drifts along this cell's stream."""
+        return Schedule(cell.direction, self.registration.arm(cell.arm).stream.drift_period)
+
+    def code(self, cell: Cell) -> dict[str, Located]:
+        """Where the named things that compute this cell's rows come from."""
+        task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
+        signals = {f"signal {name}": registry.locate("signals", name) for name in self.registration.signals}
+        return {
+            "agent": registry.locate("agents", task.agent),
+            "environment": registry.locate("environments", task.environment or cell.task),
+            "mechanism": registry.locate("mechanisms", arm.mechanism.name),
+            **signals,
+        }
+
+
+def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:
+    """Where a checkpoint's first file comes from; None where it is generated. Relative paths start at `root`."""
+    registered = registration.tasks[task].checkpoints
+    if registered == "generated":
+        return None
+    if registered == "bundled":
+        return BUNDLED / f"{task}-{index}.safetensors"
+    return root / registered.replace("{checkpoint}", str(index)).replace("{task}", task)
+
+
+def outside_code(registration: Registration) -> list[Located]:
+    """What a registration names that does not come with worldfork: running it imports that code."""
+    named = [registry.locate("signals", name) for name in registration.signals]
+    named += [registry.locate("mechanisms", arm.mechanism.name) for arm in registration.arms]
+    for name, task in registration.tasks.items():
+        named.append(registry.locate("agents", task.agent))
+        named.append(registry.locate("environments", task.environment or name))
+    return [located for located in dict.fromkeys(named) if not located.ours]

@@ -1,0 +1,239 @@
+"""Stage 2, paired labels (paper, "Paired labels"): a block of forks is updated, evaluated, and becomes ledger rows.
+
+A block evaluates 2F parameter sets: UPDATE and HOLD of F forks, or, where the HOLD branch is already in the ledger
+because another arm shares it, UPDATE of 2F forks. What is missing to a full block is padded with the last fork: one
+shape, one set of digits.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays
+from worldfork.lab.environments.drift import evaluation_levels
+from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
+from worldfork.lab.forks.context import Context
+from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.stream import Stream, segment, window
+from worldfork.lab.stream.signals import Episode
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
+from worldfork.randomness import Event, Purpose, words
+from worldfork.registration import Cell
+
+__all__ = ["Block", "Evaluation", "Fork", "evaluate_block", "label"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fork:
+    """One decision point of one cell; `held` is the row of the cell that HOLD is shared with, if any."""
+
+    cell: Cell
+    k: int
+    stream: Stream
+    held: ForkRow | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """What one side of a fork came to."""
+
+    returns: tuple[float | None, ...]
+    replaced: int  # actions that were not finite
+    unstable: int  # episodes in which the simulator warned
+    draws: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A block that was run: parameter set i is UPDATE of fork i, set `hold` + i its HOLD, unless that is shared."""
+
+    updates: list[Update]  # of as many forks at a time as are updated together
+    updated: Arrays
+    rolled: Rolled
+    hold: int
+    seconds: dict[str, float]  # by what was done
+
+    def branches(self) -> list[Branch]:
+        """Every parameter set's outcome."""
+        rolled = self.rolled
+        columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
+        return [
+            Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
+            for returns, replaced, unstable, draws in columns
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """The rows of a block, not yet chained, the parameters that UPDATE led to, and seconds by what was done."""
+
+    rows: list[ForkRow]
+    updated: Arrays
+    seconds: dict[str, float]
+
+
+def label(context: Context, forks: Sequence[Fork]) -> Block:
+    """Label the forks of one block: of one arm and one task, HOLD shared by all of them or by none."""
+    arm, size = context.registration.arm(forks[0].cell.arm), context.registration.execution.forks_per_block
+    block = evaluate_block(context, forks, size=size, episodes=np.arange(arm.evaluation.episodes))
+    branches = block.branches()
+    losses = np.concatenate([_validation_loss(context, part) for part in _parts(forks, size)])
+    rows = []
+    for index, fork in enumerate(forks):
+        hold = _held(fork.held) if fork.held else branches[block.hold + index]
+        fit = _fit(block.updates[index // size], index % size)
+        loss = float(losses[index])
+        rows.append(_row(context, fork, hold=hold, update=branches[index], fit=fit, validation_loss=loss))
+    return Block(rows, arrays.take(block.updated, np.arange(len(forks))), block.seconds)
+
+
+def evaluate_block(
+    context: Context,
+    forks: Sequence[Fork],
+    *,
+    size: int,
+    episodes: Int64[np.ndarray, " E"],
+    record: Record | None = None,
+) -> Evaluation:
+    """Update the forks, `size` at a time, and evaluate both branches (UPDATE alone where HOLD is shared) on these
+    episodes (from 0)."""
+    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    agent, environment = context.agent(task, arm), context.environment(task)
+    share = forks[0].held is not None
+    parts = _parts(forks, size)
+    full = [fork for part in parts for fork in part]
+    began = time.perf_counter()
+    updates = [_update(context, part) for part in parts]
+    updated = arrays.concatenate([update.parameters for update in updates])
+    trained = time.perf_counter()
+    evaluated = full if share else [*full, *full]
+    rolled = roll_out(
+        agent,
+        environment,
+        arrays.concatenate([updated, *([] if share else [_parameters(context, full)])]),
+        # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
+        Draws.of([_event(context, fork) for fork in evaluated], episodes),
+        levels=np.stack([_levels(context, fork) for fork in evaluated]),
+        action_noise=arm.stream.action_noise,
+        halves=context.registration.execution.halves,
+        record=record,
+    )
+    seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
+    return Evaluation(updates, updated, rolled, hold=len(full), seconds=seconds)
+
+
+def _parts(forks: Sequence[Fork], size: int) -> list[list[Fork]]:
+    """The block, padded with its last fork: training and validation always see `size` forks at a time, twice where
+    HOLD is shared."""
+    share = forks[0].held is not None
+    full = [*forks, *[forks[-1]] * (size * (2 if share else 1) - len(forks))]
+    return [full[start : start + size] for start in range(0, len(full), size)]
+
+
+def _update(context: Context, forks: Sequence[Fork]) -> Update:
+    """The mechanism on each fork's window; its minibatches are the one stream of draws that HOLD has no part in."""
+    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
+    events = [dataclasses.replace(_event(context, fork), purpose=Purpose.UPDATE_BATCH) for fork in forks]
+    return context.mechanism(arm).update(
+        context.agent(task, arm),
+        _parameters(context, forks),
+        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+        window=window([fork.stream.recording for fork in forks], [fork.k for fork in forks]),
+        batch_keys=np.stack([words(event) for event in events]),
+    )
+
+
+def _validation_loss(context: Context, forks: Sequence[Fork]) -> Float64[np.ndarray, " F"]:
+    """The frozen model's training loss on the episode before each fork: all of it is held out."""
+    agent = context.agent(forks[0].cell.task, context.registration.arm(forks[0].cell.arm))
+    episodes = segment([fork.stream.recording for fork in forks], [fork.k for fork in forks])
+    return np.asarray(agent.loss(_parameters(context, forks), episodes), np.float64)
+
+
+def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
+    return arrays.concatenate([context.checkpoint(f.cell.task, f.cell.checkpoint).parameters for f in forks])
+
+
+def _event(context: Context, fork: Fork) -> Event:
+    return fork.cell.event(Purpose.INITIAL_STATE, context.registration.seed).at(fork=fork.k)
+
+
+def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+    environment = context.environment(fork.cell.task)
+    return evaluation_levels(
+        context.schedule(fork.cell),
+        fork.k * environment.episode_steps * environment.action_repeat,
+        control_steps=environment.episode_steps,
+        action_repeat=environment.action_repeat,
+        mode=context.registration.arm(fork.cell.arm).evaluation.mode,
+    )
+
+
+def _held(row: ForkRow) -> Branch:
+    return Branch(row.hold, row.nonfinite_actions.hold, row.unstable_episodes.hold, row.draws.hold)
+
+
+def _fit(update: Update, index: int) -> FitRecord:
+    measured = (update.loss_before, update.loss_after, update.grad_norm, update.param_shift)
+    before, after, norm, shift = finite(float(values[index]) for values in measured)
+    return FitRecord(
+        loss_before=before,
+        loss_after=after,
+        grad_norm=norm,
+        param_shift=shift,
+        window=int(update.window[index]),
+        non_finite=int(update.non_finite[index]),
+    )
+
+
+def _signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
+    log = fork.stream.log
+    before = log.episode == fork.k
+    episode = Episode(
+        k=fork.k,
+        steps={"reward": log.reward[before], **{name: values[before] for name, values in log.signals.items()}},
+        level=level,
+        clean_return=context.checkpoint(fork.cell.task, fork.cell.checkpoint).clean_return,
+        validation_loss=validation_loss,
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = {name: signal.read(episode) for name, signal in context.signals.items()}
+    return dict(zip(values, finite(values.values()), strict=True))
+
+
+def _row(
+    context: Context, fork: Fork, *, hold: Branch, update: Branch, fit: FitRecord, validation_loss: float
+) -> ForkRow:
+    cell, environment = fork.cell, context.environment(fork.cell.task)
+    step = fork.k * environment.episode_steps
+    level = float(context.schedule(cell).level(step * environment.action_repeat))
+    r_hold, r_update = mean(hold.returns), mean(update.returns)
+    stream, recording = fork.stream.digests
+    return ForkRow(
+        cell=cell.id,
+        k=fork.k,
+        step=step,
+        env_step=step * environment.action_repeat,
+        level=level,
+        rate=float(fork.stream.log.rate[step - 1]),
+        signals=_signals(context, fork, level=level, validation_loss=validation_loss),
+        hold=hold.returns,
+        update=update.returns,
+        r_hold=r_hold,
+        r_update=r_update,
+        delta=None if r_hold is None or r_update is None else r_update - r_hold,
+        fit=fit,
+        nonfinite_actions=Counts(hold=hold.replaced, update=update.replaced),
+        nonfinite_returns=Counts(hold=hold.returns.count(None), update=update.returns.count(None)),
+        unstable_episodes=Counts(hold=hold.unstable, update=update.unstable),
+        draws=Digests(hold=hold.draws, update=update.draws),
+        stream=stream,
+        window=recording,
+        prev="",
+        digest="",
+    )

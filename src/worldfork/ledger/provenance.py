@@ -1,0 +1,132 @@
+"""What determines a row: the source that computed it, module by module, and the versions of what it ran on.
+
+The source is that of the modules which a computation imports, directly or through others: worldfork's own, those of
+the package that a plug-in lives in, and whatever else lies on the path without being installed. Installed packages
+stand by their versions. A module is read, never imported, so that looking does not run anybody's code.
+"""
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import sysconfig
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from worldfork.registration.canonical import digest
+
+__all__ = ["changed_modules", "source_digest", "sources", "versions"]
+
+FRONT_DOOR: Final = "worldfork"  # its __init__ names everything and computes nothing
+INSTALLED: Final = tuple(
+    Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+def sources(modules: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of every file that these modules are computed with, by module name."""
+    roots = list(dict.fromkeys(modules))
+    followed = {name.partition(".")[0] for name in roots}
+    found: dict[str, str] = {}
+    waiting = [name for root in roots for name in _with_parents(root)]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name == FRONT_DOOR:
+            continue
+        file = _file(name)
+        if file is None or not (name.partition(".")[0] in followed or _uninstalled(file)):
+            continue
+        found[name], imported = _read(file, name)
+        waiting += [wider for other in imported for wider in _with_parents(other)]
+    return dict(sorted(found.items()))
+
+
+def source_digest(files: dict[str, str]) -> str:
+    """One digest of all of it."""
+    return digest(files)
+
+
+def changed_modules(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """One line per module that is not what it was."""
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            verb = "was changed" if name in before and name in after else "is new" if name in after else "is gone"
+            lines.append(f"the module {name} {verb}")
+    return lines
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """The installed version of each distribution; None for one that is not installed."""
+    return {name: _version(name) for name in dict.fromkeys(packages)}
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _with_parents(name: str) -> list[str]:
+    """A module and the packages it lies in, which are run when it is imported."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _uninstalled(file: Path) -> bool:
+    return not any(file.is_relative_to(folder) for folder in INSTALLED)
+
+
+@cache
+def _file(name: str) -> Path | None:
+    """The file of a module, found from where its top-level package lies; None for what has no source here."""
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)  # does not import a top-level module
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    folders = [Path(folder).resolve() for folder in spec.submodule_search_locations or ()]
+    if not rest:
+        return Path(spec.origin).resolve() if spec.origin and Path(spec.origin).is_file() else None
+    for folder in folders:
+        place = folder.joinpath(*rest)
+        for file in (
+            place.with_name(f"{place.name}.py"),
+            place / "__init__.py",
+            *sorted(place.parent.glob(f"{place.name}.*.so")),
+        ):
+            if file.is_file():
+                return file
+    return None
+
+
+@cache
+def _read(file: Path, name: str) -> tuple[str, tuple[str, ...]]:
+    """The digest of a file, and the modules that it may import."""
+    content = file.read_bytes()
+    imported = tuple(_imports(content, name, package=file.name == "__init__.py")) if file.suffix == ".py" else ()
+    return hashlib.sha256(content).hexdigest(), imported
+
+
+def _imports(content: bytes, name: str, *, package: bool) -> Iterator[str]:
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            skipped.update(inner for statement in node.body for inner in ast.walk(statement))
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                parents = parts[: len(parts) - node.level + package]
+                base = ".".join([*parents, *([base] if base else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)  # a module of a package, perhaps

@@ -1,0 +1,203 @@
+"""How a thing gets its name: agents, environments, mechanisms, triggers, signals and executors, ours and yours.
+
+A name is one that comes with worldfork, an entry point of an installed package (group `worldfork.agents`, ...), or
+`module:attribute`. It stands for a `Plugin`: a frozen record whose fields are its settings, checked when they are
+registered, and whose methods do the work. Nothing is imported before it is asked for.
+
+    build("mechanisms", "finetune", Mechanism, settings={"steps": 200, "window": 10_000})
+    build("triggers", "my_package.triggers:Median", Trigger)
+"""
+
+import dataclasses
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
+
+from pydantic import ValidationError
+
+from worldfork.errors import WorldforkError
+from worldfork.records import Record, explain
+
+__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "load", "locate", "names"]
+
+Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "executors"]
+
+BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
+    "agents": {
+        "linear_quadratic": "worldfork.lab.agents.linear_quadratic:LinearQuadraticPlugin",
+        "rssm_cem": "worldfork.lab.agents.rssm_cem:RSSMCEMPlugin",
+    },
+    "environments": {
+        "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",
+        "walker-walk": "worldfork.lab.environments.walker:WalkerPlugin",
+        "cheetah-run": "worldfork.lab.environments.cheetah:CheetahPlugin",
+        "hopper-hop": "worldfork.lab.environments.hopper:HopperPlugin",
+        "linear_quadratic": "worldfork.lab.environments.linear_quadratic:LinearQuadraticPlugin",
+    },
+    "mechanisms": {
+        "finetune": "worldfork.lab.mechanisms.finetune:FineTune",
+        "none": "worldfork.lab.mechanisms.none:Nothing",
+    },
+    "triggers": {
+        "adwin": "worldfork.desk.triggers.detectors:Adwin",
+        "page_hinkley": "worldfork.desk.triggers.detectors:PageHinkley",
+        "kswin": "worldfork.desk.triggers.detectors:Kswin",
+        "conformal": "worldfork.desk.triggers.conformal:ConformalMartingale",
+        "drift": "worldfork.desk.triggers.references:DriftOracle",
+        "periodic": "worldfork.desk.triggers.references:Periodic",
+        "clock": "worldfork.desk.triggers.references:Clock",
+        "random": "worldfork.desk.triggers.references:Coin",
+    },
+    "signals": {
+        "residual": "worldfork.lab.stream.signals:Residual",
+        "kl": "worldfork.lab.stream.signals:RawKL",
+        "running_variance": "worldfork.lab.stream.signals:RunningVariance",
+        "percentile": "worldfork.lab.stream.signals:Percentile",
+        "return_deficit": "worldfork.lab.stream.signals:ReturnDeficit",
+        "validation_loss": "worldfork.lab.stream.signals:ValidationLoss",
+        "drift": "worldfork.lab.stream.signals:Drift",
+        "clock": "worldfork.lab.stream.signals:Clock",
+    },
+    "executors": {
+        "local": "worldfork.executors.local:Local",
+    },
+}
+
+TARGET: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+Kind = TypeVar("Kind", bound="Plugin")
+
+
+class Plugin(Record):
+    """What a name stands for: its fields are its settings, its methods do the work."""
+
+    packages: ClassVar[tuple[str, ...]] = ()  # distributions whose versions are part of a ledger's identity
+
+
+@dataclasses.dataclass(frozen=True)
+class Located:
+    """Where a named thing is, found without importing it."""
+
+    group: Group
+    name: str
+    target: str  # module:attribute
+    distribution: str | None  # that it was installed with; None for a module that lies on the path by itself
+    version: str | None
+
+    @property
+    def module(self) -> str:
+        return self.target.partition(":")[0]
+
+    @property
+    def ours(self) -> bool:
+        """Whether it comes with worldfork."""
+        return self.module.partition(".")[0] == "worldfork"
+
+    @property
+    def label(self) -> str:
+        """A short name for columns and tables: `module:attribute` is called by its attribute."""
+        return self.name.rpartition(":")[2].rpartition(".")[2] if ":" in self.name else self.name
+
+    def __str__(self) -> str:
+        origin = f"{self.distribution} {self.version}" if self.distribution else "a module on the path"
+        return f"{self.group[:-1]} `{self.name}`: {self.target} ({origin})"
+
+
+def names(group: Group) -> list[str]:
+    """What is known by name: worldfork's, then those that installed packages offer as entry points."""
+    return [*BUILT_IN[group], *sorted(set(_entry_points(group)) - set(BUILT_IN[group]))]
+
+
+def locate(group: Group, name: str) -> Located:
+    """Where the thing of that name is. A name that comes with worldfork can not be taken by a package."""
+    assert group in get_args(Group)
+    if name in BUILT_IN[group]:
+        return Located(group, name, BUILT_IN[group][name], "worldfork", importlib.metadata.version("worldfork"))
+    if TARGET.fullmatch(name):
+        return Located(group, name, name, *_distribution(name.partition(".")[0].partition(":")[0]))
+    offered = _entry_points(group)
+    if name not in offered:
+        raise WorldforkError(
+            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(names(group))}. "
+            "One of your own is named as `module:attribute`."
+        )
+    entry = offered[name]
+    distribution = entry.dist
+    return Located(
+        group,
+        name,
+        entry.value,
+        distribution.name if distribution else None,
+        distribution.version if distribution else None,
+    )
+
+
+def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
+    """The class that the name stands for, which derives from `contract`.
+
+    Importing it runs the code of whoever wrote it.
+    """
+    located = locate(group, name)
+    _, _, attribute = located.target.partition(":")
+    if importlib.util.find_spec(located.module.partition(".")[0]) is None and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that nothing there can take the place of an installed module
+    try:
+        thing: Any = importlib.import_module(located.module)
+    except ModuleNotFoundError as error:
+        if located.module != error.name and not located.module.startswith(f"{error.name}."):
+            raise  # the module is there; what is missing is something that it imports
+        raise WorldforkError(
+            f"The {group[:-1]} `{name}` is in a module `{located.module}` that can not be found. Install it, or "
+            "run where it lies: the current folder and PYTHONPATH are searched."
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(thing, part):
+            raise WorldforkError(f"The {group[:-1]} `{name}`: module `{located.module}` has no `{attribute}`.")
+        thing = getattr(thing, part)
+    if not (isinstance(thing, type) and issubclass(thing, contract)):
+        raise WorldforkError(
+            f"The {group[:-1]} `{name}` is {thing!r:.60}: a name stands for a class that derives from "
+            f"{contract.__module__}.{contract.__qualname__} (docs/extending.md)."
+        )
+    return thing
+
+
+def build(
+    group: Group,
+    name: str,
+    contract: type[Kind],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    where: str = "",
+) -> Kind:
+    """The record of that name with these settings; `where` says in errors which table they come from."""
+    kind = load(group, name, contract)
+    try:
+        # By way of JSON, where strict means strict and arrays may still become tuples.
+        return kind.model_validate_json(json.dumps(dict(settings or {}), default=str))
+    except ValidationError as error:
+        lines = explain(error, kind)
+        place = f"{where}: " if where else ""
+        raise WorldforkError(
+            f"{place}the {group[:-1]} `{name}` can not be set up:\n  " + "\n  ".join(lines)
+        ) from error
+
+
+@functools.cache
+def _entry_points(group: Group) -> dict[str, importlib.metadata.EntryPoint]:
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=f"worldfork.{group}")}
+
+
+@functools.cache
+def _distribution(package: str) -> tuple[str | None, str | None]:
+    """The distribution that installed a top-level package, and its version."""
+    if package == "worldfork":
+        return "worldfork", importlib.metadata.version("worldfork")
+    installed = importlib.metadata.packages_distributions().get(package, [])
+    return (installed[0], importlib.metadata.version(installed[0])) if installed else (None, None)
