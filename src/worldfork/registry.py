@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from worldfork import __version__
 from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
 
@@ -118,7 +119,7 @@ def locate(group: Group, name: str) -> Located:
     """Where the thing of that name is. A name that comes with worldfork can not be taken by a package."""
     assert group in get_args(Group)
     if name in BUILT_IN[group]:
-        return Located(group, name, BUILT_IN[group][name], "worldfork", importlib.metadata.version("worldfork"))
+        return Located(group, name, BUILT_IN[group][name], "worldfork", __version__)
     if TARGET.fullmatch(name):
         return Located(group, name, name, *_distribution(name.partition(".")[0].partition(":")[0]))
     offered = _entry_points(group)
@@ -198,6 +199,6 @@ def _entry_points(group: Group) -> dict[str, importlib.metadata.EntryPoint]:
 def _distribution(package: str) -> tuple[str | None, str | None]:
     """The distribution that installed a top-level package, and its version."""
     if package == "worldfork":
-        return "worldfork", importlib.metadata.version("worldfork")
+        return "worldfork", __version__
     installed = importlib.metadata.packages_distributions().get(package, [])
     return (installed[0], importlib.metadata.version(installed[0])) if installed else (None, None)
