@@ -57,14 +57,14 @@ def test_the_screen_says_the_verdict_first(tmp_path):
 def test_json_is_the_schema_and_nothing_else(tmp_path):
     found = run(table(tmp_path), "--json")
     score = json.loads(found.stdout)
-    assert score["schema"] == "worldfork.score/1"
-    assert score["tasks"]["cartpole"]["triggers"]["residual"]["random"]["permutations"] == 200
+    assert score["schema"] == "worldfork.score/2"
+    assert score["arms"][""]["tasks"]["cartpole"]["triggers"]["residual"]["random"]["permutations"] == 200
 
 
 def test_flags_reach_the_figures(tmp_path):
     path = table(tmp_path)
     base, seeded, off, rate = (
-        json.loads(run(path, "--json", *more).stdout)["tasks"]["cartpole"]
+        json.loads(run(path, "--json", *more).stdout)["arms"][""]["tasks"]["cartpole"]
         for more in ((), ("--seed", 3), ("--no-divergence",), ("--rate", "0.6"))
     )
     assert base["triggers"]["residual"]["random"] != seeded["triggers"]["residual"]["random"]
@@ -73,9 +73,9 @@ def test_flags_reach_the_figures(tmp_path):
         rate["triggers"]["residual"]["running_quantile"]["fires"]
         > base["triggers"]["residual"]["running_quantile"]["fires"]
     )
-    strict = json.loads(run(path, "--json", "--divergence", "0.95").stdout)["tasks"]["cartpole"]
+    strict = json.loads(run(path, "--json", "--divergence", "0.95").stdout)["arms"][""]["tasks"]["cartpole"]
     assert strict["forks"]["diverged"] > base["forks"]["diverged"]
-    only = json.loads(run(path, "--json", "--triggers", "residual,clock").stdout)["tasks"]["cartpole"]
+    only = json.loads(run(path, "--json", "--triggers", "residual,clock").stdout)["arms"][""]["tasks"]["cartpole"]
     assert set(only["triggers"]) == {"residual", "clock"}
 
 
@@ -117,7 +117,7 @@ def test_replication_from_the_same_table_and_from_another(tmp_path):
 def test_arms(tmp_path):
     path = table(tmp_path, arms=("a", "b"))
     assert set(json.loads(run(path, "--json").stdout)["arms"]) == {"a", "b"}
-    assert "tasks" in json.loads(run(path, "--json", "--arm", "b").stdout)
+    assert set(json.loads(run(path, "--json", "--arm", "b").stdout)["arms"]) == {"b"}
     contrast = json.loads(run(path, "--json", "--contrast", "b,a").stdout)["contrasts"]["b - a"]
     assert contrast["cartpole"]["all_attempted"]["mean"] == pytest.approx(100, abs=10)
     assert "b - a" in run(path, "--contrast", "b,a").output
@@ -168,4 +168,4 @@ def test_the_desk_needs_neither_jax_nor_mujoco(tmp_path):
     )
     command = [sys.executable, "-c", code, "score", str(table(tmp_path)), "--json", "--permutations", "9"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert json.loads(found.stdout)["tasks"]["cartpole"]["verdict"] == "harmful", found.stderr
+    assert json.loads(found.stdout)["arms"][""]["tasks"]["cartpole"]["verdict"] == "harmful", found.stderr

@@ -115,7 +115,7 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
     """The minimum detectable effect of each arm and task, and where doubling the budget would help most."""
     import dataclasses
 
-    from worldfork.desk.scoring.power import TRADED, Design, design_components, minimum_detectable_effect
+    from worldfork.desk.scoring.power import Design, design_components, minimum_detectable_effect
     from worldfork.desk.scoring.undefined import Undefined
 
     known: dict[str, dict[str, float]] = {
@@ -128,9 +128,9 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
         earlier = table.read_study(like) if like.is_dir() else table.read(like)
         for tasks in reversed(list(earlier.arms.values())):
             for task, forks in tasks.items():
-                parts = {name: value for name, value in design_components(forks).items() if name in TRADED}
-                if not any(isinstance(value, Undefined) for value in parts.values()):
-                    known[task] = {name: float(value) for name, value in parts.items()}  # type: ignore[arg-type]
+                variances = design_components(forks).traded()
+                if not isinstance(variances, Undefined):
+                    known[task] = variances
     lines = []
     for arm in registered.arms:
         for task in (task for task in arm.tasks if task in known and len(registered.grid.checkpoints) > 1):

@@ -75,14 +75,14 @@ def score(
     found = _score(arms, rules, pairs, table.unscored)
     seeds = read_seeds(study) if study else []
     if as_json:
-        print(json.dumps({**found.plain, "seeds": [dataclasses.asdict(one) for one in seeds]}, allow_nan=False))
+        print(json.dumps({**found.to_json(), "seeds": [dataclasses.asdict(one) for one in seeds]}, allow_nan=False))
     elif as_latex or as_markdown or paper or only:
         write = tables.latex if as_latex else tables.markdown
         repeated = None if replication is None else _only_arm(open_ledger(replication)[0].arms, replication)
         made = tables.paper_tables(found, rules, replication=repeated, seeds=seeds, paper=paper)
         print("\n".join(write(one) for one in tables.choose(made, only)))
     else:
-        tables.show(found.plain, console)
+        tables.show(found, console)
         tables.show_gate(seeds, console)
         if table.ignored:
             console.print(f"[dim]Columns that no figure reads: {', '.join(table.ignored)}.[/]")

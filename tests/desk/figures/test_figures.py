@@ -29,14 +29,14 @@ def test_three_figures_per_arm_and_task_whatever_a_table_calls_them(tmp_path):
 
 
 def test_the_same_study_gives_the_same_figures(material, tmp_path):
-    one = dataclasses.replace(material.score, tasks=_first(material.score.tasks))
+    one = dataclasses.replace(material.score, arms=_first(material.score.arms))
     first, second = (write_figures(one, tmp_path / name) for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert first[0].name == "figure1-ledger-n-10-linear_quadratic.pdf"
 
 
-def _first(tasks):
-    return dict(list(tasks.items())[:1])
+def _first(arms):
+    return dict(list(arms.items())[:1])
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_a_folder_that_can_not_be_written_is_one_clear_error(tmp_path):
 
 
 def test_the_diagram_says_what_the_study_says(material):
-    one = material.score.tasks["n-200"]["linear_quadratic"]
+    one = material.score["n-200", "linear_quadratic"]
     words = "\n".join(text.get_text() for text in figures.ledger(material.score, arm="n-200").axes[0].texts)
     assert "200 gradient steps" in words
     assert "m = 4 episodes" in words
     assert "4 cells, K = 6 decision points, 50 control steps apart" in words
     update, hold = (float(mean) for mean in re.findall(r"mean (\S+) per episode", words))
-    assert update - hold == pytest.approx(one.figures["effect"]["all_attempted"]["mean"], abs=0.011)
+    assert update - hold == pytest.approx(one.effect.all_attempted.mean, abs=0.011)
 
 
 @pytest.mark.parametrize("name", ["effects", "policies", "contraction", "ledger"])
@@ -87,7 +87,7 @@ def test_the_effects_figure_says_the_scores_own_means(material):
     (panel,) = figures.effects(material.score).axes
     labels = [label.get_text() for label in panel.get_yticklabels()]
     assert [label.split()[0] for label in labels if label.startswith("n-")] == ["n-10", "n-50", "n-200"]
-    for arm, tasks in material.score.tasks.items():
-        mean = tasks["linear_quadratic"].figures["effect"]["all_attempted"]["mean"]
+    for arm, scored in material.score.arms.items():
+        mean = scored.tasks["linear_quadratic"].effect.all_attempted.mean
         (shown,) = [float(label.split()[1]) for label in labels if label.split()[0] == arm]
         assert shown == pytest.approx(mean, abs=0.051)

@@ -50,7 +50,7 @@ def expected(one, name, threshold, side="retained"):
 
 
 def test_a_dragged_threshold_earns_what_scoring_says(page, material):
-    one = material.score.tasks["n-200"]["linear_quadratic"]
+    one = material.score["n-200", "linear_quadratic"].evidence
     choose(page, "Everything down to “Side by side” is about", PART)
     choose(page, "Trigger", "residual")
     page.settle()
@@ -78,7 +78,7 @@ def test_a_dragged_threshold_earns_what_scoring_says(page, material):
 
 
 def test_the_slider_walks_every_threshold_by_keyboard(page, material):
-    one = material.score.tasks["n-10"]["linear_quadratic"]
+    one = material.score["n-10", "linear_quadratic"].evidence
     choose(page, "Trigger", "return_deficit")
     page.evaluate("document.getElementById('slider').focus()")
     before = int(page.evaluate(READ)["fires"])
@@ -92,7 +92,7 @@ def test_the_slider_walks_every_threshold_by_keyboard(page, material):
 
 
 def test_a_typed_threshold_that_a_signal_equals_fires_there(page, material):
-    one = material.score.tasks["n-10"]["linear_quadratic"]
+    one = material.score["n-10", "linear_quadratic"].evidence
     signal = np.sort(one.retained["drift"].signal).tolist()
     box = "document.getElementById('threshold-value')"
     choose(page, "Trigger", "drift")  # its levels are shared by many forks
@@ -108,17 +108,17 @@ def test_a_typed_threshold_that_a_signal_equals_fires_there(page, material):
 def test_fitted_thresholds_give_the_official_figures(page, material):
     for side, key in (("retained", "triggers"), ("all_attempted", "triggers_all_attempted")):
         choose(page, "Scored on", side)
-        for name, figures in material.score.tasks["n-10"]["linear_quadratic"].figures[key].items():
+        for name, figures in getattr(material.score["n-10", "linear_quadratic"], key).items():
             choose(page, "Trigger", name)
             page.evaluate("document.getElementById('fitted')?.click()")
             found = page.evaluate(READ)
-            assert float(found["total"]) == pytest.approx(figures["policy_total"], abs=1e-9)
-            assert int(found["fires"]) == figures["fires"]
+            assert float(found["total"]) == pytest.approx(figures.policy_total, abs=1e-9)
+            assert int(found["fires"]) == figures.fires
             # 10,000 draws here against 500 there: the same null, other draws.
-            assert float(found["p"]) == pytest.approx(figures["random"]["p"], abs=0.12)
-            low, high = figures["random"]["interval"]
-            assert float(found["mean"]) == pytest.approx(figures["random"]["mean"], abs=0.1 * (high - low) + 1e-9)
-            assert float(found["shifted"]) == pytest.approx(figures["random_shift"]["p"], abs=0.12)
+            assert float(found["p"]) == pytest.approx(figures.random.p, abs=0.12)
+            low, high = figures.random.interval
+            assert float(found["mean"]) == pytest.approx(figures.random.mean, abs=0.1 * (high - low) + 1e-9)
+            assert float(found["shifted"]) == pytest.approx(figures.random_shift.p, abs=0.12)
 
 
 def test_a_fork_shows_its_row(page, material):
@@ -149,13 +149,13 @@ def test_arms_stand_beside_each_other_with_the_scores_own_figures(page, material
         "[...document.querySelectorAll('#compare-body table')].map(one => [...one.rows].map(row => row.innerText))"
     )
     (arms,) = [one for one in rows if "Spearman" in one[0]]
-    contrast = material.score.plain["contrasts"]["n-50 - n-10"]["linear_quadratic"]["retained"]
-    pearson = f"{contrast['paired']['pearson']:+.3f}".replace("-", "\N{MINUS SIGN}")
+    contrast = material.score.contrasts["n-50 - n-10"]["linear_quadratic"].retained
+    pearson = f"{contrast.paired.pearson:+.3f}".replace("-", "\N{MINUS SIGN}")
     assert pearson in arms[1]
-    assert str(contrast["paired"]["forks"]) in arms[1].split()
+    assert str(contrast.paired.forks) in arms[1].split()
     (spent,) = [one for one in rows if "error now" in one[0]]
-    design = material.score.plain["arms"]["n-10"]["tasks"]["linear_quadratic"]["design"]
-    assert f"{design['standard_error']:.2f}" in spent[1] or f"{design['standard_error']:.3f}" in spent[1]
+    design = material.score["n-10", "linear_quadratic"].design
+    assert f"{design.standard_error:.2f}" in spent[1] or f"{design.standard_error:.3f}" in spent[1]
 
 
 def test_a_link_comes_back_to_the_same_place(browser, address):

@@ -30,7 +30,7 @@ def test_forks_keep_every_digit_and_their_order(material):
     found = payload(material)
     assert [part["arm"] for part in found["parts"]] == ["n-10", "n-50", "n-200"]  # as registered, not as sorted
     for part in found["parts"]:
-        forks = material.score.tasks[part["arm"]][part["task"]].forks
+        forks = material.score[part["arm"], part["task"]].evidence.forks
         assert sorted(fork["delta"] for fork in part["forks"]) == sorted(forks.delta.tolist())
         places = [(fork["cell"], fork["k"]) for fork in part["forks"]]
         assert places == sorted(places)
@@ -48,7 +48,7 @@ def test_arms_with_one_stream_share_it_on_the_page(material):
 
 def test_thresholds_are_those_that_scoring_fitted(material):
     part = payload(material)["parts"][2]
-    one = material.score.tasks["n-200"]["linear_quadratic"]
+    one = material.score["n-200", "linear_quadratic"]
     for name, trigger in part["triggers"].items():
         if "signal" not in trigger:
             continue
@@ -58,7 +58,7 @@ def test_thresholds_are_those_that_scoring_fitted(material):
             for fork, signal in zip(part["forks"], trigger["signal"], strict=True)
             if signal is not None and signal >= by_checkpoint[part["cells"][fork["cell"]]["checkpoint"]]
         ]
-        assert math.fsum(fired) == pytest.approx(one.figures["triggers"][name]["policy_total"], abs=1e-12)
+        assert math.fsum(fired) == pytest.approx(one.triggers[name].policy_total, abs=1e-12)
 
 
 def test_streams_in_bins():

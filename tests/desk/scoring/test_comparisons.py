@@ -11,7 +11,7 @@ from worlds import forks
 from worldfork.desk.scoring.contrast import contrast_arms, contrast_directions
 from worldfork.desk.scoring.pinning import LOSSES, forward_to_pinned, pinning_table
 from worldfork.desk.scoring.predictions import Prediction, answer
-from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.desk.scoring.undefined import Interval, Undefined, settle
 from worldfork.errors import WorldforkError
 
 
@@ -20,29 +20,29 @@ def test_arms_are_compared_on_the_cells_they_share():
     first = forks([4, 6, 7, 4, 99], checkpoint=list("00012"), direction=["away", "away", "toward", "away", "away"])
     second = forks([2, 1, 4], checkpoint=list("001"), direction=["away", "toward", "away"])
     found = contrast_arms(first, second, seed=0)
-    assert found["by_checkpoint"] == {"0": pytest.approx(4.5), "1": pytest.approx(0.0)}
-    assert found["mean"] == pytest.approx(2.25)
-    assert (found["first"], found["second"]) == (pytest.approx(5.0), pytest.approx(2.75))
-    assert found["cells"] == 3
+    assert found.by_checkpoint == {"0": pytest.approx(4.5), "1": pytest.approx(0.0)}
+    assert found.mean == pytest.approx(2.25)
+    assert (found.first, found.second) == (pytest.approx(5.0), pytest.approx(2.75))
+    assert found.cells == 3
 
 
 def test_arms_are_compared_fork_by_fork():
     """Four forks are in both, k = 1 to 4; their ranks are (1, 2, 3, 4) and (1, 2, 4, 3)."""
     first = forks([-8, -1, 2, 5, 50], k=[1, 2, 3, 4, 5])
     second = forks([70, -4, -2, 3, 1], k=[9, 1, 2, 3, 4])
-    found = contrast_arms(first, second, seed=0)["paired"]
-    assert found["forks"] == 4
-    assert found["same_sign"] == 1.0
-    assert found["spearman"] == pytest.approx(0.8)
-    assert found["pearson"] == pytest.approx(np.corrcoef([-8, -1, 2, 5], [-4, -2, 3, 1])[0, 1])
-    turned = contrast_arms(first, forks([4, -2, 3, 1], k=[1, 2, 3, 4]), seed=0)["paired"]
-    assert turned["same_sign"] == 0.75
+    found = contrast_arms(first, second, seed=0).paired
+    assert found.forks == 4
+    assert found.same_sign == 1.0
+    assert found.spearman == pytest.approx(0.8)
+    assert found.pearson == pytest.approx(np.corrcoef([-8, -1, 2, 5], [-4, -2, 3, 1])[0, 1])
+    turned = contrast_arms(first, forks([4, -2, 3, 1], k=[1, 2, 3, 4]), seed=0).paired
+    assert turned.same_sign == 0.75
 
 
 def test_arms_with_cells_but_no_fork_in_common():
-    found = contrast_arms(forks([1.0], k=[1]), forks([1.0], k=[2]), seed=0)["paired"]
-    assert found["forks"] == 0
-    assert all(isinstance(found[name], Undefined) for name in ("pearson", "spearman", "same_sign"))
+    found = contrast_arms(forks([1.0], k=[1]), forks([1.0], k=[2]), seed=0).paired
+    assert found.forks == 0
+    assert all(isinstance(getattr(found, name), Undefined) for name in ("pearson", "spearman", "same_sign"))
 
 
 def test_arms_without_a_shared_cell():
@@ -57,9 +57,9 @@ def test_directions_are_compared_at_the_levels_both_visit():
         k=[1, 2, 3, 1, 2, 3],
     )
     found = contrast_directions(world, seed=0)
-    assert found["mean"] == pytest.approx(((10 - 3) + (20 - 2)) / 2)
-    assert found["by_direction"] == {"toward": 15.0, "away": 2.5}
-    assert found["levels"] == 2
+    assert found.mean == pytest.approx(((10 - 3) + (20 - 2)) / 2)
+    assert found.by_direction == {"toward": 15.0, "away": 2.5}
+    assert found.levels == 2
 
 
 WALKER = Prediction(name="transfer", task="walker", between=(70.0, 110.0), falsified_below=-50.0)
@@ -67,7 +67,7 @@ HOPPER = Prediction(name="floor", task="hopper", between=(-2.2, 2.2))
 
 
 def figures(mean, low, high):
-    return {"effect": {"all_attempted": {"mean": mean, "student_t": [low, high]}}}
+    return {"effect": {"all_attempted": {"mean": mean, "student_t": Interval(low, high)}}}
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def figures(mean, low, high):
     ],
 )
 def test_predictions_of_the_paper(said, mean, interval, expected):
-    assert answer(said, figures(mean, *interval))["answer"] == expected
+    assert answer(said, figures(mean, *interval)).answer == expected
 
 
 def test_a_prediction_about_another_figure():
     said = Prediction(name="slope", task="t", figure="contraction.slope", between=(0.0, 0.5))
-    tree = {"contraction": {"slope": 0.3, "slope_interval": [0.1, 0.4]}}
-    assert answer(said, tree)["answer"] == "held"
-    assert answer(said, {"contraction": {"slope": Undefined("x")}})["answer"] == "unresolved"
+    tree = {"contraction": {"slope": 0.3, "slope_interval": Interval(0.1, 0.4)}}
+    assert answer(said, tree).answer == "held"
+    assert answer(said, {"contraction": {"slope": Undefined("x")}}).answer == "unresolved"
     with pytest.raises(WorldforkError, match="which no score has"):
         answer(Prediction(name="x", task="t", figure="contraction.slop"), tree)
 

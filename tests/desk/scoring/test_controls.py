@@ -79,14 +79,14 @@ def test_always_and_never_firing_have_p_1():
     for fired in (np.ones(48, bool), np.zeros(48, bool)):
         totals = totals_of(world, fired, permutations=500)
         for null in controls.VARIANTS:
-            assert judge(float(delta[fired].sum()), totals[null][:, 0])["p"] == 1.0
+            assert judge(float(delta[fired].sum()), totals[null][:, 0]).p == 1.0
 
 
 def test_p_counts_draws_that_reach_the_observed_total():
     found = judge(2.0, np.array([0.0, 1.0, 2.0 - 1e-12, 3.0]))
-    assert found["p"] == 3 / 5
-    assert (found["mean"], found["permutations"]) == (pytest.approx(1.5), 4)
-    assert found["interval"] == pytest.approx(np.quantile([0, 1, 2, 3], [0.025, 0.975]))
+    assert found.p == 3 / 5
+    assert (found.mean, found.permutations) == (pytest.approx(1.5), 4)
+    assert found.interval == pytest.approx(np.quantile([0, 1, 2, 3], [0.025, 0.975]))
 
 
 def test_a_perfect_trigger_is_found_and_a_blind_one_is_not():
@@ -94,8 +94,8 @@ def test_a_perfect_trigger_is_found_and_a_blind_one_is_not():
     perfect, blind = world.delta > 0, np.arange(120) % 3 == 0
     totals = totals_of(world, np.array([perfect, blind]), permutations=2_000)
     for null in ("random", "shift"):
-        assert judge(float(world.delta[perfect].sum()), totals[null][:, 0])["p"] < 0.01
-        assert judge(float(world.delta[blind].sum()), totals[null][:, 1])["p"] > 0.05
+        assert judge(float(world.delta[perfect].sum()), totals[null][:, 0]).p < 0.01
+        assert judge(float(world.delta[blind].sum()), totals[null][:, 1]).p > 0.05
 
 
 def test_only_scored_forks_take_part():
@@ -140,7 +140,7 @@ def test_p_is_uniform_where_nothing_is_to_be_found():
         fired = (draws.random(120) < 0.3)[:, None]
         everything = np.ones(120, bool)
         null = control_totals(world.prefork, delta, [Policies(everything, fired)], permutations=199, seed=0)[0]
-        found.append(judge(float(delta[fired[:, 0]].sum()), null["random"][:, 0])["p"])
+        found.append(judge(float(delta[fired[:, 0]].sum()), null["random"][:, 0]).p)
     assert stats.kstest(found, "uniform").pvalue > 1e-3
 
 

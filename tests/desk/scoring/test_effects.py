@@ -19,11 +19,11 @@ def test_cells_then_checkpoints_then_their_mean():
         direction=["away", "away", "away", "toward", "away"],
     )
     found = effect(world, seed=0)
-    assert found["mean"] == pytest.approx(3.0)
-    assert found["by_checkpoint"] == {"0": pytest.approx(6.0), "1": pytest.approx(0.0)}
+    assert found.mean == pytest.approx(3.0)
+    assert found.by_checkpoint == {"0": pytest.approx(6.0), "1": pytest.approx(0.0)}
     # by direction: the mean of that direction's cell means, here (2 + 0) / 2
-    assert found["by_direction"] == {"away": pytest.approx(1.0), "toward": pytest.approx(10.0)}
-    assert (found["clusters"], found["cells"], found["forks"]) == (2, 3, 5)
+    assert found.by_direction == {"away": pytest.approx(1.0), "toward": pytest.approx(10.0)}
+    assert (found.clusters, found.cells, found.forks) == (2, 3, 5)
 
 
 def test_divergence_compares_with_the_cells_mean_hold():
@@ -45,9 +45,9 @@ def test_a_cell_with_nothing_retained_leaves_the_mean_and_is_counted():
     world = forks([-99, -99, 5, 7], checkpoint=["0", "0", "1", "1"], hold=100.0)
     kept = world.take(~diverged(world, 0.30).dropped)
     found = effect(kept, seed=0)
-    assert found["mean"] == pytest.approx(6.0)
-    assert (found["clusters"], found["cells"], found["cells_without_forks"]) == (1, 1, 1)
-    assert isinstance(found["by_checkpoint"]["0"], Undefined)
+    assert found.mean == pytest.approx(6.0)
+    assert (found.clusters, found.cells, found.cells_without_forks) == (1, 1, 1)
+    assert isinstance(found.by_checkpoint["0"], Undefined)
 
 
 def test_drift_quartiles_longer_runs_first():
@@ -60,7 +60,7 @@ def test_drift_quartiles_longer_runs_first():
 def test_drift_quartiles_need_levels_and_enough_forks():
     assert isinstance(drift_quartiles(forks([1, 2]))["away"], Undefined)
     few = drift_quartiles(forks([1, 2], level=[0.0, 1.0]))["away"]
-    assert few[:2] == [1.0, 2.0]
+    assert few[:2] == (1.0, 2.0)
     assert isinstance(few[3], Undefined)
 
 
@@ -77,7 +77,7 @@ def test_verdict_is_not_the_bootstraps():
     """Five means whose percentile bootstrap excludes zero and whose Student-t does not."""
     world = forks([-1.0, -1.0, -1.0, -1.0, -12.0], checkpoint=[str(index) for index in range(5)])
     found = effect(world, seed=0)
-    assert found["bootstrap"][1] < 0 < found["student_t"][1]
+    assert found.bootstrap[1] < 0 < found.student_t[1]
     assert verdict(found) == "unresolved"
 
 

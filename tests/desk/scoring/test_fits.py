@@ -13,6 +13,7 @@ from worldfork.desk.scoring import power, proxies
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.endpoint import endpoint
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.records import DesignComponents
 from worldfork.desk.scoring.undefined import Undefined
 
 DRAWS = np.random.default_rng(0)
@@ -25,34 +26,34 @@ def on_a_line(slope, intercept, **columns):
 
 def test_contraction_of_an_exact_line():
     found = contraction(on_a_line(0.25, 300.0), seed=0)
-    assert found["slope"] == pytest.approx(0.25)
-    assert found["slope_interval"] == pytest.approx([0.25, 0.25])
-    assert found["crossing"] == pytest.approx(400.0)
-    assert found["variance_ratio"] == pytest.approx(0.0625)
+    assert found.slope == pytest.approx(0.25)
+    assert found.slope_interval == pytest.approx([0.25, 0.25])
+    assert found.crossing == pytest.approx(400.0)
+    assert found.variance_ratio == pytest.approx(0.0625)
 
 
 def test_a_line_beside_the_identity_never_crosses_it():
     found = contraction(on_a_line(1.0, -50.0), seed=0)
-    assert found["slope"] == pytest.approx(1.0)
-    assert isinstance(found["crossing"], Undefined)
+    assert found.slope == pytest.approx(1.0)
+    assert isinstance(found.crossing, Undefined)
 
 
 def test_bins_at_registered_edges_and_at_quintiles():
     hold = [100.0, 350.0, 449.0, 450.0, 700.0, 800.0]
     world = forks([1, 2, 4, 8, 16, 32], hold=hold)
-    bins = contraction(world, seed=0, edges=(350.0, 450.0))["bins"]
-    assert [one["forks"] for one in bins] == [1, 2, 3]  # closed below, open above
-    assert bins[1]["mean"] == 3.0
-    assert bins[1]["standard_error"] == pytest.approx(np.std([2, 4], ddof=1) / np.sqrt(2))
-    assert (bins[0]["low"], bins[0]["high"], bins[2]["high"]) == (None, 350.0, None)
-    assert isinstance(bins[0]["standard_error"], Undefined)
-    quintiles = contraction(on_a_line(0.5, 0.0), seed=0)["bins"]
-    assert [one["forks"] for one in quintiles] == [8] * 5
+    bins = contraction(world, seed=0, edges=(350.0, 450.0)).bins
+    assert [one.forks for one in bins] == [1, 2, 3]  # closed below, open above
+    assert bins[1].mean == 3.0
+    assert bins[1].standard_error == pytest.approx(np.std([2, 4], ddof=1) / np.sqrt(2))
+    assert (bins[0].low, bins[0].high, bins[2].high) == (None, 350.0, None)
+    assert isinstance(bins[0].standard_error, Undefined)
+    quintiles = contraction(on_a_line(0.5, 0.0), seed=0).bins
+    assert [one.forks for one in quintiles] == [8] * 5
 
 
 def test_cartpole_has_the_papers_edges():
     world = forks([0.0, 1.0], hold=[100.0, 900.0], task=["cartpole", "cartpole"])
-    assert [one["high"] for one in contraction(world, seed=0)["bins"]] == [350.0, 450.0, 550.0, 650.0, None]
+    assert [one.high for one in contraction(world, seed=0).bins] == [350.0, 450.0, 550.0, 650.0, None]
 
 
 def test_split_half_of_pure_measurement_error():
@@ -63,15 +64,15 @@ def test_split_half_of_pure_measurement_error():
     outcomes = world.outcomes.__class__(
         r_hold=world.outcomes.r_hold, r_update=world.outcomes.r_update, hold=hold, update=hold
     )
-    found = contraction(world.__class__(prefork=world.prefork, outcomes=outcomes), seed=0)["split_half"]
-    assert found["slope"] == pytest.approx(1.0, abs=0.03)
-    assert found["variance_ratio"] == pytest.approx(1.0, abs=0.05)
+    found = contraction(world.__class__(prefork=world.prefork, outcomes=outcomes), seed=0).split_half
+    assert found.slope == pytest.approx(1.0, abs=0.03)
+    assert found.variance_ratio == pytest.approx(1.0, abs=0.05)
 
 
 def test_constant_hold_has_no_slope():
     found = contraction(forks([1, 2, 3]), seed=0)
-    assert isinstance(found["slope"], Undefined)
-    assert isinstance(found["variance_ratio_interval"], Undefined)
+    assert isinstance(found.slope, Undefined)
+    assert isinstance(found.variance_ratio_interval, Undefined)
 
 
 @given(st.integers(0, 2**31))
@@ -130,14 +131,21 @@ def _with_episodes(delta, r_hold, columns, identity):
 
 def test_variance_components_recover_what_was_put_in():
     found = power.variance_components(nested(30.0, 20.0, 50.0))
-    assert found["checkpoint"] == pytest.approx(900, rel=0.25)
-    assert found["fork"] == pytest.approx(400, rel=0.15)
-    assert found["episode"] == pytest.approx(2500, rel=0.05)
+    assert found.checkpoint == pytest.approx(900, rel=0.25)
+    assert found.fork == pytest.approx(400, rel=0.15)
+    assert found.episode == pytest.approx(2500, rel=0.05)
+
+
+NESTED = Undefined("nested")
+
+
+def nested_components(world, decision_point=NESTED):
+    return DesignComponents(**vars(power.variance_components(world)), decision_point=decision_point)
 
 
 def test_budget_goes_where_the_variance_is():
     between = nested(60.0, 5.0, 5.0, checkpoints=10)
-    assert power.design_advice(between, power.variance_components(between))["buys_most"] == "checkpoints"
+    assert power.design_advice(between, nested_components(between)).buys_most == "checkpoints"
     known = {"checkpoint": 0.0, "fork": 0.0, "episode": 100.0}
     now = power.Design(5, 10.0, 10.0)
     more = power.minimum_detectable_effect(power.Design(5, 10.0, 40.0), **known)
@@ -163,10 +171,10 @@ def test_the_standard_error_of_a_balanced_study_is_that_of_its_checkpoint_means(
     update = hold + (means + draws.normal(0, 20, 120))[:, None] + draws.normal(0, 9, (120, 6))
     world = forks((update - hold).mean(axis=1), hold=hold.mean(axis=1), **crossed(5, k=12))
     world = dataclasses.replace(world, outcomes=dataclasses.replace(world.outcomes, hold=hold, update=update))
-    advice = power.design_advice(world, power.variance_components(world))
+    advice = power.design_advice(world, nested_components(world))
     error = world.delta.reshape(5, 24).mean(axis=1).std(ddof=1) / 5**0.5
-    assert advice["standard_error"] == pytest.approx(error)
-    assert advice["standard_error_at"]["10"]["checkpoints"] == pytest.approx(error / 10**0.5)
+    assert advice.standard_error == pytest.approx(error)
+    assert advice.standard_error_at["10"]["checkpoints"] == pytest.approx(error / 10**0.5)
 
 
 def test_what_decision_points_share_is_not_noise():
@@ -176,10 +184,10 @@ def test_what_decision_points_share_is_not_noise():
     update = np.array(deltas, dtype=float)[:, None] + np.array([[-1.0, 1.0]])
     columns = {"hold": np.zeros((6, 2)).tolist(), "update": update.tolist()}
     found = power.design_components(_with_episodes(deltas, np.zeros(6), columns, places))
-    assert found["checkpoint"] == pytest.approx(8 - 2 / 3)
-    assert found["decision_point"] == pytest.approx(np.var([13, 21, 62], ddof=1) - 2 / 2)
-    assert found["episode"] == pytest.approx(2.0)
-    assert found["fork"] == pytest.approx(2 - 2 / 2)
+    assert found.checkpoint == pytest.approx(8 - 2 / 3)
+    assert found.decision_point == pytest.approx(np.var([13, 21, 62], ddof=1) - 2 / 2)
+    assert found.episode == pytest.approx(2.0)
+    assert found.fork == pytest.approx(2 - 2 / 2)
 
 
 def test_components_of_a_design_recover_what_was_put_in_although_drift_matters():
@@ -194,18 +202,18 @@ def test_components_of_a_design_recover_what_was_put_in_although_drift_matters()
         ),
     )
     found = power.design_components(moved)
-    assert found["checkpoint"] == pytest.approx(900, rel=0.25)
-    assert found["fork"] == pytest.approx(400, rel=0.15)
-    assert found["decision_point"] == pytest.approx(np.var(drifting), rel=0.1)
-    assert power.variance_components(moved)["fork"] > 10_000, "nested, the drift would pass for noise"
+    assert found.checkpoint == pytest.approx(900, rel=0.25)
+    assert found.fork == pytest.approx(400, rel=0.15)
+    assert found.decision_point == pytest.approx(np.var(drifting), rel=0.1)
+    assert power.variance_components(moved).fork > 10_000, "nested, the drift would pass for noise"
 
 
 def test_checkpoints_that_fork_elsewhere_are_nested():
     world = nested(30.0, 20.0, 50.0, checkpoints=4)
     lacking = world.take(np.arange(len(world)) != 5)
     found = power.design_components(lacking)
-    assert isinstance(found.pop("decision_point"), Undefined)
-    assert found == power.variance_components(lacking)
+    assert isinstance(found.decision_point, Undefined)
+    assert found == nested_components(lacking, found.decision_point)
 
 
 def test_detectable_effect_of_a_design_is_that_of_its_checkpoint_means():
@@ -218,9 +226,9 @@ def test_detectable_effect_of_a_design_is_that_of_its_checkpoint_means():
 
 def test_components_without_episodes_stay_undefined():
     found = power.variance_components(forks([1, 2, 3, 5], checkpoint=list("0011")))
-    assert isinstance(found["episode"], Undefined)
-    assert isinstance(found["fork"], Undefined)
-    assert found["checkpoint"] == pytest.approx((6.25 - 1.25) / 2)  # mean squares 6.25 and 1.25, two forks each
+    assert isinstance(found.episode, Undefined)
+    assert isinstance(found.fork, Undefined)
+    assert found.checkpoint == pytest.approx((6.25 - 1.25) / 2)  # mean squares 6.25 and 1.25, two forks each
 
 
 def test_common_random_numbers_by_hand():
@@ -246,9 +254,9 @@ def test_endpoint_by_hand():
     hold = np.stack([-spread / np.sqrt(2), spread / np.sqrt(2)], axis=1)
     fired = np.array([True, False, True, True, False, False])
     found = endpoint(fired, world.delta, hold, partition(world.prefork), seed=0, task="")
-    assert found["by_checkpoint"] == {"0": pytest.approx(3.0), "1": pytest.approx(0.0)}
-    assert found["value"] == pytest.approx(1.5)
-    assert (found["interval"], found["kind"]) == (pytest.approx([0.0, 3.0]), "min-max")
+    assert found.by_checkpoint == {"0": pytest.approx(3.0), "1": pytest.approx(0.0)}
+    assert found.value == pytest.approx(1.5)
+    assert (found.interval, found.kind) == (pytest.approx([0.0, 3.0]), "min-max")
 
 
 def test_endpoint_that_does_not_exist():

@@ -77,5 +77,5 @@ def test_one_cluster_has_no_interval():
 
 def test_fewer_than_three_clusters_show_their_range():
     found = intervals.cluster_interval(np.array([0.234, 0.659]), seed=0, task="")
-    assert (found["interval"], found["kind"]) == ([0.234, 0.659], "min-max")
-    assert intervals.cluster_interval(np.array([0.1, 0.2, 0.3]), seed=0, task="")["kind"] == "bootstrap"
+    assert (found.interval, found.kind) == ((0.234, 0.659), "min-max")
+    assert intervals.cluster_interval(np.array([0.1, 0.2, 0.3]), seed=0, task="").kind == "bootstrap"

@@ -36,20 +36,20 @@ def test_ranking_averages_checkpoints_that_have_both_classes():
     world = forks([-1, 1, -1, 1, -1, -1], checkpoint=list("001122"))
     signal = np.array([1.0, 2.0, 2.0, 1.0, 1.0, 2.0])
     found = ranking(signal, world.delta, partition(world.prefork), seed=0, task="")
-    assert found["auc"] == 0.5
-    assert (found["auc_interval"], found["auc_interval_kind"]) == ([0.0, 1.0], "min-max")
-    assert isinstance(found["auc_by_checkpoint"]["2"], Undefined)
+    assert found.auc == 0.5
+    assert (found.auc_interval, found.auc_interval_kind) == ((0.0, 1.0), "min-max")
+    assert isinstance(found.auc_by_checkpoint["2"], Undefined)
 
 
 def test_a_checkpoints_streams_are_ranked_together():
     """Within each direction the signal is blind; across the two it is perfect."""
     world = forks([-1, -1, 1, 1], direction=["away", "away", "toward", "toward"])
     found = ranking(np.array([0.0, 0.0, 1.0, 1.0]), world.delta, partition(world.prefork), seed=0, task="")
-    assert found["auc"] == 1.0
+    assert found.auc == 1.0
 
 
 def test_no_positive_fork_anywhere_is_undefined():
     world = forks([-1, -2, 0], checkpoint=list("012"))
     found = ranking(np.arange(3.0), world.delta, partition(world.prefork), seed=0, task="")
-    assert isinstance(found["auc"], Undefined)
-    assert isinstance(found["auc_interval"], Undefined)
+    assert isinstance(found.auc, Undefined)
+    assert isinstance(found.auc_interval, Undefined)

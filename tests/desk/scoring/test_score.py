@@ -18,7 +18,7 @@ FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthC
 
 
 def scored(table, rules=QUICK, **more):
-    return score(assemble(table, name="table").arms, rules, **more).plain
+    return score(assemble(table, name="table").arms, rules, **more).to_json()
 
 
 def numbers(tree, path=""):
@@ -33,8 +33,8 @@ def numbers(tree, path=""):
 def test_schema():
     found = scored(study(episodes=4), Rules(permutations=50))
     json.dumps(found, allow_nan=False)
-    assert found["schema"] == "worldfork.score/1"
-    task = found["tasks"]["world"]
+    assert found["schema"] == "worldfork.score/2"
+    task = found["arms"][""]["tasks"]["world"]
     assert {"attempted", "retained", "diverged", "helped", "hurt"} <= set(task["forks"])
     for estimand in ("all_attempted", "retained"):
         assert set(task["effect"][estimand]) >= {
@@ -73,6 +73,47 @@ def test_schema():
     assert all(set(reason) == {"figure", "why"} and reason["why"] for reason in found["undefined"])
 
 
+def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
+    table = pl.concat([study(1).with_columns(arm=pl.lit(arm), task=pl.lit("x")) for arm in ("a", "b")])
+    both = score(assemble(table, name="table").arms, QUICK, contrasts=[("b", "a")])
+    alone = score(assemble(table.filter(pl.col("arm") == "a"), name="table").arms, QUICK)
+    assert both["a", "x"].effect == alone["a", "x"].effect == alone["x"].effect
+    assert both.arms["a"].tasks["x"].triggers["noise"] == alone["x"].triggers["noise"]
+    assert both.contrasts["b - a"]["x"].all_attempted.mean == pytest.approx(0.0)
+    with pytest.raises(
+        WorldforkError, match=r"several arms: say score\[ARM, 'x'\]. There are \('a', 'x'\), \('b', 'x'\)"
+    ):
+        both["x"]
+    with pytest.raises(WorldforkError, match=r"no score\['a', 'y'\]. There are \('a', 'x'\)"):
+        alone["y"]
+
+
+def test_a_score_says_in_frames_what_it_says_in_records():
+    table = pl.concat([study(1).with_columns(arm=pl.lit(arm)) for arm in ("a", "b")])
+    found = score(assemble(table, name="table").arms, QUICK)
+    effects, triggers, policies = found.effects(), found.triggers(), found.policies("all_attempted")
+    assert effects.select("arm", "task", "estimand").rows() == [
+        (arm, "world", estimand) for arm in ("a", "b") for estimand in ("all_attempted", "retained")
+    ]
+    assert effects["mean"][2] == found["b", "world"].effect.all_attempted.mean
+    assert triggers.select("arm", "trigger").rows() == [
+        (arm, name) for arm in ("a", "b") for name in QUICK.triggers
+    ]
+    row = triggers.row(by_predicate=(pl.col("arm") == "b") & (pl.col("trigger") == "noise"), named=True)
+    noise = found["b", "world"].triggers["noise"]
+    assert (row["auc"], row["auc_low"], row["random_p"]) == (noise.auc, noise.auc_interval.low, noise.random.p)
+    always = policies.filter(pl.col("policy") == "always")
+    assert always["total"].to_list() == [found[arm, "world"].policies_all_attempted.always for arm in ("a", "b")]
+    assert len(policies) == 2 * (3 + 2 * len(QUICK.triggers))
+
+
+def test_frames_hold_a_null_where_a_figure_is_undefined_and_keep_their_types():
+    whole, one = (score(assemble(study(checkpoints=n), name="t").arms, QUICK) for n in (3, 1))
+    assert one.triggers()["policy_total"].null_count() == len(QUICK.triggers)
+    for name in ("effects", "triggers", "policies"):
+        assert getattr(one, name)().schema == getattr(whole, name)().schema
+
+
 def test_every_null_has_its_reason():
     found = scored(study(), Rules(permutations=20))
     reasons = {reason["figure"] for reason in found["undefined"]}
@@ -87,11 +128,11 @@ def test_every_null_has_its_reason():
             for index, value in enumerate(tree):
                 nulls(value, f"{path}[{index}]")
 
-    nulls({"tasks": found["tasks"]}, "")
+    nulls({"arms": found["arms"]}, "")
 
 
 def test_a_trigger_that_sees_passes_and_noise_does_not():
-    task = scored(study(noise=0.1), Rules(permutations=2_000))["tasks"]["world"]
+    task = scored(study(noise=0.1), Rules(permutations=2_000))["arms"][""]["tasks"]["world"]
     for side in ("triggers", "triggers_all_attempted"):
         assert task[side]["residual"]["passes_control"] is True
         assert task[side]["drift"]["passes_control"] is True
@@ -116,7 +157,7 @@ def test_the_order_of_rows_changes_nothing(shuffler):
 def test_shifting_all_returns_changes_no_all_attempted_figure_of_dr(shift):
     table = study()
     moved = table.with_columns(pl.col("r_hold") + shift, pl.col("r_update") + shift)
-    before, after = (numbers(scored(one)["tasks"]["world"]) for one in (table, moved))
+    before, after = (numbers(scored(one)["arms"][""]["tasks"]["world"]) for one in (table, moved))
     watched = [
         path
         for path in before
@@ -133,7 +174,7 @@ def test_shifting_all_returns_changes_no_all_attempted_figure_of_dr(shift):
 def test_scaling_returns_scales_what_has_their_unit(factor):
     table = study()
     grown = table.with_columns(pl.col("r_hold") * factor, pl.col("r_update") * factor)
-    before, after = (numbers(scored(one)["tasks"]["world"]) for one in (table, grown))
+    before, after = (numbers(scored(one)["arms"][""]["tasks"]["world"]) for one in (table, grown))
     units = ("mean", "bootstrap", "student_t", "mde", "by_direction", "by_checkpoint", "policies", "quartiles")
     pure = ("auc", ".p", "slope", "correlation", "spearman", "fires", "variance_ratio", "forks.")
     scaled = [path for path in before if path.startswith(".effect") and any(unit in path for unit in units)]
@@ -149,7 +190,7 @@ def test_adding_a_constant_to_a_signal_changes_neither_ranking_nor_policy(consta
     # multiples of 1/8: adding an integer is then exact, and no two values become one
     table = study().with_columns((pl.col("signal_residual") * 8).round() / 8)
     moved = table.with_columns(pl.col("signal_residual") + constant)
-    before, after = (scored(one)["tasks"]["world"]["triggers"]["residual"] for one in (table, moved))
+    before, after = (scored(one)["arms"][""]["tasks"]["world"]["triggers"]["residual"] for one in (table, moved))
     for figure in ("auc", "auc_interval", "policy_total", "fires", "running_quantile", "random", "random_shift"):
         assert before[figure] == after[figure]
 
@@ -164,8 +205,7 @@ def test_scrambled_outcomes_change_no_label_free_decision(seed):
         pl.Series("r_hold", draws.normal(100, 50, len(table))),
     )
     decided = [
-        score(assemble(one, name="table").arms, QUICK).tasks[""]["world"].all_attempted
-        for one in (table, scrambled)
+        score(assemble(one, name="table").arms, QUICK)["world"].evidence.all_attempted for one in (table, scrambled)
     ]
     for name in QUICK.triggers:
         np.testing.assert_array_equal(decided[0][name].running, decided[1][name].running)
@@ -175,16 +215,16 @@ def test_scrambled_outcomes_change_no_label_free_decision(seed):
 def test_the_seed_decides_the_draws_and_leaves_the_rest():
     one, same, other = (scored(study(), Rules(permutations=99, seed=seed)) for seed in (1, 1, 2))
     assert one == same
-    triggers = [found["tasks"]["world"]["triggers"]["residual"] for found in (one, other)]
+    triggers = [found["arms"][""]["tasks"]["world"]["triggers"]["residual"] for found in (one, other)]
     assert triggers[0]["random"]["mean"] != triggers[1]["random"]["mean"]
     assert triggers[0]["policy_total"] == triggers[1]["policy_total"]
 
 
 def test_figures_do_not_depend_on_which_triggers_are_compared():
-    all_of_them = scored(study(), Rules(permutations=99))["tasks"]["world"]["triggers"]["residual"]
-    alone = scored(study(), Rules(permutations=99, triggers=("residual",)))["tasks"]["world"]["triggers"][
-        "residual"
-    ]
+    all_of_them = scored(study(), Rules(permutations=99))["arms"][""]["tasks"]["world"]["triggers"]["residual"]
+    alone = scored(study(), Rules(permutations=99, triggers=("residual",)))["arms"][""]["tasks"]["world"][
+        "triggers"
+    ]["residual"]
     assert numbers(all_of_them) == pytest.approx(numbers(alone))
 
 
@@ -197,7 +237,7 @@ def test_arms_and_tasks_are_kept_apart():
     assert set(found["arms"]["a"]["tasks"]) == {"x", "y"}
     assert found["contrasts"]["a - b"]["x"]["all_attempted"]["mean"] == pytest.approx(0.0)
     one = scored(table.filter(pl.col("arm") == "a"))
-    assert set(one["tasks"]) == {"x", "y"}
+    assert set(one["arms"]["a"]["tasks"]) == {"x", "y"}
 
 
 def test_retained_and_attempted_part_where_forks_diverge():
@@ -205,11 +245,13 @@ def test_retained_and_attempted_part_where_forks_diverge():
     collapsed = table.with_columns(
         pl.when(pl.col("k") == 3).then(1.0).otherwise(pl.col("r_update")).alias("r_update")
     )
-    task = scored(collapsed)["tasks"]["world"]
+    task = scored(collapsed)["arms"][""]["tasks"]["world"]
     assert (task["forks"]["attempted"], task["forks"]["diverged"]) == (120, 10)
     assert task["effect"]["all_attempted"]["mean"] < task["effect"]["retained"]["mean"]
     assert task["triggers"]["residual"]["excluded_quantile"] is not None
-    off = scored(collapsed, Rules(permutations=9, divergence=None, triggers=("residual",)))["tasks"]["world"]
+    off = scored(collapsed, Rules(permutations=9, divergence=None, triggers=("residual",)))["arms"][""]["tasks"][
+        "world"
+    ]
     assert off["forks"]["diverged"] == 0
     assert off["effect"]["retained"] == off["effect"]["all_attempted"]
 
@@ -220,7 +262,9 @@ def test_predictions_are_answered_for_their_task_and_arm():
         Prediction(name="elsewhere", task="other", between=(0.0, 1.0)),
     )
     found = scored(study(), Rules(permutations=9, predictions=said, triggers=("residual",)))
-    assert [(one["name"], one["answer"]) for one in found["tasks"]["world"]["predictions"]] == [("harm", "held")]
+    assert [(one["name"], one["answer"]) for one in found["arms"][""]["tasks"]["world"]["predictions"]] == [
+        ("harm", "held")
+    ]
 
 
 LACKING = {
@@ -252,19 +296,19 @@ def test_what_can_not_be_said_is_null_with_a_reason(name):
     with np.errstate(over="ignore", invalid="ignore"):
         found = scored(LACKING[name](), Rules(permutations=30))
     json.dumps(found, allow_nan=False)
-    assert found["tasks"]["world"]["forks"]["attempted"] > 0
+    assert found["arms"][""]["tasks"]["world"]["forks"]["attempted"] > 0
     assert all(reason["why"] for reason in found["undefined"])
 
 
 def test_some_of_those_reasons():
     one = scored(study(checkpoints=1), Rules(permutations=9))
-    task = one["tasks"]["world"]
+    task = one["arms"][""]["tasks"]["world"]
     assert task["verdict"] is None
     assert task["triggers"]["residual"]["policy_total"] is None
     assert task["triggers"]["residual"]["running_quantile"]["policy_total"] is not None
     why = {reason["figure"]: reason["why"] for reason in one["undefined"]}
-    assert "two checkpoints" in why["tasks.world.triggers.residual.policy_total"]
-    equal = scored(LACKING["all dR equal"](), Rules(permutations=9))["tasks"]["world"]
+    assert "two checkpoints" in why["arms..tasks.world.triggers.residual.policy_total"]
+    equal = scored(LACKING["all dR equal"](), Rules(permutations=9))["arms"][""]["tasks"]["world"]
     assert equal["effect"]["all_attempted"]["student_t"] == pytest.approx([-5.0, -5.0])
     assert equal["verdict"] == "harmful"
     assert equal["triggers"]["residual"]["auc"] is None
@@ -298,4 +342,4 @@ def test_a_million_rows():
         draws.normal(-5, 50, len(grid["k"])), hold=600.0, signal_residual=draws.normal(size=len(grid["k"])), **grid
     )
     found = scored(table, Rules(permutations=100, triggers=("residual",)))
-    assert found["tasks"]["world"]["forks"]["attempted"] == 1_000_080
+    assert found["arms"][""]["tasks"]["world"]["forks"]["attempted"] == 1_000_080

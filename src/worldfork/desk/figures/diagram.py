@@ -1,6 +1,6 @@
 """Figure 1: what a fork is, drawn with the numbers of one study."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +10,6 @@ from matplotlib.patches import FancyBboxPatch
 from worldfork.desk.figures.drawing import Drawing, chosen
 from worldfork.desk.scoring import Score, TaskScore
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.wording import digits_for, number, span
 
 __all__ = ["ledger"]
@@ -81,13 +80,14 @@ def _brace(axes: Axes, left: float, right: float) -> None:
 
 def _numbers(one: TaskScore) -> dict[str, str]:
     """What this study has to say at each place of the diagram."""
-    effect = settle(one.figures["effect"]["all_attempted"])[0]
+    plain: dict[str, Any] = one.to_json()
+    effect = plain["effect"]["all_attempted"]
     digits = digits_for(effect)
-    outcomes, prefork = one.forks.outcomes, one.forks.prefork
+    outcomes, prefork = one.evidence.forks.outcomes, one.evidence.forks.prefork
     points = int(prefork.k.max())
     last = int(prefork.step.max())
     episodes = None if outcomes.hold is None else int((~np.isnan(outcomes.hold)).sum(axis=1).max())
-    steps = one.forks.gradient_steps
+    steps = one.evidence.forks.gradient_steps
     spaced = f", {last // points:,} control steps apart" if last else ""
     return {
         "stream": f"{effect['cells']} cells, K = {points} decision points{spaced}",
@@ -102,5 +102,5 @@ def _numbers(one: TaskScore) -> dict[str, str]:
 
 def _averaged(one: TaskScore, values: Float[np.ndarray, "forks"]) -> float:
     """Over cells, then checkpoints, as dR is: so the two branches differ by the effect."""
-    parts = partition(one.forks.prefork)
+    parts = partition(one.evidence.forks.prefork)
     return float(np.nanmean(parts.checkpoint_means(parts.cell_means(values))))

@@ -50,10 +50,10 @@ class Drawing(Figure):
 def chosen(score: Score, *, arm: str | None, task: str | None) -> tuple[str, Mapping[str, TaskScore]]:
     """The arm of that name, or the first; its task of that name, or all of them."""
     if arm is None:
-        arm = next(iter(score.tasks))
-    if arm not in score.tasks:
-        raise WorldforkError(f"There is no arm `{arm}`; the score has {', '.join(score.tasks) or 'none'}.")
-    tasks = score.tasks[arm]
+        arm = next(iter(score.arms))
+    if arm not in score.arms:
+        raise WorldforkError(f"There is no arm `{arm}`; the score has {', '.join(score.arms) or 'none'}.")
+    tasks = score.arms[arm].tasks
     if task is None:
         return arm, tasks
     if task not in tasks:

@@ -1,8 +1,9 @@
 """Mean dR of every task, with its intervals, its checkpoints and its directions (paper, Table 1)."""
 
+from typing import Any
+
 from worldfork.desk.figures.drawing import HELP, HURT, INK, SOFT, Drawing, literal, tidy
 from worldfork.desk.scoring import Score
-from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.wording import digits_for, number
 
 __all__ = ["effects"]
@@ -13,8 +14,8 @@ COLOURS = {"harmful": HURT, "helpful": HELP}
 def effects(score: Score, *, estimand: str = "all_attempted") -> Drawing:
     """A line per arm and task: mean, Student-t interval (thin), bootstrap interval (thick), dots for checkpoints;
     below it each direction. Tasks have axes of their own: their returns are not on one scale."""
-    tasks = list(dict.fromkeys(task for arm in score.tasks.values() for task in arm))
-    arms = {task: [arm for arm in score.tasks if task in score.tasks[arm]] for task in tasks}
+    tasks = list(dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks))
+    arms = {task: [arm for arm in score.arms if task in score.arms[arm].tasks] for task in tasks}
     heights = [1 + 3 * len(arms[task]) for task in tasks]
     figure = Drawing(figsize=(7.6, 0.9 + 0.27 * sum(heights)), layout="constrained")
     panels = figure.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -23,7 +24,7 @@ def effects(score: Score, *, estimand: str = "all_attempted") -> Drawing:
         labels: list[tuple[float, str]] = []
         row = 0.0
         for arm in arms[task]:
-            figures, _ = settle(score.tasks[arm][task].figures)
+            figures: dict[str, Any] = score[arm, task].to_json()
             effect = figures["effect"][estimand]
             digits = digits_for(effect)
             colour = COLOURS.get(figures["verdict"], INK)

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 
 from worldfork.desk.figures.drawing import HELP, HURT, INK, SOFT, Drawing, chosen, draw_forks, literal, tidy
 from worldfork.desk.scoring import Score, TaskScore
-from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.wording import digits_for, number
 
 __all__ = ["contraction"]
@@ -20,8 +19,8 @@ def contraction(score: Score, *, arm: str | None = None, task: str | None = None
     figure = Drawing(figsize=(8.4, 3.6 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False)
     for (left, right), (name, one) in zip(panels, tasks.items(), strict=True):
-        fit = settle(one.figures["contraction"])[0]
-        digits = digits_for(settle(one.figures["effect"]["all_attempted"])[0])
+        plain: dict[str, Any] = one.to_json()
+        fit, digits = plain["contraction"], digits_for(plain["effect"]["all_attempted"])
         _returns(left, one, fit, digits, f"{literal(name)}: " if len(tasks) > 1 else "")
         _bins(right, fit, digits)
     tidy(*panels.flat)
@@ -29,7 +28,7 @@ def contraction(score: Score, *, arm: str | None = None, task: str | None = None
 
 
 def _returns(axes: Axes, one: TaskScore, fit: dict[str, Any], digits: int, prefix: str) -> None:
-    kept = one.forks.take(~one.divergence.dropped)
+    kept = one.evidence.forks.take(~one.evidence.divergence.dropped)
     hold, update = kept.outcomes.r_hold, kept.outcomes.r_update
     draw_forks(axes, hold, update, delta=kept.delta)
     if len(hold):

@@ -28,8 +28,8 @@ def write_figures(score: Score, folder: str | Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WorldforkError(f"The figures could not be written to `{folder}` ({error}).") from error
-    for arm, tasks in score.tasks.items():
-        for task in tasks:
+    for arm, scored in score.arms.items():
+        for task in scored.tasks:
             base = _unique(f"{arm}-{task}" if arm else task, taken)
             for name, figure in _figures(score, arm, task):
                 for kind in ("pdf", "png"):

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 
 from worldfork.desk.figures.drawing import BAND, INK, SOFT, Drawing, chosen, draw_forks, literal, set_decades, tidy
 from worldfork.desk.scoring import Score, TaskScore
-from worldfork.desk.scoring.undefined import settle
 
 __all__ = ["policies"]
 
@@ -29,7 +28,7 @@ def policies(
 
 
 def _totals(axes: Axes, one: TaskScore, prefix: str) -> None:
-    plain, _ = settle(one.figures)
+    plain: dict[str, Any] = one.to_json()
     rows: list[tuple[str, float | None, dict[str, Any] | None]] = [
         (name, plain["policies"][name], None) for name in ("never", "always", "oracle")
     ]
@@ -50,14 +49,14 @@ def _totals(axes: Axes, one: TaskScore, prefix: str) -> None:
     axes.set_yticks(range(len(rows)), [literal(name) for name, _, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"policy total (return; linear within ±{bend:g}); bars: random control, 95%", fontsize=8)
-    retained = len(one.forks) - int(one.divergence.dropped.sum())
+    retained = one.forks.retained
     axes.set_title(f"(a) {prefix}{retained} retained forks", fontsize=9, loc="left")
     set_decades(axes.xaxis, bend)
 
 
 def _scatter(axes: Axes, one: TaskScore, trigger: str | None) -> None:
     """dR against a signal, with the median of its fitted thresholds."""
-    signals = {name: decided for name, decided in one.retained.items() if decided.signal is not None}
+    signals = {name: decided for name, decided in one.evidence.retained.items() if decided.signal is not None}
     name = trigger or ("residual" if "residual" in signals else next(iter(signals), None))
     if name is None or name not in signals:
         why = "undefined: no signal in this ledger" if trigger is None else f"undefined: no signal `{trigger}`"
@@ -66,8 +65,8 @@ def _scatter(axes: Axes, one: TaskScore, trigger: str | None) -> None:
         return
     decided = signals[name]
     assert decided.signal is not None
-    kept = ~one.divergence.dropped & ~np.isnan(decided.signal)
-    signal, delta = decided.signal[kept], one.forks.delta[kept]
+    kept = ~one.evidence.divergence.dropped & ~np.isnan(decided.signal)
+    signal, delta = decided.signal[kept], one.evidence.forks.delta[kept]
     size = float(np.median(np.abs(delta))) if len(delta) else 1.0
     bend = 10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0
     axes.set_yscale("symlog", linthresh=bend)

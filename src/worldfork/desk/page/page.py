@@ -20,7 +20,8 @@ from worldfork.desk import wording
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record
-from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.desk.scoring.records import TaskScore
+from worldfork.desk.scoring.undefined import Undefined
 from worldfork.ledger import files, table
 
 __all__ = ["render", "write"]
@@ -55,10 +56,11 @@ def write(material: Material, path: Path) -> None:
 def render(material: Material, *, version: str | None = None) -> str:
     """The page as text. A live page carries the `version` it shows and asks its server whether there is another."""
     parts = [
-        {"arm": arm, "task": task, "figures": one.figures, "digits": _digits(one.figures)}
-        for arm, tasks in material.score.tasks.items()
-        for task, one in tasks.items()
+        {"arm": arm, "task": task, "figures": one, "digits": _digits(one)}
+        for arm, scored in material.score.arms.items()
+        for task, one in scored.tasks.items()
     ]
+    reasons: Any = material.score.to_json()["undefined"]
     script = _script()
     page: str = (
         _environment()
@@ -69,8 +71,8 @@ def render(material: Material, *, version: str | None = None) -> str:
             videos=_videos(material),
             record=record(material),
             ignored=material.table.ignored,
-            undefined=_by_reason(material.score.plain["undefined"]),
-            several_arms=len(material.score.tasks) > 1,
+            undefined=_by_reason(reasons),
+            several_arms=len(material.score.arms) > 1,
             permutations=material.rules.permutations,
             made_by=f"worldfork {importlib.metadata.version('worldfork')}",
             style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
@@ -83,8 +85,9 @@ def render(material: Material, *, version: str | None = None) -> str:
     return page
 
 
-def _digits(figures: dict[str, Any]) -> int:
-    return wording.digits_for(settle(figures["effect"]["all_attempted"])[0])
+def _digits(one: TaskScore) -> int:
+    plain: dict[str, Any] = one.to_json()
+    return wording.digits_for(plain["effect"]["all_attempted"])
 
 
 @functools.cache

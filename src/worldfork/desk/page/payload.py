@@ -15,8 +15,8 @@ from worldfork.desk.page.record import varies
 from worldfork.desk.page.streams import read_condensed, rounded
 from worldfork.desk.scoring.decisions import Decisions
 from worldfork.desk.scoring.partition import natural
-from worldfork.desk.scoring.score import TaskScore
-from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.desk.scoring.records import TaskScore
+from worldfork.desk.scoring.undefined import Undefined, as_tree
 from worldfork.desk.triggers import is_reference
 from worldfork.desk.wording import digits_for
 from worldfork.ledger.prefork import CellKey
@@ -35,8 +35,8 @@ def payload(material: Material) -> dict[str, Any]:
     streams: dict[str, dict[str, Any]] = {}
     parts = [
         _part(material, arm, task, one, streams)
-        for arm, tasks in material.score.tasks.items()
-        for task, one in tasks.items()
+        for arm, scored in material.score.arms.items()
+        for task, one in scored.tasks.items()
     ]
     registration = material.study.registration if material.study else None
     return {
@@ -44,7 +44,7 @@ def payload(material: Material) -> dict[str, Any]:
         "name": material.name,
         "parts": parts,
         "streams": streams,
-        "contrasts": material.score.plain.get("contrasts", {}),
+        "contrasts": material.score.to_json()["contrasts"],
         "varies": varies(registration) if registration else {},
         "steps": {arm.name: arm.mechanism.steps for arm in registration.arms} if registration else {},
         "permutations": material.rules.permutations,
@@ -93,19 +93,23 @@ def _part(
         if (cell.arm, cell.task) == (arm, task)
     }
     scored = {
-        (one.forks.prefork.cells[cell], int(k)): index
-        for index, (cell, k) in enumerate(zip(one.forks.prefork.cell, one.forks.prefork.k, strict=True))
+        (one.evidence.forks.prefork.cells[cell], int(k)): index
+        for index, (cell, k) in enumerate(
+            zip(one.evidence.forks.prefork.cell, one.evidence.forks.prefork.k, strict=True)
+        )
     }
     lost = [(key, row.k) for key, (_, found) in rows.items() for row in found if (key, row.k) not in scored]
     keys = sorted([*scored, *lost], key=lambda place: (_by_direction(place[0]), place[1]))
     cells = list(dict.fromkeys(key for key, _ in keys))
     order = [scored.get(place) for place in keys]
     details = {(key, row.k): row for key, (_, found) in rows.items() for row in found}
-    figures = {name: value for name, value in one.figures.items() if name not in NOT_SHOWN}
+    tree: Any = as_tree(one)
+    figures = {name: value for name, value in tree.items() if name not in NOT_SHOWN}
+    plain: dict[str, Any] = one.to_json()
     return {
         "arm": arm,
         "task": task,
-        "digits": digits_for(settle(one.figures["effect"]["all_attempted"])[0]),
+        "digits": digits_for(plain["effect"]["all_attempted"]),
         "figures": reasoned(figures),
         "cells": [
             {
@@ -121,9 +125,10 @@ def _part(
             for (key, k), index in zip(keys, order, strict=True)
         ],
         "triggers": {
-            name: _trigger(name, one.retained[name], one.all_attempted[name], one, order) for name in one.retained
+            name: _trigger(name, one.evidence.retained[name], one.evidence.all_attempted[name], one, order)
+            for name in one.evidence.retained
         },
-        "unavailable": {name: why.why for name, why in one.figures["triggers_unavailable"].items()},
+        "unavailable": {name: why.why for name, why in one.triggers_unavailable.items()},
     }
 
 
@@ -135,7 +140,7 @@ def _by_direction(key: CellKey) -> tuple[str, tuple[int, int, str], int]:
 def _fork(one: TaskScore, index: int | None, cell: int, k: int, row: ForkRow | None) -> dict[str, Any]:
     fork: dict[str, Any] = {"cell": cell, "k": k}
     if index is not None:
-        prefork, outcomes = one.forks.prefork, one.forks.outcomes
+        prefork, outcomes = one.evidence.forks.prefork, one.evidence.forks.outcomes
         level = float(prefork.level[index])
         fork |= {
             "step": int(prefork.step[index]),
@@ -143,7 +148,7 @@ def _fork(one: TaskScore, index: int | None, cell: int, k: int, row: ForkRow | N
             "r_hold": float(outcomes.r_hold[index]),
             "r_update": float(outcomes.r_update[index]),
             "delta": float(outcomes.delta[index]),
-            "diverged": bool(one.divergence.dropped[index]),
+            "diverged": bool(one.evidence.divergence.dropped[index]),
         }
         if outcomes.hold is not None and outcomes.update is not None:
             paired = ~np.isnan(outcomes.hold[index]) | ~np.isnan(outcomes.update[index])
@@ -194,7 +199,7 @@ def _thresholds(decisions: Decisions, one: TaskScore) -> dict[str, float | str] 
     """By checkpoint; an infinite one is spelled out, for JSON has no infinity."""
     if decisions.threshold is None:
         return None
-    owners = [one.forks.prefork.cells[cell].checkpoint for cell in one.forks.prefork.cell]
+    owners = [one.evidence.forks.prefork.cells[cell].checkpoint for cell in one.evidence.forks.prefork.cell]
     return {
         owner: threshold if math.isfinite(threshold) else f"{threshold}"
         for owner, threshold in zip(owners, decisions.threshold.tolist(), strict=True)

@@ -6,13 +6,14 @@ contraction must shrink the spread. The split-half null asks how much of that HO
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
 
 from worldfork.desk.scoring.draws import figure_draws
-from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+from worldfork.desk.scoring.records import Bin, Contraction, SplitHalf
+from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.ledger.outcomes import Forks
 
 __all__ = ["EDGES", "contraction"]
@@ -23,20 +24,20 @@ CHUNK: Final = 1 << 20
 EDGES: Final = dict.fromkeys(("cartpole", "cartpole-swingup"), (350.0, 450.0, 550.0, 650.0))
 
 
-def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None) -> dict[str, Any]:
+def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None) -> Contraction:
     """Slope, crossing and variance ratio with cell-cluster bootstrap intervals, bins, and the split-half null."""
     hold, update = forks.outcomes.r_hold, forks.outcomes.r_update
     slope, ratio = _line(hold, update)
-    slope_interval, ratio_interval = (slope, ratio) if isinstance(slope, Undefined) else _resampled(forks, seed)
-    return {
-        "slope": slope,
-        "slope_interval": slope_interval,
-        "crossing": _crossing(slope, hold, update),
-        "variance_ratio": ratio,
-        "variance_ratio_interval": ratio_interval,
-        "bins": _bins(forks, EDGES.get(forks.task) if edges is None else edges),
-        "split_half": _split_half(forks.outcomes.hold),
-    }
+    slope_interval, ratio_interval = (slope, slope) if isinstance(slope, Undefined) else _resampled(forks, seed)
+    return Contraction(
+        slope=slope,
+        slope_interval=slope_interval,
+        crossing=_crossing(slope, hold, update),
+        variance_ratio=ratio,
+        variance_ratio_interval=ratio_interval,
+        bins=_bins(forks, EDGES.get(forks.task) if edges is None else edges),
+        split_half=_split_half(forks.outcomes.hold),
+    )
 
 
 def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple[Figure, Figure]:
@@ -57,7 +58,7 @@ def _crossing(slope: Figure, x: Float[np.ndarray, "forks"], y: Float[np.ndarray,
     return intercept / (1 - slope)
 
 
-def _resampled(forks: Forks, seed: int) -> tuple[Interval, Interval]:
+def _resampled(forks: Forks, seed: int) -> tuple[Bounds, Bounds]:
     """Whole cells are resampled; six sums per cell are all that a fit needs."""
     x = forks.outcomes.r_hold - forks.outcomes.r_hold.mean()
     y = forks.outcomes.r_update - forks.outcomes.r_update.mean()
@@ -85,14 +86,15 @@ def _resampled(forks: Forks, seed: int) -> tuple[Interval, Interval]:
     return _interval(slopes), _interval(ratios)
 
 
-def _interval(values: Float[np.ndarray, "resamples"]) -> Interval:
+def _interval(values: Float[np.ndarray, "resamples"]) -> Bounds:
     known = values[~np.isnan(values)]
     if not len(known):
         return Undefined("r_hold does not vary in any resample of cells")
-    return [float(bound) for bound in np.quantile(known, [0.025, 0.975])]
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Interval(float(low), float(high))
 
 
-def _bins(forks: Forks, edges: Sequence[float] | None) -> list[dict[str, Any]] | Undefined:
+def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Undefined:
     """Mean dR by r_hold: [low, high), open at both ends; without registered edges, the quintiles."""
     hold, delta = forks.outcomes.r_hold, forks.delta
     if not len(hold):
@@ -105,23 +107,23 @@ def _bins(forks: Forks, edges: Sequence[float] | None) -> list[dict[str, Any]] |
         inside = delta[which == index]
         few = Undefined("a standard error needs at least two forks")
         bins.append(
-            {
-                "low": bounds[index],
-                "high": bounds[index + 1],
-                "forks": len(inside),
-                "mean": float(inside.mean()) if len(inside) else Undefined("no fork has such an r_hold"),
-                "standard_error": float(inside.std(ddof=1)) / math.sqrt(len(inside)) if len(inside) > 1 else few,
-            }
+            Bin(
+                low=bounds[index],
+                high=bounds[index + 1],
+                forks=len(inside),
+                mean=float(inside.mean()) if len(inside) else Undefined("no fork has such an r_hold"),
+                standard_error=float(inside.std(ddof=1)) / math.sqrt(len(inside)) if len(inside) > 1 else few,
+            )
         )
-    return bins
+    return tuple(bins)
 
 
-def _split_half(hold: Float[np.ndarray, "forks episodes"] | None) -> dict[str, Figure]:
+def _split_half(hold: Float[np.ndarray, "forks episodes"] | None) -> SplitHalf:
     """The second half of HOLD's episodes regressed on the first: measurement error and no update."""
     if hold is None or hold.shape[1] < 2:
         why = Undefined("it needs at least two HOLD episodes per fork, in the lists `hold` and `update`")
-        return {"slope": why, "variance_ratio": why}
+        return SplitHalf(slope=why, variance_ratio=why)
     half = hold.shape[1] // 2
     whole = ~np.isnan(hold).any(axis=1)
     slope, ratio = _line(hold[whole, :half].mean(axis=1), hold[whole, half:].mean(axis=1))
-    return {"slope": slope, "variance_ratio": ratio}
+    return SplitHalf(slope=slope, variance_ratio=ratio)

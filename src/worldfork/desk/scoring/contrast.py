@@ -1,19 +1,18 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
-from typing import Any
-
 import numpy as np
 
-from worldfork.desk.scoring.effects import summary
+from worldfork.desk.scoring.effects import estimate
 from worldfork.desk.scoring.partition import group_means, natural, partition
 from worldfork.desk.scoring.proxies import correlation, spearman
+from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate, PairedForks
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.ledger.outcomes import Forks
 
 __all__ = ["contrast_arms", "contrast_directions", "pair_forks"]
 
 
-def contrast_arms(first: Forks, second: Forks, *, seed: int) -> dict[str, Any] | Undefined:
+def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undefined:
     """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
     agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
     means = []
@@ -27,16 +26,21 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> dict[str, Any] |
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
     one, other = (np.array([arm[key] for key in shared]) for arm in means)
     owners = [key.checkpoint for key in shared]
-    return {
-        **_by_checkpoint(one - other, owners, seed=seed, task=first.task),
-        "first": float(_checkpoint_means(one, owners)[1].mean()),
-        "second": float(_checkpoint_means(other, owners)[1].mean()),
-        "cells": len(shared),
-        "paired": pair_forks(first, second),
-    }
+    mean, by_checkpoint = _by_checkpoint(one - other, owners, seed=seed, task=first.task)
+    return Contrast(
+        mean=mean.mean,
+        bootstrap=mean.bootstrap,
+        student_t=mean.student_t,
+        mde=mean.mde,
+        by_checkpoint=by_checkpoint,
+        first=float(_checkpoint_means(one, owners)[1].mean()),
+        second=float(_checkpoint_means(other, owners)[1].mean()),
+        cells=len(shared),
+        paired=pair_forks(first, second),
+    )
 
 
-def pair_forks(first: Forks, second: Forks) -> dict[str, Any]:
+def pair_forks(first: Forks, second: Forks) -> PairedForks:
     """Fork by fork, on those both arms have: do they rank the forks alike, and agree on which updates helped?"""
     places = [
         {
@@ -48,15 +52,15 @@ def pair_forks(first: Forks, second: Forks) -> dict[str, Any]:
     shared = [place for place in places[0] if place in places[1]]
     one, other = (np.array([arm[place] for place in shared], dtype=np.float64) for arm in places)
     nothing = Undefined("the two arms have no fork in common")
-    return {
-        "forks": len(shared),
-        "pearson": correlation(one, other) if shared else nothing,
-        "spearman": spearman(one, other) if shared else nothing,
-        "same_sign": float((np.sign(one) == np.sign(other)).mean()) if shared else nothing,
-    }
+    return PairedForks(
+        forks=len(shared),
+        pearson=correlation(one, other) if shared else nothing,
+        spearman=spearman(one, other) if shared else nothing,
+        same_sign=float((np.sign(one) == np.sign(other)).mean()) if shared else nothing,
+    )
 
 
-def contrast_directions(forks: Forks, *, seed: int) -> dict[str, Any] | Undefined:
+def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undefined:
     """toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
     directions = partition(forks.prefork).directions
     if directions != ("away", "toward"):
@@ -74,20 +78,27 @@ def contrast_directions(forks: Forks, *, seed: int) -> dict[str, Any] | Undefine
         return Undefined("the two directions of a stream have no drift level in common")
     toward, away = (np.array([np.mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
     owners = [place[0] for place in shared]
-    return {
-        **_by_checkpoint(toward - away, owners, seed=seed, task=forks.task),
-        "by_direction": {
+    mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
+    return DirectionContrast(
+        mean=mean.mean,
+        bootstrap=mean.bootstrap,
+        student_t=mean.student_t,
+        mde=mean.mde,
+        by_checkpoint=by_checkpoint,
+        by_direction={
             "toward": float(_checkpoint_means(toward, owners)[1].mean()),
             "away": float(_checkpoint_means(away, owners)[1].mean()),
         },
-        "levels": len({place[2] for place in shared}),
-    }
+        levels=len({place[2] for place in shared}),
+    )
 
 
-def _by_checkpoint(differences: np.ndarray, owners: list[str], *, seed: int, task: str) -> dict[str, Any]:
+def _by_checkpoint(
+    differences: np.ndarray, owners: list[str], *, seed: int, task: str
+) -> tuple[MeanEstimate, dict[str, float]]:
     names, means = _checkpoint_means(differences, owners)
     by_checkpoint = {name: float(mean) for name, mean in zip(names, means, strict=True)}
-    return {**summary(means, seed=seed, task=task), "by_checkpoint": by_checkpoint}
+    return estimate(means, seed=seed, task=task), by_checkpoint
 
 
 def _checkpoint_means(values: np.ndarray, owners: list[str]) -> tuple[list[str], np.ndarray]:

@@ -20,6 +20,8 @@ import threadpoolctl
 from jaxtyping import Bool, Float, UInt
 
 from worldfork.desk.scoring.draws import cell_draws
+from worldfork.desk.scoring.records import RandomControl
+from worldfork.desk.scoring.undefined import Interval
 from worldfork.ledger.prefork import Prefork
 
 __all__ = ["BLOCKS", "Policies", "control_totals", "holm", "judge"]
@@ -75,19 +77,19 @@ def control_totals(
     return [{name: totals[name][:, start:stop] for name in VARIANTS} for start, stop in itertools.pairwise(bounds)]
 
 
-def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> dict[str, Any]:
+def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomControl:
     """Mean and 95% interval of the null, and p: the share of draws, with the policy itself, that earn as much.
 
     A draw within rounding of the observed total earns as much, so that always firing has p = 1.
     """
     reached = int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
     low, high = np.quantile(totals, [0.025, 0.975])
-    return {
-        "mean": float(totals.mean()),
-        "interval": [float(low), float(high)],
-        "p": (1 + reached) / (1 + len(totals)),
-        "permutations": len(totals),
-    }
+    return RandomControl(
+        mean=float(totals.mean()),
+        interval=Interval(float(low), float(high)),
+        p=(1 + reached) / (1 + len(totals)),
+        permutations=len(totals),
+    )
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

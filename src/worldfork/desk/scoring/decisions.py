@@ -12,9 +12,9 @@ from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.ties import tied
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import Alarms, Reading, Signal
-from worldfork.ledger.outcomes import Forks
+from worldfork.ledger.outcomes import Divergence, Forks
 
-__all__ = ["NO_SIGNAL", "Decisions", "decide"]
+__all__ = ["NO_SIGNAL", "Decisions", "Evidence", "decide"]
 
 NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to rank or to threshold")
 
@@ -27,6 +27,16 @@ class Decisions:
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
     fired: Bool[np.ndarray, "forks"] | Undefined
     running: Bool[np.ndarray, "forks"] | Undefined
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """What the figures of a task were computed from: its forks, which diverged, and where every trigger fired."""
+
+    forks: Forks
+    divergence: Divergence
+    retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
+    all_attempted: Mapping[str, Decisions]
 
 
 def decide(

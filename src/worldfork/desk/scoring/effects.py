@@ -1,18 +1,17 @@
 """What updating is worth on average (paper, "A fixed update rule loses return on all three tasks")."""
 
-from typing import Any
-
 import numpy as np
 
 from worldfork.desk.scoring import intervals
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.records import Effect, Intervals, MeanEstimate
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.ledger.outcomes import Forks
 
-__all__ = ["drift_quartiles", "effect", "summary", "verdict"]
+__all__ = ["drift_quartiles", "effect", "estimate", "verdict"]
 
 
-def effect(forks: Forks, *, seed: int) -> dict[str, Any]:
+def effect(forks: Forks, *, seed: int) -> Effect:
     """Mean dR: within cells, then within checkpoints, then over checkpoints, with both intervals."""
     parts = partition(forks.prefork)
     cells = parts.cell_means(forks.delta)
@@ -23,44 +22,51 @@ def effect(forks: Forks, *, seed: int) -> dict[str, Any]:
         own = np.where(parts.cell_direction == code, cells, np.nan)
         means = parts.checkpoint_means(own)
         by_direction[direction] = _mean(own[~np.isnan(own)])
-        one = summary(means[~np.isnan(means)], seed=seed, task=forks.task)
-        intervals_by_direction[direction] = {name: one[name] for name in ("bootstrap", "student_t")}
+        known_means = means[~np.isnan(means)]
+        intervals_by_direction[direction] = Intervals(
+            bootstrap=intervals.bootstrap(known_means, seed=seed, task=forks.task),
+            student_t=intervals.student_t(known_means),
+        )
     empty = Undefined("no fork of this checkpoint was retained")
-    return {
-        **summary(known, seed=seed, task=forks.task),
-        "by_direction": by_direction,
-        "by_direction_intervals": intervals_by_direction,
-        "by_checkpoint": {name: empty if np.isnan(mean) else float(mean) for name, mean in by_checkpoint.items()},
-        "clusters": len(known),
-        "cells": int((~np.isnan(cells)).sum()),
-        "cells_without_forks": int(np.isnan(cells).sum()),
-        "cells_below_zero": int((cells < 0).sum()),
-        "forks": len(forks),
-    }
+    mean = estimate(known, seed=seed, task=forks.task)
+    return Effect(
+        mean=mean.mean,
+        bootstrap=mean.bootstrap,
+        student_t=mean.student_t,
+        mde=mean.mde,
+        by_direction=by_direction,
+        by_direction_intervals=intervals_by_direction,
+        by_checkpoint={name: empty if np.isnan(value) else float(value) for name, value in by_checkpoint.items()},
+        clusters=len(known),
+        cells=int((~np.isnan(cells)).sum()),
+        cells_without_forks=int(np.isnan(cells).sum()),
+        cells_below_zero=int((cells < 0).sum()),
+        forks=len(forks),
+    )
 
 
-def summary(checkpoint_means: np.ndarray, *, seed: int, task: str) -> dict[str, Any]:
-    """A mean over checkpoints with everything that is said about it."""
-    return {
-        "mean": _mean(checkpoint_means),
-        "bootstrap": intervals.bootstrap(checkpoint_means, seed=seed, task=task),
-        "student_t": intervals.student_t(checkpoint_means),
-        "mde": intervals.detectable(checkpoint_means),
-    }
+def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstimate:
+    """A mean over checkpoints, with its intervals and its minimum detectable effect."""
+    return MeanEstimate(
+        mean=_mean(checkpoint_means),
+        bootstrap=intervals.bootstrap(checkpoint_means, seed=seed, task=task),
+        student_t=intervals.student_t(checkpoint_means),
+        mde=intervals.detectable(checkpoint_means),
+    )
 
 
-def verdict(all_attempted: dict[str, Any]) -> str | Undefined:
+def verdict(all_attempted: MeanEstimate) -> str | Undefined:
     """Harmful, helpful or unresolved, by the Student-t interval of all attempted forks."""
-    interval = all_attempted["student_t"]
+    interval = all_attempted.student_t
     if isinstance(interval, Undefined):
         return interval
-    return "harmful" if interval[1] < 0 else "helpful" if interval[0] > 0 else "unresolved"
+    return "harmful" if interval.high < 0 else "helpful" if interval.low > 0 else "unresolved"
 
 
-def drift_quartiles(forks: Forks) -> dict[str, list[Figure] | Undefined]:
+def drift_quartiles(forks: Forks) -> dict[str, tuple[Figure, ...] | Undefined]:
     """Within a direction, forks by drift level in four runs as equal as possible: the mean dR of each."""
     parts = partition(forks.prefork)
-    found: dict[str, list[Figure] | Undefined] = {}
+    found: dict[str, tuple[Figure, ...] | Undefined] = {}
     for code, direction in enumerate(parts.directions):
         inside = parts.direction == code
         level, k, delta = forks.prefork.level[inside], forks.prefork.k[inside], forks.delta[inside]
@@ -68,7 +74,7 @@ def drift_quartiles(forks: Forks) -> dict[str, list[Figure] | Undefined]:
             found[direction] = Undefined(f"{int(np.isnan(level).sum())} of {len(level)} forks have no drift level")
             continue
         runs = np.array_split(delta[np.lexsort((k, level))], 4)
-        found[direction] = [_mean(run) for run in runs]
+        found[direction] = tuple(_mean(run) for run in runs)
     return found
 
 

@@ -1,12 +1,11 @@
 """The registered primary endpoint, which the authors did not report (paper, "Design and inference")."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork.desk.scoring.intervals import cluster_interval
 from worldfork.desk.scoring.partition import Partition
+from worldfork.desk.scoring.records import Endpoint
 from worldfork.desk.scoring.undefined import Undefined
 
 __all__ = ["endpoint"]
@@ -20,7 +19,7 @@ def endpoint(
     *,
     seed: int,
     task: str,
-) -> dict[str, Any] | Undefined:
+) -> Endpoint | Undefined:
     """(mean dR where fired - mean dR) / sigma_ep within each checkpoint that has a fire, averaged over them.
 
     sigma_ep is the root mean, over the checkpoint's forks, of the within-fork variance of HOLD's episode returns.
@@ -42,4 +41,5 @@ def endpoint(
     if not found:
         fired_at_all = bool(fired.any())
         return Undefined("sigma_ep is zero: HOLD's episodes do not vary" if fired_at_all else "it never fires")
-    return {**cluster_interval(np.array(list(found.values())), seed=seed, task=task), "by_checkpoint": found}
+    mean = cluster_interval(np.array(list(found.values())), seed=seed, task=task)
+    return Endpoint(value=mean.value, interval=mean.interval, kind=mean.kind, by_checkpoint=found)

@@ -7,14 +7,14 @@ about 84% (docs/scoring.md has the simulation).
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
 from worldfork.desk.scoring.draws import figure_draws
-from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+from worldfork.desk.scoring.records import ClusterMean
+from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
 __all__ = ["bootstrap", "cluster_interval", "detectable", "student_t"]
 
@@ -22,21 +22,22 @@ ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, n
 RESAMPLES = 20_000
 
 
-def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Interval:
+def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
     """95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     means = np.concatenate([values[chosen].mean(axis=1) for chosen in _resamples(len(values), seed, task)])
-    return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(low), float(high))
 
 
-def student_t(values: Float[np.ndarray, "clusters"]) -> Interval:
+def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
     """95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     half = float(stats.t.ppf(0.975, len(values) - 1)) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
-    return [centre - half, centre + half]
+    return Interval(centre - half, centre + half)
 
 
 def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
@@ -47,17 +48,15 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
     return float(stats.t.ppf(0.975, len(values) - 1) + stats.norm.ppf(0.80)) * error
 
 
-def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> dict[str, Any]:
+def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:
     """The mean over clusters with its bootstrap interval; below three clusters their range, and it says so."""
     if not len(values):
         raise ValueError("no clusters: say why before coming here")
     if len(values) < 3:
-        return {
-            "value": float(values.mean()),
-            "interval": [float(values.min()), float(values.max())],
-            "kind": "min-max",
-        }
-    return {"value": float(values.mean()), "interval": bootstrap(values, seed=seed, task=task), "kind": "bootstrap"}
+        spread = Interval(float(values.min()), float(values.max()))
+        return ClusterMean(value=float(values.mean()), interval=spread, kind="min-max")
+    interval = bootstrap(values, seed=seed, task=task)
+    return ClusterMean(value=float(values.mean()), interval=interval, kind="bootstrap")
 
 
 def _too_few(count: int) -> str:

@@ -6,17 +6,17 @@ tell what more checkpoints, more forks or more episodes would do to the minimum 
 
 import dataclasses
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy import stats
 
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.records import DesignAdvice, DesignComponents, VarianceComponents
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.ledger.outcomes import Forks
 
 __all__ = [
-    "TRADED",
     "Design",
     "crn_gain",
     "design_advice",
@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 AXES: Final = ("checkpoints", "forks", "episodes")
-TRADED: Final = ("checkpoint", "fork", "episode")  # the variances that these three trade against one another
 BUDGETS: Final = {"2": 2.0, "4": 4.0, "10": 10.0, "unlimited": math.inf}  # times the paired episodes there are
 NO_EPISODES = Undefined("it needs the per-episode returns `hold` and `update`, two or more per fork")
 
@@ -57,7 +56,7 @@ def minimum_detectable_effect(design: Design, *, checkpoint: float, fork: float,
     return float(stats.t.ppf(0.975, design.checkpoints - 1) + stats.norm.ppf(0.80)) * error
 
 
-def variance_components(forks: Forks) -> dict[str, Figure]:
+def variance_components(forks: Forks) -> VarianceComponents:
     """Variance of dR between checkpoints, between forks of a checkpoint, and between paired episodes of a fork.
 
     Moment estimates, unbiased and therefore possibly negative: such a component is not distinguishable from none.
@@ -79,10 +78,10 @@ def variance_components(forks: Forks) -> dict[str, Figure]:
         fork = Undefined("without per-episode returns, forks and episodes can not be told apart")
     elif not isinstance(within, Undefined):
         fork = within - episode / m
-    return {"checkpoint": between, "fork": fork, "episode": episode}
+    return VarianceComponents(checkpoint=between, fork=fork, episode=episode)
 
 
-def design_components(forks: Forks) -> dict[str, Figure]:
+def design_components(forks: Forks) -> DesignComponents:
     """The variances that a design is judged by.
 
     Where every checkpoint forks at the same decision points (direction, stream seed, k), what these have in common
@@ -90,22 +89,24 @@ def design_components(forks: Forks) -> dict[str, Figure]:
     look alike, since all of them share it. So it is taken out, as `decision_point`; elsewhere nothing can be.
     """
     nested, crossed = variance_components(forks), _crossed(forks)
-    episode = nested["episode"]
+    episode = nested.episode
     if crossed is None or isinstance(episode, Undefined):
-        return {
-            **nested,
-            "decision_point": Undefined("checkpoints do not fork at the same decision points, once each"),
-        }
+        return DesignComponents(
+            checkpoint=nested.checkpoint,
+            decision_point=Undefined("checkpoints do not fork at the same decision points, once each"),
+            fork=nested.fork,
+            episode=episode,
+        )
     checkpoints, points = crossed.shape
     mean = crossed.mean()
     by_checkpoint, by_point = crossed.mean(axis=1, keepdims=True), crossed.mean(axis=0, keepdims=True)
     rest = float(((crossed - by_checkpoint - by_point + mean) ** 2).sum()) / ((checkpoints - 1) * (points - 1))
-    return {
-        "checkpoint": float(by_checkpoint.var(ddof=1)) - rest / points,
-        "decision_point": float(by_point.var(ddof=1)) - rest / checkpoints,
-        "fork": rest - episode / _episode_variance(forks)[1],
-        "episode": episode,
-    }
+    return DesignComponents(
+        checkpoint=float(by_checkpoint.var(ddof=1)) - rest / points,
+        decision_point=float(by_point.var(ddof=1)) - rest / checkpoints,
+        fork=rest - episode / _episode_variance(forks)[1],
+        episode=episode,
+    )
 
 
 def _crossed(forks: Forks) -> np.ndarray | None:
@@ -121,29 +122,29 @@ def _crossed(forks: Forks) -> np.ndarray | None:
     return np.array([[place[name] for place in places.values()] for name in sorted(names)])
 
 
-def design_advice(forks: Forks, components: dict[str, Figure]) -> dict[str, Any] | Undefined:
+def design_advice(forks: Forks, components: DesignComponents) -> DesignAdvice | Undefined:
     """The minimum detectable effect of this design and of twice the budget spent on each of its three axes, and the
     standard error of the mean dR at several budgets."""
-    needed = {name: components[name] for name in TRADED}
-    known = {name: value for name, value in needed.items() if not isinstance(value, Undefined)}
-    if len(known) < len(needed):
-        missing = next(value for value in needed.values() if isinstance(value, Undefined))
-        return Undefined(f"a variance component is undefined: {missing.why}")
+    known = components.traded()
+    if isinstance(known, Undefined):
+        return known
     checkpoints = len(set(partition(forks.prefork).checkpoint.tolist()))
     now = Design(checkpoints, len(forks) / checkpoints, _episode_variance(forks)[1])
     effects = {axis: minimum_detectable_effect(now.times(2.0, axis), **known) for axis in AXES}
-    return {
-        **dataclasses.asdict(now),
-        "components": components,
-        "mde": minimum_detectable_effect(now, **known),
-        "mde_at_double": effects,
-        "buys_most": min(effects, key=lambda name: effects[name]),
-        "standard_error": standard_error(now, **known),
-        "standard_error_at": {
+    return DesignAdvice(
+        checkpoints=now.checkpoints,
+        forks=now.forks,
+        episodes=now.episodes,
+        components=components,
+        mde=minimum_detectable_effect(now, **known),
+        mde_at_double=effects,
+        buys_most=min(effects, key=lambda name: effects[name]),
+        standard_error=standard_error(now, **known),
+        standard_error_at={
             name: {axis: standard_error(now.times(factor, axis), **known) for axis in AXES}
             for name, factor in BUDGETS.items()
         },
-    }
+    )
 
 
 def crn_gain(forks: Forks) -> Figure:

@@ -1,13 +1,12 @@
 """Does a signal order helpful forks above harmful ones (paper, "Trigger rankings")?"""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy import stats
 
 from worldfork.desk.scoring.intervals import cluster_interval
 from worldfork.desk.scoring.partition import Partition
+from worldfork.desk.scoring.records import Ranking
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
 __all__ = ["auc", "ranking"]
@@ -26,7 +25,7 @@ def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"])
 
 def ranking(
     signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
-) -> dict[str, Any]:
+) -> Ranking:
     """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
     found = {
         name: auc(signal[own], delta[own] > 0)
@@ -35,11 +34,6 @@ def ranking(
     known = np.array([value for value in found.values() if not isinstance(value, Undefined)])
     if not len(known):
         why = Undefined("no checkpoint has forks both with dR > 0 and without")
-        return {"auc": why, "auc_interval": why, "auc_interval_kind": why, "auc_by_checkpoint": found}
+        return Ranking(auc=why, auc_interval=why, auc_interval_kind=why, auc_by_checkpoint=found)
     mean = cluster_interval(known, seed=seed, task=task)
-    return {
-        "auc": mean["value"],
-        "auc_interval": mean["interval"],
-        "auc_interval_kind": mean["kind"],
-        "auc_by_checkpoint": found,
-    }
+    return Ranking(auc=mean.value, auc_interval=mean.interval, auc_interval_kind=mean.kind, auc_by_checkpoint=found)

@@ -2,11 +2,9 @@
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from worldfork.desk.scoring.rules import Rules
-from worldfork.desk.scoring.score import Score
-from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.scoring import Rules, Score
 from worldfork.desk.tables import design, effects, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
@@ -38,15 +36,16 @@ def paper_tables(
     beside those of the first arm, the primary one, and later arms have their effects and triggers alone.
     """
     tables = [design.gate(seeds)]
-    for number, (arm, tasks) in enumerate(score.tasks.items()):
-        plain = {task: settle(one.figures)[0] for task, one in tasks.items()}
-        made = _primary(plain, effects.seed_replication(tasks, replication or {}, rules))
+    for number, (arm, scored) in enumerate(score.arms.items()):
+        plain: effects.Plain = {task: one.to_json() for task, one in scored.tasks.items()}
+        made = _primary(plain, effects.seed_replication(scored.tasks, replication or {}, rules))
         if paper:
             made = (
                 [beside_paper(one) for one in made] if number == 0 else [one for one in made if one.label in BRIEF]
             )
         tables += [dataclasses.replace(one, caption=one.caption + (f" Arm: {arm}." if arm else "")) for one in made]
-    tables.append(design.arms(score.plain.get("contrasts", {})))
+    contrasts: Any = score.to_json()["contrasts"]
+    tables.append(design.arms(contrasts))
     return [one for one in tables if one.rows]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from worldfork.desk.scoring.effects import effect
+from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.rules import Rules
-from worldfork.desk.scoring.score import TaskScore
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import digits_for, number, span, with_span
@@ -90,12 +90,13 @@ def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, F
     """Table 2; without rows where there is one stream seed."""
     rows = []
     for task, one in tasks.items():
-        forks = join([one.forks, replication[task]] if task in replication else [one.forks])
+        first_seeds = one.evidence.forks
+        forks = join([first_seeds, replication[task]] if task in replication else [first_seeds])
         kept = forks.take(~diverged(forks, rules.divergence).dropped)
         seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])
         if len(set(seeds.tolist())) > 1:
             first = kept.take(seeds[kept.prefork.cell] == seeds.min())
-            figures = [settle(effect(part, seed=rules.seed))[0] for part in (first, kept)]
+            figures: list[Any] = [settle(effect(part, seed=rules.seed))[0] for part in (first, kept)]
             shown = (with_span(one["mean"], one["bootstrap"], digits_for(one)) for one in figures)
             cells = (f" ({one['cells']} cells)" for one in figures)
             rows.append((task, *(mean + count for mean, count in zip(shown, cells, strict=True))))

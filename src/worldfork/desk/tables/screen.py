@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from worldfork.desk.scoring import Score
 from worldfork.desk.wording import digits_for, number, rate, span
 from worldfork.ledger.pretraining import Seed
 
@@ -15,13 +16,13 @@ __all__ = ["show", "show_gate"]
 VERDICTS = {"harmful": "red", "helpful": "green", "unresolved": "yellow"}
 
 
-def show(plain: dict[str, Any], console: Console) -> None:
+def show(score: Score, console: Console) -> None:
     """Print every task of every arm."""
-    arms = plain.get("arms", {"": plain})
-    for arm, tasks in arms.items():
+    plain: dict[str, Any] = score.to_json()
+    for arm, tasks in plain["arms"].items():
         for task, figures in tasks["tasks"].items():
             _task(f"{arm} · {task}" if arm else task, figures, console)
-    for name, tasks in plain.get("contrasts", {}).items():
+    for name, tasks in plain["contrasts"].items():
         _contrast(name, tasks, console)
     if count := len(plain["undefined"]):
         console.print(f"[dim]{count} figures are undefined; --json says which and why.[/]")

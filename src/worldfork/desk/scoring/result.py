@@ -1,0 +1,74 @@
+"""A whole score: every task of every arm, how the arms compare, and why some figures are undefined."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import polars as pl
+
+from worldfork.desk.scoring import frames
+from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
+from worldfork.desk.scoring.rules import Rules
+from worldfork.desk.scoring.undefined import Undefined, settle
+from worldfork.errors import WorldforkError
+
+__all__ = ["SCHEMA", "ArmScore", "Score"]
+
+SCHEMA: Final = "worldfork.score/2"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmScore:
+    """The tasks of one arm."""
+
+    tasks: Mapping[str, TaskScore]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Score:
+    """Everything that is said about a ledger; the keys are the same whatever the number of arms.
+
+    `score.arms["arm"].tasks["task"].effect.all_attempted.mean` is the long way; `score["arm", "task"]` is the
+    task's record, and so is `score["task"]` where there is one arm. A table that names no arm has one, called "".
+    """
+
+    arms: Mapping[str, ArmScore]
+    contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
+    rules: Rules
+    unscored: tuple[str, ...] = ()  # one reason for each fork without a dR
+
+    def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
+        if isinstance(key, tuple):
+            arm, task = key
+        elif len(self.arms) == 1:
+            arm, task = next(iter(self.arms)), key
+        else:
+            raise WorldforkError(f"This score has several arms: say score[ARM, {key!r}]. {self._known()}")
+        if arm not in self.arms or task not in self.arms[arm].tasks:
+            raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._known()}")
+        return self.arms[arm].tasks[task]
+
+    def to_json(self) -> dict[str, object]:
+        """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
+        plain, undefined = settle({"arms": self.arms, "contrasts": self.contrasts})
+        assert isinstance(plain, dict)
+        lost = [{"figure": "delta", "why": why} for why in self.unscored]
+        return {"schema": SCHEMA, **plain, "undefined": [*undefined, *lost]}
+
+    def effects(self) -> pl.DataFrame:
+        """One row per arm, task and estimand: mean dR and its intervals."""
+        return frames.effects(self._tasks())
+
+    def triggers(self, estimand: Literal["retained", "all_attempted"] = "retained") -> pl.DataFrame:
+        """One row per arm, task and trigger: ranking, total, and its random controls."""
+        return frames.triggers(self._tasks(), estimand)
+
+    def policies(self, estimand: Literal["retained", "all_attempted"] = "retained") -> pl.DataFrame:
+        """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
+        return frames.policies(self._tasks(), estimand)
+
+    def _tasks(self) -> dict[tuple[str, str], TaskScore]:
+        return {(arm, task): one for arm, tasks in self.arms.items() for task, one in tasks.tasks.items()}
+
+    def _known(self) -> str:
+        return f"There are {', '.join(str(key) for key in self._tasks()) or 'none'}."
