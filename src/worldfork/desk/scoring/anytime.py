@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
-from worldfork.desk.scoring.few_clusters import Bounds
-from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.scoring.undefined import Bounds, Interval, Undefined
 
 __all__ = ["FEWEST", "anytime_interval", "half_width"]
 
@@ -36,7 +35,7 @@ def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
         )
     half = half_width(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
-    return centre - half, centre + half
+    return Interval(centre - half, centre + half)
 
 
 def half_width(count: int, *, alpha: float = ALPHA) -> float:

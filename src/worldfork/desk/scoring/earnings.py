@@ -5,45 +5,17 @@ has a Student-t interval, and so has the paired difference with never updating, 
 these two in hindsight, and the yardsticks that read the schedule (position.py).
 """
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.desk.scoring.few_clusters import SIGNIFICANT, Bounds, sign_flip_p, student_interval, student_p
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT, sign_flip_p, student_p
+from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.judgement import Earned, Gain, Usefulness
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
-__all__ = ["Earned", "Gain", "Usefulness", "checkpoint_totals", "earned", "gain", "usefulness", "yardsticks"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Earned:
-    """The mean total of a checkpoint."""
-
-    mean: Figure
-    student_t: Bounds
-    by_checkpoint: Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Gain:
-    """What one policy earns more than another in a checkpoint, on average."""
-
-    mean: Figure
-    student_t: Bounds
-    p_student_t: Figure
-    p_sign_flip: Figure
-    checkpoints: int
-    won: int  # checkpoints in which it earns more
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Usefulness:
-    """Whether a policy beats everything it has to, and what it does not beat."""
-
-    useful: bool
-    does_not_beat: tuple[str, ...]
+__all__ = ["checkpoint_totals", "earned", "gain", "usefulness", "yardsticks"]
 
 
 def checkpoint_totals(
@@ -62,7 +34,7 @@ def earned(totals: Float[np.ndarray, "checkpoints"], names: tuple[str, ...]) -> 
     """The mean over checkpoints, and its interval."""
     return Earned(
         mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
-        student_t=student_interval(totals),
+        student_t=student_t(totals),
         by_checkpoint={name: float(total) for name, total in zip(names, totals, strict=True)},
     )
 
@@ -76,7 +48,7 @@ def gain(
     difference[np.abs(difference) <= 1e-9 * np.maximum(np.abs(totals), np.abs(than))] = 0.0
     return Gain(
         mean=float(difference.mean()) if len(difference) else Undefined("there are no forks"),
-        student_t=student_interval(difference),
+        student_t=student_t(difference),
         p_student_t=student_p(difference),
         p_sign_flip=sign_flip_p(difference, seed=seed, task=task),
         checkpoints=len(difference),

@@ -5,34 +5,21 @@ equivalence of average bioavailability", Journal of Pharmacokinetics and Biophar
 registered.
 """
 
-import dataclasses
 import math
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from worldfork.desk.scoring.few_clusters import SIGNIFICANT, Bounds
-from worldfork.desk.scoring.undefined import Figure, Undefined
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT
+from worldfork.desk.scoring.judgement import Equivalence
+from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.errors import WorldforkError
 
-__all__ = ["Equivalence", "equivalence"]
+__all__ = ["equivalence"]
 
 CONFIDENCE: Final = 1 - 2 * SIGNIFICANT
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Equivalence:
-    """Whether a mean over checkpoints lies within the margin of 0."""
-
-    margin: float
-    mean: Figure
-    interval: Bounds  # 90%: inside the margin exactly where both one-sided tests reject at 5%
-    p: Figure  # the larger of the two
-    least_margin: Figure  # the smallest margin that this data would have shown equivalence for
-    clusters: int
-    answer: Literal["equivalent", "different", "not shown"]
 
 
 def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
@@ -67,7 +54,7 @@ def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equi
     return Equivalence(
         margin=margin,
         mean=centre,
-        interval=(low, high),
+        interval=Interval(low, high),
         p=p,
         least_margin=max(abs(low), abs(high)),
         clusters=len(values),

@@ -14,10 +14,9 @@ The grade of a mean, at 5%:
   unresolved  the interval contains 0
 """
 
-import dataclasses
 import functools
 import math
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -25,24 +24,19 @@ from scipy import stats
 
 from worldfork.desk.scoring.draws import figure_draws
 from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.judgement import Grade, LeaveOneOut
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
 __all__ = [
     "SIGNIFICANT",
-    "Bounds",
-    "Grade",
-    "LeaveOneOut",
     "grade",
     "leave_one_out",
     "more_checkpoints",
     "sign_flip_p",
-    "student_interval",
     "student_p",
     "wild_p",
 ]
 
-Bounds = tuple[float, float] | Undefined
-Grade = Literal["resolved", "leaning", "unresolved"]
 
 SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
@@ -51,21 +45,6 @@ RESAMPLES: Final = 100_000
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
 WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in (-1, 1))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LeaveOneOut:
-    """Where the end of the Student-t interval that is nearer to 0 comes to lie when one checkpoint is left out."""
-
-    low: float
-    high: float
-    crosses: tuple[int, ...]  # the checkpoints without which the interval reaches 0
-
-
-def student_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of the mean by Student-t with n - 1 degrees of freedom."""
-    interval = student_t(values)
-    return interval if isinstance(interval, Undefined) else (interval[0], interval[1])
 
 
 def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:

@@ -16,7 +16,7 @@ from worldfork.desk.scoring.draws import figure_draws
 from worldfork.desk.scoring.records import ClusterMean
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["bootstrap", "cluster_interval", "detectable", "student_t"]
+__all__ = ["bootstrap", "cluster_interval", "detectable", "resamples", "student_t"]
 
 ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, no seed
 RESAMPLES = 20_000
@@ -26,7 +26,7 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
     """95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
-    means = np.concatenate([values[chosen].mean(axis=1) for chosen in _resamples(len(values), seed, task)])
+    means = np.concatenate([values[chosen].mean(axis=1) for chosen in resamples(len(values), seed, task)])
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high))
 
@@ -63,7 +63,7 @@ def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 
 
-def _resamples(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
+def resamples(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
     """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
     if count <= ENUMERATED:
         yield _all_resamples(count)

@@ -9,31 +9,20 @@ at that (direction, k) is positive, and `direction_clock` fires, in each directi
 k. `stratified_auc` asks what a signal knows at a fixed place: pairs of forks with one (direction, k), pooled.
 """
 
-import dataclasses
 import math
 from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from worldfork.desk.scoring.judgement import StratifiedAuc
 from worldfork.desk.scoring.partition import group_means
 from worldfork.desk.scoring.policies import fires, fit_threshold, policy_total
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
-__all__ = ["StratifiedAuc", "direction_clock", "position_table", "strata", "stratified_auc"]
+__all__ = ["direction_clock", "position_table", "strata", "stratified_auc"]
 
 ROUNDING: Final = 1e-9
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StratifiedAuc:
-    """The share of pairs at one (direction, k), one with dR > 0 and one without, that a signal puts in order."""
-
-    auc: Figure
-    pairs: int
-    strata: int  # places that have such a pair
-    without_one_low: Figure  # the range when one checkpoint is left out
-    without_one_high: Figure
 
 
 def strata(direction: Int[np.ndarray, "forks"], k: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:

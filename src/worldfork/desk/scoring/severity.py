@@ -8,35 +8,20 @@ severity and dR are both too high. `fresh_mean` is free of that: the even episod
 ones what updating was worth.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from worldfork.desk.scoring.few_clusters import Bounds, student_interval
+from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.judgement import Severity
 from worldfork.desk.scoring.partition import group_means
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
-__all__ = ["EDGES", "Severity", "severity"]
+__all__ = ["EDGES", "severity"]
 
 EDGES: Final = (0.5, 0.75, 0.95)  # of r_hold / clean return, where a registration does not say otherwise
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Severity:
-    """The forks with low <= r_hold / clean return < high; None is an open end."""
-
-    low: float | None
-    high: float | None
-    forks: int
-    checkpoints: int  # that have such forks: the interval rests on these
-    helped: int
-    mean: Figure  # over forks
-    checkpoint_mean: Figure  # over checkpoints, of the mean over their forks here
-    student_t: Bounds  # of that
-    fresh_mean: Figure  # over forks, severity and dR from different episodes
 
 
 def severity(
@@ -93,7 +78,7 @@ def _bin(
         helped=int((here > 0).sum()),
         mean=float(here.mean()) if len(here) else nothing,
         checkpoint_mean=float(by_checkpoint.mean()) if len(here) else nothing,
-        student_t=student_interval(by_checkpoint),
+        student_t=student_t(by_checkpoint),
         fresh_mean=fresh_mean,
     )
 

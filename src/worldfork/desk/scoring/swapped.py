@@ -11,7 +11,6 @@ The position table alone does not do: it has as many entries as there are places
 labels, and a signal that is a smooth function of position beats it by being simpler.
 """
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -21,22 +20,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.scoring.draws import figure_draws
+from worldfork.desk.scoring.judgement import SwappedControl
 from worldfork.desk.scoring.undefined import Undefined
 
-__all__ = ["SwappedControl", "cross_totals", "swapped_control"]
+__all__ = ["cross_totals", "swapped_control"]
 
 ENUMERATED: Final = 8  # up to so many checkpoints all n! orders are listed: exact, no seed
 CHUNK: Final = 1 << 18
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SwappedControl:
-    """What the fires of other checkpoints would have earned here."""
-
-    mean: float
-    p: float
-    orders: int
-    exact: bool
 
 
 def cross_totals(

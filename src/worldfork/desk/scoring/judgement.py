@@ -1,0 +1,142 @@
+"""Records of what a figure can be held to: exact tests, yardsticks, severities, intervals over checkpoints."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from worldfork.desk.scoring.undefined import Bounds, Figure
+
+__all__ = [
+    "Components",
+    "Earned",
+    "Equivalence",
+    "Gain",
+    "Grade",
+    "LeaveOneOut",
+    "Line",
+    "Severity",
+    "SlopeEstimate",
+    "StratifiedAuc",
+    "SwappedControl",
+    "Usefulness",
+]
+
+Grade = Literal["resolved", "leaning", "unresolved"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeaveOneOut:
+    """Where the end of the Student-t interval that is nearer to 0 comes to lie when one checkpoint is left out."""
+
+    low: float
+    high: float
+    crosses: tuple[int, ...]  # the checkpoints without which the interval reaches 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StratifiedAuc:
+    """The share of pairs at one (direction, k), one with dR > 0 and one without, that a signal puts in order."""
+
+    auc: Figure
+    pairs: int
+    strata: int  # places that have such a pair
+    without_one_low: Figure  # the range when one checkpoint is left out
+    without_one_high: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwappedControl:
+    """What the fires of other checkpoints would have earned here."""
+
+    mean: float
+    p: float
+    orders: int
+    exact: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Earned:
+    """The mean total of a checkpoint."""
+
+    mean: Figure
+    student_t: Bounds
+    by_checkpoint: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gain:
+    """What one policy earns more than another in a checkpoint, on average."""
+
+    mean: Figure
+    student_t: Bounds
+    p_student_t: Figure
+    p_sign_flip: Figure
+    checkpoints: int
+    won: int  # checkpoints in which it earns more
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usefulness:
+    """Whether a policy beats everything it has to, and what it does not beat."""
+
+    useful: bool
+    does_not_beat: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Severity:
+    """The forks with low <= r_hold / clean return < high; None is an open end."""
+
+    low: float | None
+    high: float | None
+    forks: int
+    checkpoints: int  # that have such forks: the interval rests on these
+    helped: int
+    mean: Figure  # over forks
+    checkpoint_mean: Figure  # over checkpoints, of the mean over their forks here
+    student_t: Bounds  # of that
+    fresh_mean: Figure  # over forks, severity and dR from different episodes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Equivalence:
+    """Whether a mean over checkpoints lies within the margin of 0."""
+
+    margin: float
+    mean: Figure
+    interval: Bounds  # 90%: inside the margin exactly where both one-sided tests reject at 5%
+    p: Figure  # the larger of the two
+    least_margin: Figure  # the smallest margin that this data would have shown equivalence for
+    clusters: int
+    answer: Literal["equivalent", "different", "not shown"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SlopeEstimate:
+    """A figure of a fit with both intervals over checkpoints."""
+
+    value: Figure
+    bootstrap: Bounds
+    student_t: Bounds
+    clusters: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """Least squares of y on x over all forks."""
+
+    slope: SlopeEstimate
+    crossing: SlopeEstimate
+    variance_ratio: SlopeEstimate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Components:
+    """Variances of dR. What decision points share is no noise: every checkpoint is forked there."""
+
+    checkpoint: Figure
+    decision_point: Figure
+    fork: Figure
+    draw: Figure
+    episode: Figure
+    draw_episode: Figure

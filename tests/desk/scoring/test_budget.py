@@ -1,0 +1,122 @@
+"""Variance components with draws of the update, and how to split a budget."""
+
+import numpy as np
+import pytest
+
+from worldfork.desk.scoring import budget
+from worldfork.desk.scoring.budget import Cost, Split
+from worldfork.desk.scoring.judgement import Components
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.errors import WorldforkError
+
+TRUTH = {
+    "checkpoint": 900.0,
+    "decision_point": 2500.0,
+    "fork": 1600.0,
+    "draw": 3600.0,
+    "episode": 400.0,
+    "rest": 225.0,
+}
+
+
+def study(checkpoints, points, draws, episodes, seed):
+    """A study whose components are known: update, hold, checkpoint and decision point of each fork."""
+    random = np.random.default_rng(seed)
+    spread = {name: np.sqrt(value) for name, value in TRUTH.items()}
+    checkpoint, point = (axis.ravel() for axis in np.indices((checkpoints, points)))
+    forks = checkpoints * points
+    mean = (
+        random.normal(0, spread["checkpoint"], checkpoints)[checkpoint]
+        + random.normal(0, spread["decision_point"], points)[point]
+        + random.normal(0, spread["fork"], forks)
+    )
+    hold = random.normal(0, spread["episode"], (forks, episodes))
+    update = (
+        mean[:, None, None]
+        + random.normal(0, spread["draw"], (forks, draws, 1))
+        + random.normal(0, spread["rest"], (forks, draws, episodes))
+    )
+    return update, hold, checkpoint, point
+
+
+def test_the_components_are_recovered():
+    """Averaged over twenty studies; each estimate is unbiased."""
+    found = [budget.components(*study(8, 10, 4, 5, seed)) for seed in range(20)]
+    for name, truth in TRUTH.items():
+        field = "draw_episode" if name == "rest" else name
+        values = np.array([getattr(one, field) for one in found])
+        assert abs(values.mean() - truth) < 4 * values.std(ddof=1) / np.sqrt(len(values)), name
+
+
+def test_one_draw_is_confounded_with_its_fork():
+    """What a second draw would have told apart is counted among the forks, and the record says so."""
+    found = [budget.components(*study(8, 10, 1, 5, seed)) for seed in range(20)]
+    assert all(isinstance(one.draw, Undefined) and "one draw" in one.draw.why for one in found)
+    fork = np.array([one.fork for one in found])
+    assert abs(fork.mean() - TRUTH["fork"] - TRUTH["draw"]) < 4 * fork.std(ddof=1) / np.sqrt(20)
+    episode = np.array([one.episode for one in found])
+    assert abs(episode.mean() - TRUTH["episode"] - TRUTH["rest"]) < 4 * episode.std(ddof=1) / np.sqrt(20)
+
+
+def test_the_standard_error_is_that_of_the_mean():
+    split = Split(checkpoints=6, forks=10, draws=3, episodes=4)
+    truth = Components(
+        checkpoint=900.0, decision_point=2500.0, fork=1600.0, draw=3600.0, episode=400.0, draw_episode=225.0
+    )
+    means = []
+    for seed in range(300):
+        update, hold, _, point = study(6, 10, 3, 4, seed)
+        table = (update - hold[:, None]).mean(axis=(1, 2))
+        # What decision points share is no noise: the next study forks at the same ones.
+        shared = np.random.default_rng(seed)
+        shared.normal(0, 1, 6)
+        means.append((table - shared.normal(0, np.sqrt(TRUTH["decision_point"]), 10)[point]).mean())
+    assert budget.standard_error(split, truth) == pytest.approx(np.std(means), rel=0.15)
+
+
+def noise(**changes):
+    return Components(
+        **{
+            "checkpoint": 100.0,
+            "decision_point": 0.0,
+            "fork": 100.0,
+            "draw": 0.0,
+            "episode": 100.0,
+            "draw_episode": 0.0,
+            **changes,
+        }
+    )
+
+
+def test_a_budget_goes_where_the_noise_is():
+    cost = Cost(checkpoint=100.0, draw=2.0, episode=1.0)
+
+    def best(**changes):
+        found = budget.split_budget(20_000.0, noise(**changes), cost=cost, forks=(6, 12, 24, 48))
+        assert all(cost.study(split) <= 20_000 for split, _ in found)
+        assert [effect for _, effect in found] == sorted(effect for _, effect in found)
+        return found[0][0]
+
+    plain = best()
+    assert best(checkpoint=0.0).checkpoints < plain.checkpoints
+    assert best(draw=1e5).draws > plain.draws
+    assert best(episode=1e5, checkpoint=0.0).episodes > plain.episodes
+
+
+def test_draws_that_were_never_repeated_are_not_advised_on():
+    unknown = noise(draw=Undefined("one draw"), draw_episode=Undefined("one draw"))
+    found = budget.split_budget(1000.0, unknown, cost=Cost(), forks=(6,))
+    assert {split.draws for split, _ in found} == {1}
+    assert "pays for no design" in budget.split_budget(3.0, unknown, cost=Cost(), forks=(6,)).why
+
+
+def test_what_is_missing_is_said():
+    update, hold, checkpoint, point = study(3, 4, 2, 3, 0)
+    update[0, 0, 0] = np.nan
+    with pytest.raises(WorldforkError, match="some are missing"):
+        budget.components(update, hold, checkpoint, point)
+    update, hold, checkpoint, point = study(3, 4, 2, 3, 0)
+    uneven = budget.components(update[1:], hold[1:], checkpoint[1:], point[1:])
+    assert isinstance(uneven.checkpoint, Undefined)
+    assert not isinstance(uneven.draw, Undefined)
+    assert isinstance(budget.standard_error(Split(checkpoints=3, forks=4, draws=2, episodes=3), uneven), Undefined)
