@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from worldfork.ledger.store import Study, writing
-from worldfork.registration import cells
+from worldfork.registration import canonical, cells, digest
 
 REGISTRATION = """
 schema = "worldfork.registration/1"
@@ -55,6 +55,7 @@ def rewritten(study: Study, folder, change, *, registration=None):
     """The study again in `folder`, every cell's rows passed through `change(cell, rows)` and chained anew."""
     authored = (study.path / "registration.toml").read_text()
     with writing(folder, registration or study.registration, authored=authored) as copy:
+        copy.begin({})
         for cell in cells(study.registration):
             source, target = study.cell(cell.id), copy.cell(cell.id)
             target.begin(source.configuration)
@@ -62,6 +63,16 @@ def rewritten(study: Study, folder, change, *, registration=None):
                 shutil.copy(source.path / name, target.path / name)
             target.append(change(cell, source.rows()))
     return copy
+
+
+def amended(study: Study, registration, *, reason):
+    """Give the study another registration without asking its cells: by hand, as no run would."""
+    before = study.registration_digest
+    spelled = registration.model_dump(mode="json", by_alias=True)
+    entry = {"reason": reason, "before": before, "after": digest(spelled), "changes": ["by hand"]}
+    (study.path / "amendments.jsonl").write_text(canonical({**entry, "digest": digest(entry)}) + "\n")
+    stored = {"digest": digest(spelled), "registration": spelled}
+    (study.path / "registration.json").write_text(canonical(stored) + "\n")
 
 
 def flat(path, *, checkpoints=("0", "1", "2"), tasks=("cartpole",), arms=(None,), seeds=(0,), k=8, seed=0, **kind):

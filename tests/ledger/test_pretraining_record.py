@@ -54,6 +54,7 @@ def study(tmp_path: Path) -> Study:
     pretrained(tmp_path, "cheetah-run", [350.0], 278.0, spare="walker-walk")
     registration = parse(AUTHORED)
     with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        study.begin({})
         keep_checkpoints(study, checkpoint_files(registration, root=tmp_path, copies=study.path / "checkpoints"))
     return study
 
@@ -76,11 +77,33 @@ def test_without_its_recipe_the_floor_is_not_known(study: Study) -> None:
 
 def test_checkpoints_without_a_record_leave_none(study: Study, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    keep_record(study, tmp_path / "elsewhere")
+    with writing(study.path, parse(AUTHORED), authored=AUTHORED) as again:
+        again.begin({})
+        keep_record(again, tmp_path / "elsewhere")
     assert len(list((study.path / "pretraining").iterdir())) == 2
 
 
 def test_a_broken_record_is_one_clear_error(study: Study, tmp_path: Path) -> None:
     (tmp_path / "walker-walk" / "pretraining.json").write_text("{")
-    with pytest.raises(WorldforkError, match="can not be read"):
-        keep_record(study, tmp_path / "walker-walk")
+    with writing(study.path, parse(AUTHORED), authored=AUTHORED) as again:
+        again.begin({})
+        with pytest.raises(WorldforkError, match="can not be read"):
+            keep_record(again, tmp_path / "walker-walk")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("pretraining", {"recipe": "r"}, "seeds"),
+        ("pretraining", {"recipe": "../../elsewhere", "seeds": []}, "recipe"),
+        ("pretraining", {"recipe": "r", "seeds": [{"task": "walker-walk"}]}, r"seeds\.0\.seed"),
+        ("checkpoints", {"digest": "d", "returns": [1.0]}, "returns"),
+        ("checkpoints", {"digest": "d", "recipe": {"tasks": {"walker-walk": {"floor": "high"}}}}, "floor"),
+    ],
+)
+def test_records_without_their_fields_are_one_sentence(
+    study: Study, name: str, content: dict[str, object], place: str
+) -> None:
+    (study.path / name / "stranger.json").write_text(json.dumps(content))
+    with pytest.raises(WorldforkError, match=rf"stranger\.json` is not what worldfork writes: .*{place}"):
+        read_seeds(study)

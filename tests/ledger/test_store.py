@@ -1,83 +1,25 @@
 """The ledger on disk: chained, resumable, refused when edited, and safe against what goes wrong while writing."""
 
 import errno
+import itertools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tiny import AUTHORED, CELL, STREAM, TWO_ARMS, WINDOW, configuration, configurations, contents, fork, write
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean, read_line, seal
+from worldfork.ledger.row import finite, mean, read_line, seal
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
-from worldfork.registration import parse
+from worldfork.registration import cells, parse
 
-AUTHORED = """
-schema = "worldfork.registration/1"
-name = "tiny"
-[grid]
-tasks = ["linear_quadratic"]
-checkpoints = [0]
-directions = ["away"]
-[stream]
-decision_points = 3
-[tasks.linear_quadratic]
-agent = "linear_quadratic"
-drift_scale = 2.0
-"""
-CELL = "tiny-linear_quadratic-c0-away-s0"
-STREAM = {"step": np.arange(4), "error": np.array([0.1, 0.2, np.nan, 0.4])}
-WINDOW = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
-
-
-def fork(k: int, **changes: Any) -> ForkRow:
-    hold, update = finite([1.0, 2.0]), finite([1.5, 2.25 + k])
-    fields: dict[str, Any] = {
-        "cell": CELL,
-        "k": k,
-        "step": 50 * k,
-        "env_step": 50 * k,
-        "level": 0.1 * k,
-        "rate": 0.1,
-        "signals": {"residual": 0.3, "kl": None},
-        "hold": hold,
-        "update": update,
-        "r_hold": mean(hold),
-        "r_update": mean(update),
-        "delta": (mean(update) or 0) - (mean(hold) or 0),
-        "fit": FitRecord(
-            loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, window=50 * k, non_finite=0
-        ),
-        "nonfinite_actions": Counts(hold=0, update=0),
-        "nonfinite_returns": Counts(hold=0, update=0),
-        "unstable_episodes": Counts(hold=0, update=0),
-        "draws": Digests(hold="d", update="d"),
-        "stream": arrays.content_digest(STREAM),
-        "window": arrays.content_digest(WINDOW),
-        "prev": "",
-        "digest": "",
-    }
-    return ForkRow(**{**fields, **changes})
-
-
-def configuration(digest: str) -> dict[str, Any]:
-    return {"cell": CELL, "registration": digest, "precision": "float64"}
-
-
-def write(folder: Path, *, rows: int = 3, authored: str = AUTHORED, amend: str | None = None) -> Study:
-    registration = parse(authored)
-    with writing(folder, registration, authored=authored, amend=amend) as study:
-        cell = study.cell(CELL)
-        amended = [entry["before"] for entry in study.amendments()]
-        known, _ = cell.begin(configuration(registration.digest), amended=amended)
-        if not cell.has_stream():
-            cell.write_stream(STREAM, WINDOW)
-        cell.append([fork(k) for k in range(len(known) + 1, rows + 1)])
-    return study
+STEPS = AUTHORED + "[mechanism]\nsteps = 100\n"  # 200 are the default: rows are not made so
+OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 
 def test_what_is_written_is_read_back_and_verifies(tmp_path: Path) -> None:
@@ -96,93 +38,7 @@ def test_a_run_in_pieces_leaves_the_same_bytes_as_one_in_one_go(tmp_path: Path) 
     write(tmp_path / "once")
     for rows in (1, 2, 3, 3):
         write(tmp_path / "pieces", rows=rows)
-    files_of = [
-        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-        for root in (tmp_path / "once", tmp_path / "pieces")
-    ]
-    assert files_of[0] == files_of[1]
-
-
-def test_every_changed_byte_of_a_row_is_found_and_the_row_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "study")
-    path = tmp_path / "study" / "cells" / CELL / "forks.jsonl"
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    start = len(lines[0])
-    for offset in range(start, start + len(lines[1])):
-        damaged = bytearray(whole)
-        damaged[offset] ^= 1
-        path.write_bytes(bytes(damaged))
-        problems = verify(tmp_path / "study").problems
-        assert len(problems) == 1, offset
-        assert "line 2" in problems[0] or "fork 2" in problems[0] or "line 3" in problems[0], problems
-    path.write_bytes(whole)
-    assert verify(tmp_path / "study").problems == ()
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda lines: lines[1:], "line 1"),
-        (lambda lines: [lines[0], lines[2]], "line 2"),
-        (lambda lines: [lines[0], lines[0], *lines[1:]], "line 2"),
-        (lambda lines: [lines[1], lines[0], lines[2]], "line 1"),
-        (lambda lines: [*lines[:2], lines[2][:-9]], "torn"),
-    ],
-)
-def test_a_lost_doubled_moved_or_torn_row_is_found(tmp_path: Path, change: Any, told: str) -> None:
-    write(tmp_path / "study")
-    path = tmp_path / "study" / "cells" / CELL / "forks.jsonl"
-    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
-    assert told in verify(tmp_path / "study").problems[0]
-
-
-def test_missing_last_rows_are_incomplete_not_damage(tmp_path: Path) -> None:
-    write(tmp_path / "study", rows=2)
-    verdict = verify(tmp_path / "study")
-    assert verdict.problems == ()
-    assert not verdict.complete
-
-
-@pytest.mark.parametrize("name", ["registration.json", "registration.toml", "cells/CELL/cell.json"])
-def test_other_files_are_covered_too(tmp_path: Path, name: str) -> None:
-    write(tmp_path / "study")
-    path = tmp_path / "study" / name.replace("CELL", CELL)
-    path.write_text(path.read_text().replace("linear_quadratic", "linear_quadratik"))
-    with_damage = verify_or_error(tmp_path / "study")
-    assert with_damage
-
-
-@pytest.mark.parametrize("name", ["stream.parquet", "window.npz"])
-def test_changed_streams_are_found(tmp_path: Path, name: str) -> None:
-    study = write(tmp_path / "study")
-    path = study.cell(CELL).path / name
-    other = {**(STREAM if "stream" in name else WINDOW)}
-    key = "error" if "stream" in name else "observation"
-    other[key] = other[key] + 1
-    (arrays.write_parquet if "stream" in name else arrays.write_npz)(path, other)
-    assert "fork 1: stream.parquet or window.npz" in verify(tmp_path / "study").problems[0]
-    path.write_bytes(path.read_bytes()[:40])
-    assert "damaged" in verify(tmp_path / "study").problems[0]
-
-
-def verify_or_error(folder: Path) -> str:
-    try:
-        return "\n".join(verify(folder).problems)
-    except WorldforkError as error:
-        return str(error)
-
-
-def test_the_means_and_the_pairing_are_checked(tmp_path: Path) -> None:
-    registration = parse(AUTHORED)
-    wrong = {"delta": {"delta": 7.0}, "draws": {"draws": Digests(hold="a", update="b")}}
-    for name, change in wrong.items():
-        with writing(tmp_path / name, registration, authored=AUTHORED) as study:
-            cell = study.cell(CELL)
-            cell.begin(configuration(registration.digest))
-            cell.write_stream(STREAM, WINDOW)
-            cell.append([fork(1, **change)])
-        assert "fork 1" in verify(tmp_path / name).problems[0]
+    assert contents(tmp_path / "once") == contents(tmp_path / "pieces")
 
 
 def test_a_torn_line_is_cut_off_and_said(tmp_path: Path) -> None:
@@ -192,23 +48,43 @@ def test_a_torn_line_is_cut_off_and_said(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b'{"cell":"tiny')
     registration = parse(AUTHORED)
     with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
-        rows, note = study.cell(CELL).begin(configuration(registration.digest))
-    assert len(rows) == 2
-    assert note is not None
-    assert "torn line of 13 bytes after fork 2" in note
+        rows, notes = study.begin(configurations(registration))
+    assert len(rows[CELL]) == 2
+    assert notes == [f"{CELL}: cut off a torn line of 13 bytes after fork 2."]
     write(tmp_path / "study")
     assert path.read_bytes() == (tmp_path / "reference" / "cells" / CELL / "forks.jsonl").read_bytes()
 
 
+# --- registrations that change
+
+
 def test_an_edited_registration_is_refused_with_the_difference_or_amended_with_a_reason(tmp_path: Path) -> None:
     write(tmp_path / "study", rows=2)
-    edited = AUTHORED.replace("drift_scale = 2.0", 'drift_scale = 2.0\ncheckpoints = "bundled"')
-    with pytest.raises(WorldforkError, match=r'tasks\.linear_quadratic\.checkpoints: "generated" -> "bundled"'):
-        write(tmp_path / "study", authored=edited)
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match='about: "" -> "in other words"'):
+        write(tmp_path / "study", authored=OTHER_WORDS)
+    assert contents(tmp_path / "study") == before
     assert len(write(tmp_path / "study", rows=2).cell(CELL).rows()) == 2
-    study = write(tmp_path / "study", rows=3, authored=edited, amend="the files moved")
-    assert study.amendments()[0]["reason"] == "the files moved"
+    study = write(tmp_path / "study", rows=3, authored=OTHER_WORDS, amend="said better")
+    (amendment,) = study.amendments()
+    assert (amendment.reason, amendment.changes) == ("said better", ('about: "" -> "in other words"',))
+    assert (amendment.before, amendment.after) == (parse(AUTHORED).digest, study.registration_digest)
     assert verify(tmp_path / "study").problems == ()
+    assert study.registration.about == "in other words"
+
+
+@pytest.mark.parametrize("drift", ["2.0", "3.0"])
+def test_any_row_keeps_its_registration(tmp_path: Path, drift: str) -> None:
+    """One row in one cell of two is enough."""
+    registration = parse(TWO_ARMS)
+    with writing(tmp_path / "study", registration, authored=TWO_ARMS) as study:
+        study.begin(configurations(registration))
+        for cell in map(study.cell, configurations(registration)):
+            cell.write_stream(STREAM, WINDOW)
+        cell.append([fork(1, cell=cell.id)])
+    edited = TWO_ARMS.replace("drift_scale = 2.0", f"drift_scale = {drift}").replace("steps = 400", "steps = 401")
+    with pytest.raises(WorldforkError, match=r"holds rows of another registration.[\s\S]*400 -> 401"):
+        write(tmp_path / "study", authored=edited)
 
 
 def test_a_registration_without_rows_may_still_change(tmp_path: Path) -> None:
@@ -218,17 +94,110 @@ def test_a_registration_without_rows_may_still_change(tmp_path: Path) -> None:
     assert verify(tmp_path / "study").problems == ()
 
 
+def test_a_stream_of_another_configuration_is_not_kept(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", rows=0)
+    assert study.cell(CELL).has_stream()
+    registration = parse(AUTHORED)
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        study.begin(configurations(registration))
+        assert study.cell(CELL).has_stream()  # nothing changed
+        study.begin(configurations(registration, source="another version of the code"))
+        assert not study.cell(CELL).has_stream()
+        assert not (study.cell(CELL).path / "stream.parquet").exists()
+
+
+def test_a_stream_that_no_configuration_stands_for_is_not_kept(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", rows=0)
+    (study.cell(CELL).path / "cell.json").unlink()
+    registration = parse(AUTHORED)
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        study.begin(configurations(registration))
+        assert not study.cell(CELL).has_stream()
+
+
+def test_cells_without_rows_that_are_registered_no_longer_go(tmp_path: Path) -> None:
+    write(tmp_path / "study", rows=0, authored=TWO_ARMS)
+    mine = tmp_path / "study" / "cells" / "many-linear_quadratic-c0-away-s0" / "notes.txt"
+    mine.write_text("mine")
+    registration = parse(AUTHORED)
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        _, notes = study.begin(configurations(registration))
+    assert len(notes) == 2
+    assert [cell.id for cell in study.cells()] == [CELL]
+    assert mine.read_text() == "mine"
+    write(tmp_path / "study")
+    assert verify(tmp_path / "study").problems == ()
+
+
+def test_cells_with_rows_stay_registered(tmp_path: Path) -> None:
+    write(tmp_path / "study", authored=TWO_ARMS)
+    fewer = TWO_ARMS[: TWO_ARMS.index('[[arms]]\nname = "many"')]
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match=r"many-.* has rows, and the registration no longer has that cell"):
+        write(tmp_path / "study", authored=fewer, amend="one arm is enough")
+    assert contents(tmp_path / "study") == before
+
+
+# --- decide first, write once
+
+
 def test_rows_of_two_configurations_are_never_mixed(tmp_path: Path) -> None:
     write(tmp_path / "study", rows=2)
-    registration = parse(AUTHORED)
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match='device: "cpu" -> "NVIDIA H200"'):
+        write(tmp_path / "study", device="NVIDIA H200")
+    assert contents(tmp_path / "study") == before
+
+
+def test_a_refused_amendment_changes_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "study", rows=2)
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match=r"arm\.mechanism\.steps: 200 -> 100"):
+        write(tmp_path / "study", authored=STEPS, amend="fewer steps")
+    assert contents(tmp_path / "study") == before
+    write(tmp_path / "study")  # "run it as before"
+    assert verify(tmp_path / "study").complete
+
+
+def test_every_cell_is_asked_before_anything_is_written(tmp_path: Path) -> None:
+    """The last cell refuses; the first has no rows and would have been begun anew."""
+    registration = parse(TWO_ARMS)
+    with writing(tmp_path / "study", registration, authored=TWO_ARMS) as study:
+        study.begin(configurations(registration))
+        last = study.cell(cells(registration)[-1].id)
+        for cell in study.cells():
+            cell.write_stream(STREAM, WINDOW)
+        last.append([fork(1, cell=last.id)])
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match=r"many-.* has rows made under another configuration:\n  source: "):
+        write(tmp_path / "study", authored=TWO_ARMS, source="another version of the code")
+    assert contents(tmp_path / "study") == before
+
+
+def test_refusals_that_are_alike_are_told_once(tmp_path: Path) -> None:
+    write(tmp_path / "study", authored=TWO_ARMS)
+    with pytest.raises(WorldforkError) as refused:
+        write(tmp_path / "study", authored=TWO_ARMS, source="another version of the code")
+    assert str(refused.value).count("source:") == 1
+    assert "(1 more cells differ likewise.)" in str(refused.value)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_run_that_never_began_leaves_no_folder_behind(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "runs" / "study"
+    if exists:
+        folder.mkdir(parents=True)
     with (
-        writing(tmp_path / "study", registration, authored=AUTHORED) as study,
-        pytest.raises(WorldforkError, match='precision: "float64" -> "bf16"'),
+        pytest.raises(WorldforkError, match="jax is not installed"),
+        writing(folder, parse(AUTHORED), authored=AUTHORED),
     ):
-        study.cell(CELL).begin({**configuration(registration.digest), "precision": "bf16"})
+        raise WorldforkError("jax is not installed")
+    assert folder.exists() == exists
+    assert (tmp_path / "runs").exists() == exists
+    assert not exists or list(folder.iterdir()) == []
 
 
-def test_two_writers_at_once_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_refusal_does_not_take_the_lock_of_others_away(tmp_path: Path) -> None:
     registration = parse(AUTHORED)
     write(tmp_path / "study", rows=2)
     with (
@@ -236,7 +205,91 @@ def test_two_writers_at_once_are_refused_and_nothing_is_lost(tmp_path: Path) -> 
         pytest.raises(WorldforkError, match="one writer at a time"),
     ):
         write(tmp_path / "study")
+    assert (tmp_path / "study" / ".lock").exists()
     assert len(write(tmp_path / "study").cell(CELL).rows()) == 3
+
+
+class Killed(BaseException):
+    """A kill, as far as files are concerned: nothing after it happens."""
+
+
+@pytest.mark.parametrize("amended", [False, True])
+def test_a_kill_between_any_two_writes_of_a_beginning_is_carried_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amended: bool
+) -> None:
+    """With and without an amendment on its way, by the same command and, with no row lost, by the one before."""
+    start = tmp_path / "start"
+    write(start, rows=1 if amended else 0)
+    wanted: dict[str, Any] = {"authored": OTHER_WORDS, "amend": "said better"} if amended else {"authored": STEPS}
+    shutil.copytree(start, tmp_path / "whole")
+    write(tmp_path / "whole", **wanted)
+    for name, moment in itertools.product(("replace", "fsync", "write"), range(12)):
+        study = tmp_path / f"{name}-{moment}"
+        shutil.copytree(start, study)
+        real, calls = getattr(os, name), iter(range(10**6))
+
+        def dying(*arguments: Any, real: Any = real, calls: Any = calls, moment: int = moment) -> Any:
+            if next(calls) == moment:
+                raise Killed
+            return real(*arguments)
+
+        monkeypatch.setattr(files.os, name, dying)
+        try:
+            write(study, **wanted)
+        except Killed:
+            pass
+        finally:
+            monkeypatch.setattr(files.os, name, real)
+        back = tmp_path / f"{name}-{moment}-back"
+        shutil.copytree(study, back)
+        write(study, **wanted)
+        assert contents(study) == contents(tmp_path / "whole")
+        if amended and not Study(back).amendments():
+            write(back)  # as before: the amendment never came
+            assert verify(back).complete
+    assert (tmp_path / "whole" / "amendments.jsonl").exists() == amended
+
+
+def test_an_amendment_whose_registration_never_came_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path / "study", rows=2)
+    write(tmp_path / "amended", rows=2)
+    write(tmp_path / "amended", rows=2, authored=OTHER_WORDS, amend="said better")
+    shutil.copy(tmp_path / "amended" / "amendments.jsonl", tmp_path / "study" / "amendments.jsonl")
+    assert "run the same command again" in verify(tmp_path / "study").problems[0]
+    write(tmp_path / "study", rows=2)
+    assert not (tmp_path / "study" / "amendments.jsonl").exists()
+    assert verify(tmp_path / "study").problems == ()
+
+
+def test_a_text_that_a_kill_left_beside_another_registration_is_put_right(tmp_path: Path) -> None:
+    write(tmp_path / "study", rows=2)
+    (tmp_path / "study" / "registration.toml").write_text(OTHER_WORDS)
+    assert "registration.toml is not the one" in verify(tmp_path / "study").problems[0]
+    write(tmp_path / "study")
+    assert verify(tmp_path / "study").problems == ()
+
+
+def test_a_registration_of_a_version_with_fewer_settings_keeps_its_digest(tmp_path: Path) -> None:
+    """What an older version stored lacks the settings that came later. Here the setting is `guess`."""
+    study = write(tmp_path / "study", rows=0)
+    from worldfork.registration import canonical, digest
+
+    path = study.path / "registration.json"
+    older = json.loads(path.read_text())["registration"]
+    del older["guess"]
+    path.write_text(canonical({"digest": digest(older), "registration": older}) + "\n")
+    assert study.registration_digest == digest(older) != parse(AUTHORED).digest
+    assert study.registration == parse(AUTHORED)
+    write(tmp_path / "study")
+    assert json.loads(path.read_text())["registration"] == older  # the same registration: not written anew
+    assert study.cell(CELL).configuration["registration"] == digest(older)
+    assert verify(tmp_path / "study").problems == ()
+    write(tmp_path / "study", authored=OTHER_WORDS, amend="said better")
+    assert study.amendments()[0].before == digest(older)
+    assert verify(tmp_path / "study").problems == ()
+
+
+# --- what goes wrong while writing
 
 
 @pytest.mark.parametrize("failing", ["write", "fsync", "replace"])
@@ -284,9 +337,99 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["thesis.tex"]
 
 
+# --- a study from a stranger
+
+
+@pytest.mark.parametrize(
+    "link", ["timings.jsonl", "forks.jsonl", "execution.json", "cell.json", "stream.parquet", ".cell.json.partial"]
+)
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_linked_file_of_a_cell_directs_no_write_outside_the_study(tmp_path: Path, link: str, rows: int) -> None:
+    study = write(tmp_path / "study", rows=rows)
+    path = study.cell(CELL).path / link
+    victim = tmp_path / "victim"
+    victim.write_bytes(path.read_bytes() if path.exists() else b"")
+    before = victim.read_bytes()
+    path.unlink(missing_ok=True)
+    path.symlink_to(victim)
+    try:
+        write(tmp_path / "study")
+        study.cell(CELL).note("timings.jsonl", {"seconds": 1})
+        study.cell(CELL).write_execution({"host": "here"})
+    except WorldforkError as error:
+        assert "is a link" in str(error)  # noqa: PT017
+    assert victim.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["amendments.jsonl", "registration.json", "registration.toml", ".lock"])
+def test_a_linked_file_of_a_study_directs_no_write_outside_it(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "study", rows=2)
+    path, victim = tmp_path / "study" / name, tmp_path / "victim"
+    victim.write_bytes(path.read_bytes() if path.exists() else b"")
+    before = victim.read_bytes()
+    path.unlink(missing_ok=True)
+    path.symlink_to(victim)
+    try:
+        write(tmp_path / "study", rows=3, authored=OTHER_WORDS, amend="said better")
+    except WorldforkError as error:
+        assert "is a link" in str(error)  # noqa: PT017
+    assert victim.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["cells", f"cells/{CELL}", "checkpoints"])
+def test_a_linked_folder_directs_no_write_outside_the_study(tmp_path: Path, name: str) -> None:
+    study = write(tmp_path / "study", rows=2)
+    elsewhere = tmp_path / "elsewhere"
+    if (study.path / name).exists():
+        (study.path / name).rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    (study.path / name).symlink_to(elsewhere)
+    before = contents(elsewhere)
+    registration = parse(AUTHORED)
+
+    def run() -> None:
+        with writing(study.path, registration, authored=AUTHORED) as again:
+            again.begin(configurations(registration))
+            again.keep("checkpoints/linear_quadratic-0.json", b"{}")
+
+    with pytest.raises(WorldforkError, match="leads out of"):
+        run()
+    assert contents(elsewhere) == before
+
+
+def test_a_cell_is_named_like_a_folder(tmp_path: Path) -> None:
+    for name in ("../elsewhere", "/etc", "a/b", "..", ""):
+        with pytest.raises(WorldforkError, match="A cell's name"):
+            Study(tmp_path).cell(name)
+
+
+# --- rows
+
+
 def test_another_version_or_field_is_refused_with_what_to_do() -> None:
     line = json.dumps(seal(fork(1), prev="p").model_dump(mode="json", by_alias=True))
     with pytest.raises(WorldforkError, match="version that wrote it"):
         read_line(line.replace("worldfork.row/1", "worldfork.row/2"), where="here")
     with pytest.raises(WorldforkError, match="extra"):
         read_line(line[:-1] + ',"more":1}', where="here")
+    with pytest.raises(WorldforkError, match="not a fork row"):
+        read_line("[" * 100_000, where="here")
+
+
+def test_a_mean_over_a_missing_return_is_missing() -> None:
+    assert mean(finite([1.0, float("nan")])) is None
+    assert mean(finite([float("inf")])) is None
+    assert mean(()) is None
+    assert mean(finite([0.1] * 10)) == 0.1  # correctly rounded
+
+
+def test_a_cell_alone_can_be_carried_on_with(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", rows=1)
+    cell = Study(study.path).cell(CELL)
+    rows, note = cell.begin(cell.configuration)
+    assert (len(rows), note) == (1, None)
+    cell.append([fork(2)])
+    with pytest.raises(WorldforkError, match='source: "s" -> "other"'):
+        cell.begin(configuration(parse(AUTHORED), cells(parse(AUTHORED))[0], source="other"))
+    assert len(cell.rows()) == 2

@@ -193,6 +193,7 @@ def tiny_study(folder: Path, **changes) -> Path:
     none = Counts(hold=0, update=0)
     fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, window=9, non_finite=0)
     with writing(folder, registration, authored=AUTHORED) as study:
+        study.begin({})
         for checkpoint in (0, 1):
             cell = study.cell(f"tiny-linear_quadratic-c{checkpoint}-away-s0")
             cell.begin({"cell": cell.id, "registration": registration.digest})
@@ -265,8 +266,8 @@ def test_a_folder_that_is_no_study(tmp_path):
 
 
 def test_a_study_without_forks(tmp_path):
-    with writing(tmp_path / "study", parse(AUTHORED), authored=AUTHORED):
-        pass
+    with writing(tmp_path / "study", parse(AUTHORED), authored=AUTHORED) as study:
+        study.begin({})
     with pytest.raises(WorldforkError, match="no forks yet"):
         table.read(tmp_path / "study")
 

@@ -9,6 +9,8 @@ __all__ = ["verify"]
 
 def verify(
     study: Path = typer.Argument(help="A study folder."),
+    expected: str | None = typer.Argument(None, metavar="[DIGEST]", help="With --root: the root it should have."),
+    show_root: bool = typer.Option(False, "--root", help="Print one line that stands for the whole ledger."),
     partial: bool = typer.Option(False, "--partial", help="A study that is not finished yet also passes."),
     as_json: bool = typer.Option(False, "--json", help="The findings, for a program."),
 ) -> None:
@@ -16,25 +18,44 @@ def verify(
 
     Example: worldfork verify runs/lq
 
-    Exit code 0: whole and complete. 1: damaged, or not complete (unless --partial). 2: not a study.
+    With --root a study that passes is answered with its name, its registration and its root: publish that line, and
+    `worldfork verify STUDY --root DIGEST` tells anyone whether a ledger is the one it was published for.
+
+    Exit code 0: whole and complete. 1: damaged, not complete (unless --partial), of another root. 2: not a study.
     """
     import dataclasses
     import json
 
     from worldfork.cli.progress import bars
-    from worldfork.ledger.verify import verify as check
+    from worldfork.errors import WorldforkError
+    from worldfork.ledger import verify as ledger
+    from worldfork.ledger.store import Study
 
+    if expected is not None and not show_root:
+        raise WorldforkError(f"`{expected}` is a root to compare with: worldfork verify {study} --root {expected}")
     with bars(quiet=as_json) as report:
-        verdict = check(study, progress=lambda done, total: report("cells", done, total))
+        verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
     passes = not verdict.problems and (verdict.complete or partial)
+    root = ledger.root(Study(study)) if show_root and passes else None
+    same = expected is None or root == expected
     if as_json:
-        print(json.dumps({**dataclasses.asdict(verdict), "complete": verdict.complete, "passes": passes}))
+        findings = {**dataclasses.asdict(verdict), "complete": verdict.complete, "root": root}
+        print(json.dumps({**findings, "passes": passes and same}))
+    elif root is not None:
+        opened = Study(study)
+        typer.echo(f"{opened.registration.name}  registration {opened.registration_digest}  root {root}")
+        if not same:
+            typer.echo(f"NOT THE SAME  expected the root {expected}")
     else:
-        for problem in verdict.problems:
-            typer.echo(f"NOT AS WRITTEN  {problem}")
-        for note in verdict.notes:
-            typer.echo(note)
+        _show(verdict.problems, verdict.notes)
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
         typer.echo(f"{verdict.rows} forks in {verdict.cells} cells, {state}; {len(verdict.problems)} problems.")
-    if not passes:
+    if not passes or not same:
         raise typer.Exit(1)
+
+
+def _show(problems: tuple[str, ...], notes: tuple[str, ...]) -> None:
+    for problem in problems:
+        typer.echo(f"NOT AS WRITTEN  {problem}")
+    for note in notes:
+        typer.echo(note)

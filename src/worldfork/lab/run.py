@@ -38,7 +38,7 @@ from worldfork.lab.stream import Stream
 from worldfork.ledger import files
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.row import ForkRow
-from worldfork.ledger.store import Study, writing
+from worldfork.ledger.store import Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
     Authored,
@@ -118,27 +118,22 @@ class _Run:
             return result
         raise AssertionError("a failure is raised")
 
-    def begin(self, study: Study, described: Described) -> Rows:
+    def begin(self, study: StudyWriter, described: Described) -> Rows:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
-        amended = [entry["before"] for entry in study.amendments()]
+        configurations = dict(zip((cell.id for cell in self.cells), described.configurations, strict=True))
+        rows, notes = study.begin(configurations)
         maker, model = processor()
         host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
         entry = {**host, "processor": f"{maker} {model}".strip(), "began": time.time()}
-        rows, notes = {}, []
-        for cell, configuration in zip(self.cells, described.configurations, strict=True):
-            cell_folder = study.cell(cell.id)
-            rows[cell], note = cell_folder.begin(configuration, amended=amended)
-            notes += [note] if note else []
-            files.replace(cell_folder.path / "execution.json", (canonical(entry) + "\n").encode())
+        for cell in self.cells:
+            study.cell(cell.id).write_execution(entry)
         for line in (*notes, *described.remarks):
             self.notify(line)
         for digest, modules in described.sources.items():
-            target = study.path / "sources" / f"{digest}.json"
-            target.parent.mkdir(exist_ok=True)
-            files.replace(target, (canonical(modules) + "\n").encode())
+            study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
         keep_checkpoints(study, self.models)
-        return rows
+        return {cell: rows[cell.id] for cell in self.cells}
 
     def run_streams(self, study: Study) -> None:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
@@ -234,15 +229,12 @@ def checkpoint_files(
     return found
 
 
-def keep_checkpoints(study: Study, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
+def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
     """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
     for (task, index), paths in models.items():
         keep_record(study, paths[0].parent)
         for path in paths:
-            target = study.path / "checkpoints" / f"{task}-{index}{path.suffix}"
-            if not target.exists():
-                target.parent.mkdir(exist_ok=True)
-                files.replace(target, path.read_bytes())
+            study.keep(f"checkpoints/{task}-{index}{path.suffix}", path)
 
 
 def context_of(study: Study) -> Context:

@@ -1,23 +1,32 @@
-"""Writing that survives a kill: a file is replaced whole or not at all, a line appended whole or cut off again."""
+"""Writing that survives a kill and stays in its place.
+
+A file is replaced whole or not at all, a line appended whole or cut off again, and nothing is written through a
+link: a study may come from a stranger.
+"""
 
 import contextlib
 import errno
-import fcntl
 import os
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["append", "cut_torn_line", "exclusive", "replace"]
+__all__ = ["append", "confined", "cut_torn_line", "exclusive", "make_folders", "replace", "writable"]
+
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and there making a link is a privilege
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: readers see the old file or the new one, never a part."""
+    """Put `data` at `path`: readers see the old file or the new one, never a part. A link at `path` is replaced
+    itself; what it points to stays as it is."""
     partial = path.with_name(f".{path.name}.partial")
     with _explained(path):
         try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            partial.unlink(missing_ok=True)  # left behind by a kill
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o644)
             try:
                 _write(descriptor, data)
                 os.fsync(descriptor)
@@ -35,7 +44,7 @@ def append(path: Path, data: bytes) -> None:
     """Add `data` at the end of `path` and see it to the disk, or leave the file as it was."""
     with _explained(path):
         known = path.exists()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = _open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             before = os.fstat(descriptor).st_size
             try:
@@ -59,7 +68,12 @@ def cut_torn_line(path: Path) -> int:
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
         with _explained(path):
-            os.truncate(path, whole)
+            descriptor = _open_plain(path, os.O_WRONLY)
+            try:
+                os.ftruncate(descriptor, whole)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     return len(content) - whole
 
 
@@ -67,18 +81,95 @@ def cut_torn_line(path: Path) -> int:
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the kernel's lock on `path`: one writer at a time, and the lock dies with its process."""
     with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        # A lock on a file that someone removed meanwhile is a lock on nothing.
+        if not _lock(descriptor) or not _still_names(path, descriptor):
             raise WorldforkError(
                 f"Another run is writing to `{path.parent}`: one writer at a time. Wait, or use another folder."
-            ) from error
+            )
         yield
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: Path) -> list[Path]:
+    """Make the folder `path`; returns those that were not there, the outermost first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()][::-1]
+    with _explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def confined(path: Path, *, within: Path) -> Path:
+    """`path`, after seeing that no link on the way to it leads out of the folder `within`."""
+    folder = path.parent.resolve()
+    if not folder.is_relative_to(within.resolve()):
+        raise WorldforkError(
+            f"`{path.parent}` is a link that leads out of `{within}`, to `{folder}`; nothing is written outside a "
+            "study. Put what it points to in its place."
+        )
+    return path
+
+
+def writable(path: Path | str) -> Path:
+    """`path`, after seeing that a file can be put there: to be asked before the work, not after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise WorldforkError(f"`{path}` is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise WorldforkError(
+            f"There is no folder `{path.parent}` to write `{path.name}` into: make it first, or choose another."
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise WorldforkError(
+            f"`{path.parent}` can not be written to: change its permissions, or choose another folder."
+        )
+    return path
+
+
+def _open_plain(path: Path, flags: int) -> int:
+    """Open a file to change it in place: a plain one with one name, and never what a link points to."""
+    with contextlib.suppress(FileNotFoundError):
+        state = path.lstat()
+        if not stat.S_ISREG(state.st_mode):
+            kind = "a link" if stat.S_ISLNK(state.st_mode) else "not a plain file"
+            raise WorldforkError(
+                f"`{path}` is {kind}; worldfork changes plain files alone, since a study may come from a stranger. "
+                "Put a copy of the file in its place, or remove it."
+            )
+        if state.st_nlink > 1:
+            raise WorldforkError(
+                f"`{path}` has another name somewhere (a hard link), and what is changed here would change there. "
+                "Put a copy of the file in its place."
+            )
+    return os.open(path, flags | NOFOLLOW, 0o644)
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock without waiting; whether it was free."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _still_names(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -89,6 +180,8 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a new name in `folder` survive a power cut."""
+    if sys.platform == "win32":  # folders can not be opened there
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -103,11 +196,11 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            told = (
+            advice = (
                 "the disk is full. Free some space and run the same command again: it resumes with what is missing"
             )
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            told = "the folder can not be written to. Change its permissions or choose another with -o"
+            advice = "the folder can not be written to. Change its permissions or choose another with -o"
         else:
-            told = f"{error.strerror or error}"
-        raise WorldforkError(f"Could not write `{path}`: {told}. What was written before is kept.") from error
+            advice = f"{error.strerror or error}"
+        raise WorldforkError(f"Could not write `{path}`: {advice}. What was written before is kept.") from error

@@ -6,13 +6,13 @@ its tasks may come from several recipes.
 """
 
 import dataclasses
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from worldfork.errors import WorldforkError
-from worldfork.ledger import files
-from worldfork.ledger.store import Study
+from pydantic import Field
+
+from worldfork.ledger.records import OpenRecord, check, read_json
+from worldfork.ledger.store import Study, StudyWriter
 
 __all__ = ["Seed", "keep_record", "read_seeds"]
 
@@ -31,48 +31,88 @@ class Seed:
     fate: str  # "checkpoint 3", "rejected", "spare", or "not kept" where the floor is not known
 
 
-def keep_record(study: Study, folder: Path) -> None:
+class TrainedSeed(OpenRecord):
+    """One training run as pretraining.json has it."""
+
+    task: str
+    seed: int
+    gate: float
+    index: int | None
+    returns: tuple[float, ...] = Field(min_length=1)
+    digest: str | None  # of the checkpoint's file, where one was kept
+
+
+class PretrainingRecord(OpenRecord):
+    """pretraining.json: a recipe's digest, and every seed that it trained."""
+
+    recipe: str = Field(pattern=r"^[\w-]{1,128}$")
+    seeds: tuple[TrainedSeed, ...]
+
+
+class RecipeTask(OpenRecord):
+    """A task of a recipe, as far as it is read here."""
+
+    floor: float | None = None
+
+
+class RecipeTasks(OpenRecord):
+    """A recipe, as far as it is read here."""
+
+    tasks: dict[str, RecipeTask] = Field(default_factory=dict)
+
+
+class Returns(OpenRecord):
+    """What a checkpoint returned in the clean world."""
+
+    mean: float | None = None
+
+
+class Manifest(OpenRecord):
+    """A checkpoint's manifest, as far as it is read here."""
+
+    digest: str | None = None
+    returns: Returns = Returns()
+    recipe: RecipeTasks = RecipeTasks()
+    recipe_digest: str | None = None
+
+
+def keep_record(study: StudyWriter, folder: Path) -> None:
     """Copy the record that lies beside the checkpoints in `folder`, where there is one."""
     source = folder / "pretraining.json"
     if source.exists():
-        target = study.path / "pretraining" / f"{_read(source)['recipe'][:12]}.json"
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(target, source.read_bytes())
+        study.keep(f"pretraining/{_read_record(source).recipe[:12]}.json", source)
 
 
 def read_seeds(study: Study) -> list[Seed]:
     """Every seed of the recipes that the study's checkpoints came from, by task."""
-    manifests = [_read(path) for path in sorted((study.path / "checkpoints").glob("*.json"))]
-    forked = {one["digest"]: one.get("returns", {}).get("mean") for one in manifests if "digest" in one}
-    floors = {one.get("recipe_digest"): one.get("recipe", {}).get("tasks", {}) for one in manifests}
+    paths = sorted((study.path / "checkpoints").glob("*.json"))
+    manifests = [check(read_json(path), Manifest, where=f"`{path}`") for path in paths]
+    forked = {manifest.digest: manifest.returns.mean for manifest in manifests if manifest.digest}
+    floors = {manifest.recipe_digest: manifest.recipe.tasks for manifest in manifests}
     order = study.registration.grid.tasks
-    found = []
+    seeds = []
     for path in sorted((study.path / "pretraining").glob("*.json")):
-        record = _read(path)
+        record = _read_record(path)
         for task in order:
-            seeds = [one for one in record["seeds"] if one["task"] == task]
+            trained = [seed for seed in record.seeds if seed.task == task]
             # A recipe may have trained a task whose checkpoints were then taken from another.
-            if any(one["digest"] in forked for one in seeds):
-                floor = floors.get(record["recipe"], {}).get(task, {}).get("floor")
-                found += [_seed(one, floor, forked) for one in seeds]
-    return sorted(found, key=lambda one: (order.index(one.task), one.seed))
+            if any(seed.digest in forked for seed in trained):
+                floor = floors.get(record.recipe, {}).get(task, RecipeTask()).floor
+                seeds += [_seed(seed, floor, forked) for seed in trained]
+    return sorted(seeds, key=lambda seed: (order.index(seed.task), seed.seed))
 
 
-def _seed(one: dict[str, Any], floor: float | None, forked: dict[str, float | None]) -> Seed:
-    if one["digest"] in forked:
-        fate = f"checkpoint {one['index']}"
-    elif one["digest"] is None and floor is None:
+def _seed(trained: TrainedSeed, floor: float | None, forked: Mapping[str, float | None]) -> Seed:
+    if trained.digest in forked:
+        fate = f"checkpoint {trained.index}"
+    elif trained.digest is None and floor is None:
         fate = "not kept"
     else:
-        fate = "rejected" if floor is not None and one["gate"] < floor else "spare"
-    mean = sum(one["returns"]) / len(one["returns"])
-    return Seed(one["task"], one["seed"], one["gate"], floor, mean, forked.get(one["digest"]), fate)
+        fate = "rejected" if floor is not None and trained.gate < floor else "spare"
+    mean = sum(trained.returns) / len(trained.returns)
+    deployed = forked.get(trained.digest) if trained.digest else None
+    return Seed(trained.task, trained.seed, trained.gate, floor, mean, deployed, fate)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise WorldforkError(f"`{path}` can not be read ({error}).") from error
-    return record
+def _read_record(path: Path) -> PretrainingRecord:
+    return check(read_json(path), PretrainingRecord, where=f"`{path}`")

@@ -4,30 +4,46 @@ Models and the transitions that UPDATE trained on are nearly all of a study's by
 published.json; the rows and the manifests keep their digests.
 """
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
+
+from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
+from worldfork.ledger.records import check, read_json
 from worldfork.ledger.store import CellFolder, Study
+from worldfork.records import Record
 from worldfork.registration.canonical import canonical
 
-__all__ = ["leaves_windows_out", "publish"]
+__all__ = ["Published", "leaves_windows_out", "publish", "read_published"]
 
 NAME: Final = "published.json"
-SCHEMA: Final = "worldfork.published/1"
 MODELS: Final = "checkpoints/*.safetensors"
 WINDOWS: Final = "cells/*/window.npz"
+
+
+class Published(Record):
+    """published.json: which study this is a copy of, and what it leaves out."""
+
+    schema_: Literal["worldfork.published/1"] = Field(default="worldfork.published/1", alias="schema")
+    registration: str  # digest
+    left_out: tuple[Literal["checkpoints/*.safetensors", "cells/*/window.npz"], ...]
 
 
 def publish(study: Study, folder: Path) -> int:
     """Copy the study into a new `folder`, less what is left out; returns the bytes written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WorldforkError(f"`{folder}` is there already. Remove it, or publish to another folder.")
-    record = {"schema": SCHEMA, "registration": study.registration.digest, "left_out": [MODELS, WINDOWS]}
-    for path in sorted(path for path in study.path.rglob("*") if path.is_file()):
+    record = Published(registration=study.registration_digest, left_out=(MODELS, WINDOWS))
+    paths = sorted(path for path in study.path.rglob("*") if path.is_file())
+    for path in paths:
+        if not path.resolve().is_relative_to(study.path.resolve()):
+            raise WorldforkError(
+                f"`{path}` is a link to a file outside the study, which is not passed on. Remove it."
+            )
+    for path in paths:
         place = path.relative_to(study.path)
         if path.name.startswith(".") or place.match(MODELS) or place.match(WINDOWS):
             continue
@@ -36,19 +52,22 @@ def publish(study: Study, folder: Path) -> int:
             arrays.write_parquet(folder / place, CellFolder(path.parent).read_log())
         else:
             shutil.copyfile(path, folder / place)
-    files.replace(folder / NAME, (canonical(record) + "\n").encode())
+    files.replace(folder / NAME, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode())
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def leaves_windows_out(study: Study) -> bool:
     """Whether this copy says that it has no windows."""
+    published = read_published(study)
+    return published is not None and WINDOWS in published.left_out
+
+
+def read_published(study: Study) -> Published | None:
+    """What this copy says of itself; None for a study as it was run."""
     path = study.path / NAME
     if not path.exists():
-        return False
+        return None
     try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if record["schema"] != SCHEMA:
-            raise ValueError(f"schema {record['schema']!r}")
-        return WINDOWS in record["left_out"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise WorldforkError(f"`{path}` does not say what was left out ({error}).") from error
+        return check(read_json(path), Published, where=f"`{path}`")
+    except WorldforkError as error:
+        raise WorldforkError(f"`{path}` does not say what was left out. {error}") from error

@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from worldfork.errors import WorldforkError
+from worldfork.records import Record
 from worldfork.registration.canonical import canonical, digest
 
 __all__ = ["Counts", "Digests", "FitRecord", "ForkRow", "finite", "mean", "read_line", "seal"]
@@ -20,25 +21,21 @@ SCHEMA = "worldfork.row/1"
 Number = float | None
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
-
-class Counts(_Record):
+class Counts(Record):
     """Something counted in each branch."""
 
     hold: int
     update: int
 
 
-class Digests(_Record):
+class Digests(Record):
     """SHA-256 of the random arrays each branch received: equal, or the pair is no pair."""
 
     hold: str
     update: str
 
 
-class FitRecord(_Record):
+class FitRecord(Record):
     """What the mechanism did."""
 
     loss_before: Number
@@ -49,7 +46,7 @@ class FitRecord(_Record):
     non_finite: int  # parameters that are not finite afterwards
 
 
-class ForkRow(_Record):
+class ForkRow(Record):
     """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
 
     schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
@@ -97,7 +94,7 @@ def read_line(line: str, *, where: str) -> ForkRow:
                 "Read it with the version that wrote it, or export it there to a flat table."
             )
         row = ForkRow.model_validate_json(line)
-    except (ValueError, ValidationError) as error:
+    except (ValueError, ValidationError, RecursionError) as error:
         raise WorldforkError(f"{where}: not a fork row ({error}).") from error
     if digest(row.payload()) != row.digest or canonical(row.model_dump(mode="json", by_alias=True)) != line:
         raise WorldforkError(

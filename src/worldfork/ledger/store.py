@@ -1,26 +1,37 @@
 """A study on disk: append-only, hash-chained, resumable, with one writer at a time.
 
     with writing("study", registration, authored=toml_text) as study:
-        cell = study.cell("corrected-cartpole-c0-away-s0")
-        rows = cell.begin(configuration)     # what is there already, after cutting off a torn line
-        cell.append(new_rows)                # chained to what is there, written whole, flushed and fsynced
+        rows, notes = study.begin(configurations)    # every cell is asked before anything is written
+        study.cell("corrected-cartpole-c0-away-s0").append(new_rows)    # chained, flushed and fsynced
 
-docs/ledger.md describes every file.
+A run that is refused, for whatever reason, has written nothing. docs/ledger.md describes every file.
 """
 
 import contextlib
 import json
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, files
-from worldfork.ledger.row import ForkRow, read_line, seal
-from worldfork.registration import Registration, canonical, difference, digest, restore
+from worldfork.ledger import files
+from worldfork.ledger.cell import CellFolder, CellPlan, Refused
+from worldfork.ledger.records import Amendment, Registered, check, read_json
+from worldfork.ledger.row import ForkRow
+from worldfork.registration import Registration, canonical, cells, difference, digest, parse, restore
 
-__all__ = ["CellFolder", "Study", "writing"]
+__all__ = ["CellFolder", "Study", "StudyWriter", "writing"]
+
+# What a run leaves in a folder before its registration is there: such a folder may be carried on with.
+BEGUN = {
+    "registration.json",
+    "registration.toml",
+    ".lock",
+    ".registration.toml.partial",
+    ".registration.json.partial",
+}
+# Everything a cell without rows may hold.
+ROWLESS = {"cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl", "forks.jsonl"}
 
 
 class Study:
@@ -33,202 +44,222 @@ class Study:
     @property
     def registration(self) -> Registration:
         """What was registered, as last amended."""
-        return restore(canonical(self._registered()["registration"]), name=str(self.path / "registration.json"))
+        return restore(canonical(self.registered().registration), name=str(self.path / "registration.json"))
 
     @property
     def registration_digest(self) -> str:
-        """What the rows point to: the digest of the registration as it is stored."""
-        return digest(self._registered()["registration"])
+        """The digest of what is stored: what every cell points to. A version that knows more settings, and so
+        would spell the same registration at greater length, reads the same digest."""
+        return digest(self.registered().registration)
 
-    def amendments(self) -> list[dict[str, Any]]:
-        """Every change to the registration after rows existed: reason, difference, digests before and after."""
+    def registered(self) -> Registered:
+        """registration.json."""
+        path = self.path / "registration.json"
+        try:
+            return check(read_json(path), Registered, where=f"`{path}`")
+        except WorldforkError as error:
+            raise WorldforkError(f"`{self.path}` is not a study. {error}") from error
+
+    def amendments(self) -> list[Amendment]:
+        """Every change to the registration after rows existed."""
         path = self.path / "amendments.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if not path.exists():
+            return []
+        content = path.read_text(encoding="utf-8", errors="replace")
+        lines = content.removesuffix("\n").split("\n") if content else []
+        return [_amendment(line, where=f"`{path}`, line {number}") for number, line in enumerate(lines, start=1)]
 
-    def cell(self, cell_id: str) -> "CellFolder":
+    def cell(self, cell_id: str) -> CellFolder:
         """The folder of one cell, whether or not it exists yet."""
+        if Path(cell_id).name != cell_id or cell_id in ("", ".."):
+            raise WorldforkError(f"A cell's name is that of a folder; got `{cell_id}`.")
         return self._cells.setdefault(cell_id, CellFolder(self.path / "cells" / cell_id))
 
-    def cells(self) -> list["CellFolder"]:
+    def cells(self) -> list[CellFolder]:
         """The cells that have begun, by name."""
         return [CellFolder(path.parent) for path in sorted(self.path.glob("cells/*/cell.json"))]
 
-    def _registered(self) -> dict[str, Any]:
-        path = self.path / "registration.json"
-        try:
-            registered: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise WorldforkError(
-                f"`{self.path}` is not a study: no readable registration.json ({error})."
-            ) from error
-        return registered
 
+class StudyWriter(Study):
+    """A study that this process may write to, while `writing` holds its lock."""
 
-class CellFolder:
-    """One cell's files."""
+    def __init__(self, path: Path, registration: Registration, *, authored: str, reason: str | None) -> None:
+        super().__init__(path)
+        self.begun = False
+        self._wanted = registration
+        self._authored = authored
+        self._new, self._amendments = self._decide(reason)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._last: str | None = None  # digest of the last row, once begun
+    def begin(self, configurations: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, list[ForkRow]], list[str]]:
+        """Open the cells under these configurations: the rows of each so far, and notes on what was put right.
 
-    @property
-    def id(self) -> str:
-        return self.path.name
-
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """cell.json: what determines the rows."""
-        try:
-            given: dict[str, Any] = json.loads((self.path / "cell.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise WorldforkError(f"`{self.path}` has no readable cell.json ({error}).") from error
-        return given
-
-    def rows(self) -> list[ForkRow]:
-        """The rows, in order of k, each checked against its digest and the one before."""
-        path = self.path / "forks.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
-        if lines.pop():
-            raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
-        rows: list[ForkRow] = []
-        previous = digest(self.configuration)
-        for number, line in enumerate(lines, start=1):
-            row = read_line(line, where=f"{path}, line {number}")
-            if (row.cell, row.k, row.prev) != (self.id, number, previous):
-                raise WorldforkError(
-                    f"{path}, line {number}: expected fork {number} of {self.id} chained to {previous[:12]}, "
-                    f"got fork {row.k} of {row.cell} chained to {row.prev[:12]}. A row was lost, doubled or moved."
-                )
-            rows.append(row)
-            previous = row.digest
-        return rows
-
-    def has_rows(self) -> bool:
-        """Whether anything points to this cell's configuration."""
-        path = self.path / "forks.jsonl"
-        return path.exists() and path.stat().st_size > 0
-
-    def begin(
-        self, configuration: Mapping[str, Any], *, amended: Collection[str] = ()
-    ) -> tuple[list[ForkRow], str | None]:
-        """Open the cell for writing: its rows so far, and a note where a torn line was cut off.
-
-        Refuses a cell whose rows were made under another configuration, and says what differs. Rows may go on under
-        a registration since `amended` (digests), as long as nothing else that determines them changed.
+        First every cell is asked, and the registration against the cells that are there; if any refuses, nothing
+        has been written. Then come the amendment, the registration and the cells, each file whole, in an order
+        that the same call carries on from, wherever it was killed.
         """
-        wanted = dict(configuration)
-        self.path.mkdir(parents=True, exist_ok=True)
-        torn = files.cut_torn_line(self.path / "forks.jsonl")
-        has_rows = self.has_rows()
-        current = self.configuration if (self.path / "cell.json").exists() else None
-        if current is not None and has_rows and current.get("registration") in amended:
-            wanted["registration"] = current["registration"]
-        if current is not None and current != wanted:
-            if has_rows:
-                lines = "\n  ".join(difference(current, wanted))
+        abandoned = self._abandoned()
+        plans = self._plan(configurations)
+        self.begun = True
+        self._write_registration()
+        notes = [_remove(cell) for cell in abandoned]
+        notes += [note for cell_id, plan in plans.items() if (note := self.cell(cell_id).open(plan))]
+        return {cell_id: plan.rows for cell_id, plan in plans.items()}, notes
+
+    def keep(self, name: str, content: bytes | Path) -> None:
+        """Put a file, or a copy of one, beside the cells (`checkpoints/walker-walk-0.json`), unless it is there."""
+        assert self.begun, "`begin` comes before `keep`: a study that is refused writes nothing"
+        path = files.confined(self.path / name, within=self.path)
+        if not path.exists():
+            files.make_folders(path.parent)
+            files.replace(path, content if isinstance(content, bytes) else content.read_bytes())
+
+    def _decide(self, reason: str | None) -> tuple[Registered, list[Amendment]]:
+        """The registration and the amendments as they will be on disk; refuses one that rows do not allow."""
+        spelled = self._wanted.model_dump(mode="json", by_alias=True)
+        wanted = Registered(digest=digest(spelled), registration=spelled)
+        if not (self.path / "registration.json").exists():
+            return wanted, []
+        stored = self.registered()
+        if not stored.intact:
+            raise WorldforkError(f"`{self.path / 'registration.json'}` is not what was written. Use a new folder.")
+        amendments = self._amendments_in_force(stored.digest)
+        if self.registration == self._wanted:
+            return stored, amendments
+        if not any(cell.has_rows() for cell in self.cells()):
+            return wanted, []
+        changes = difference(stored.registration, spelled)
+        if reason is None:
+            raise WorldforkError(
+                f"`{self.path}` holds rows of another registration. The difference:\n  "
+                + "\n  ".join(changes)
+                + "\nUse a new study folder, or say why with --amend REASON: the report will print it."
+            )
+        entry = Amendment(reason=reason, before=stored.digest, after=wanted.digest, changes=tuple(changes))
+        return wanted, [*amendments, entry.model_copy(update={"digest": digest(entry.payload())})]
+
+    def _amendments_in_force(self, current: str) -> list[Amendment]:
+        """The amendments that lead to the registration as it is stored. A last one that leads from it was written
+        by a run that was killed before its registration came: it does not count."""
+        amendments = self.amendments()
+        if amendments and amendments[-1].before == current:
+            amendments.pop()
+        if amendments and amendments[-1].after != current:
+            raise WorldforkError(
+                f"The amendments of `{self.path}` do not lead to its registration. Use a new folder."
+            )
+        return amendments
+
+    def _plan(self, configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, CellPlan]:
+        unasked = [cell.id for cell in self.cells() if cell.has_rows() and cell.id not in configurations]
+        if unasked and self._new != self.registered():
+            raise WorldforkError(
+                f"{unasked[0]} has rows and was not asked whether they allow another registration."
+            )
+        earlier = {amendment.before for amendment in self._amendments}
+        plans, refusals = {}, []
+        for cell_id, configuration in configurations.items():
+            wanted = {**configuration, "registration": self._new.digest}
+            try:
+                plans[cell_id] = self.cell(cell_id).plan(wanted, earlier=earlier)
+            except Refused as error:
+                refusals.append(error)
+        if refusals:
+            others = f"\n({len(refusals) - 1} more cells differ likewise.)" if len(refusals) > 1 else ""
+            raise WorldforkError(f"{refusals[0]}{others}") from refusals[0]
+        return plans
+
+    def _abandoned(self) -> list[CellFolder]:
+        """Cells without rows that are registered no longer; cells with rows must stay registered."""
+        registered = {cell.id for cell in cells(self._wanted)}
+        others = [cell for cell in self.cells() if cell.id not in registered]
+        for cell in others:
+            files.confined(cell.path / "cell.json", within=self.path)
+            if cell.has_rows():
                 raise WorldforkError(
-                    f"{self.id} has rows made under another configuration:\n  {lines}\n"
-                    "Rows of two configurations are never mixed: run it as before, or start a new study folder."
+                    f"{cell.id} has rows, and the registration no longer has that cell. Rows are never left out: "
+                    "register it too, or start a new study folder."
                 )
-            for name in ("stream.parquet", "window.npz"):  # of the other configuration, and no row points to them
-                (self.path / name).unlink(missing_ok=True)
-            current = None
-        if current is None:
-            files.replace(self.path / "cell.json", (canonical(wanted) + "\n").encode())
-        rows = self.rows()
-        self._last = rows[-1].digest if rows else digest(wanted)
-        note = f"{self.id}: cut off a torn line of {torn} bytes after fork {len(rows)}." if torn else None
-        return rows, note
+        return others
 
-    def append(self, rows: Sequence[ForkRow]) -> list[ForkRow]:
-        """Chain the rows to what is there and write them; returns them sealed."""
-        assert self._last is not None, "`begin` comes before `append`"
-        if not rows:
-            return []
-        sealed: list[ForkRow] = []
-        last = self._last
-        for row in rows:
-            sealed.append(seal(row, prev=last))
-            last = sealed[-1].digest
-        lines = "".join(canonical(row.model_dump(mode="json", by_alias=True)) + "\n" for row in sealed)
-        files.append(self.path / "forks.jsonl", lines.encode())
-        self._last = last
-        return sealed
-
-    def has_stream(self) -> bool:
-        """Whether the stream is complete on disk: the window is written last."""
-        return (self.path / "window.npz").exists() and (self.path / "stream.parquet").exists()
-
-    def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
-        """Store a finished stream."""
-        arrays.write_parquet(self.path / "stream.parquet", stream)
-        arrays.write_npz(self.path / "window.npz", window)
-
-    def share_stream(self, owner: "CellFolder") -> None:
-        """Take the stream of a cell that has the same one: a hard link, or a copy where there are none."""
-        for name in ("stream.parquet", "window.npz"):
-            target = self.path / name
-            if not target.exists():
-                partial = target.with_name(f".{name}.partial")
-                partial.unlink(missing_ok=True)
-                try:
-                    os.link(owner.path / name, partial)
-                    os.replace(partial, target)
-                except OSError:
-                    files.replace(target, (owner.path / name).read_bytes())
-
-    def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What was logged, and what UPDATE needs."""
-        return self.read_log(), self.read_window()
-
-    def read_log(self) -> dict[str, Any]:
-        """What was logged at every control step."""
-        return arrays.read_parquet(self.path / "stream.parquet")
-
-    def read_window(self) -> dict[str, Any]:
-        """What UPDATE needs."""
-        return arrays.read_npz(self.path / "window.npz")
-
-    def note(self, name: str, entry: Mapping[str, Any]) -> None:
-        """Add a line to a file that no digest covers (timings, host)."""
-        files.append(self.path / name, (canonical(dict(entry)) + "\n").encode())
+    def _write_registration(self) -> None:
+        lines = "".join(canonical(entry.model_dump(mode="json")) + "\n" for entry in self._amendments).encode()
+        _replace_if_other(self.path / "amendments.jsonl", lines)
+        if not _is_text_of(self.path / "registration.toml", self._wanted):
+            files.replace(self.path / "registration.toml", self._authored.encode())
+        record = canonical(self._new.model_dump(mode="json")) + "\n"
+        _replace_if_other(self.path / "registration.json", record.encode())
 
 
 @contextlib.contextmanager
 def writing(
     folder: Path | str, registration: Registration, *, authored: str, amend: str | None = None
-) -> Iterator[Study]:
+) -> Iterator[StudyWriter]:
     """Open `folder` for this registration, alone. A registration that rows already point to is not edited in
-    silence: it is refused with the difference, or amended for a reason (`amend`) that stays in the study."""
-    study = Study(folder)
-    _refuse_other_folders(study.path)
-    with files.exclusive(study.path / ".lock"):
-        files.cut_torn_line(study.path / "amendments.jsonl")
-        spelled = registration.model_dump(mode="json", by_alias=True)
-        path = study.path / "registration.json"
-        if path.exists():
-            before = study.registration
-            if before.digest != registration.digest and _has_rows(study):
-                changes = difference(before.model_dump(mode="json", by_alias=True), spelled)
-                if amend is None:
-                    raise WorldforkError(
-                        f"`{folder}` holds rows of another registration. The difference:\n  "
-                        + "\n  ".join(changes)
-                        + "\nUse a new study folder, or say why with --amend REASON: the report will print it."
-                    )
-                entry = {"reason": amend, "before": before.digest, "after": registration.digest, "changes": changes}
-                files.append(study.path / "amendments.jsonl", (canonical(entry) + "\n").encode())
-        record = canonical({"digest": registration.digest, "registration": spelled}) + "\n"
-        if not path.exists() or path.read_text(encoding="utf-8") != record:
-            files.replace(study.path / "registration.toml", authored.encode())
-            files.replace(path, record.encode())
-        yield study
+    silence: it is refused with the difference, or amended for a reason (`amend`) that stays in the study.
+
+    `authored` is the registration's text, complete in itself. Nothing is written before `begin`, and a folder that
+    was made for a run that never began is removed again.
+    """
+    path = Path(folder)
+    _refuse_other_folders(path)
+    made = files.make_folders(path)
+    lock = path / ".lock"
+    locked_before = lock.exists()
+    begun = False
+    try:
+        with files.exclusive(lock):
+            try:
+                study = StudyWriter(path, registration, authored=authored, reason=amend)
+                try:
+                    yield study
+                finally:
+                    begun = study.begun
+            finally:
+                if not begun and not locked_before:
+                    with contextlib.suppress(OSError):
+                        lock.unlink()
+    finally:
+        if not begun:
+            with contextlib.suppress(OSError):
+                for empty in reversed(made):
+                    empty.rmdir()
 
 
-def _has_rows(study: Study) -> bool:
-    return any(cell.has_rows() for cell in study.cells())
+def _amendment(line: str, *, where: str) -> Amendment:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WorldforkError(f"{where} can not be read ({error}).") from error
+    entry = check(value, Amendment, where=where)
+    if digest(entry.payload()) != entry.digest:
+        raise WorldforkError(f"{where} is not what was written: its digest does not match.")
+    return entry
+
+
+def _is_text_of(path: Path, registration: Registration) -> bool:
+    """Whether the TOML at `path` says this registration, in whatever words."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), name=path.name) == registration
+    except (OSError, UnicodeDecodeError, WorldforkError):
+        return False
+
+
+def _replace_if_other(path: Path, data: bytes) -> None:
+    """See to it that `path` holds `data`, or is not there where there are none."""
+    stored = path.read_bytes() if path.exists() else b""
+    if stored != data and data:
+        files.replace(path, data)
+    elif stored != data:
+        path.unlink()
+
+
+def _remove(cell: CellFolder) -> str:
+    """Take away what a cell without rows holds, and nothing else."""
+    for name in ROWLESS:
+        (cell.path / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        cell.path.rmdir()
+    return f"{cell.id}: removed; it has no rows and is no longer registered."
 
 
 def _refuse_other_folders(path: Path) -> None:
@@ -236,14 +267,7 @@ def _refuse_other_folders(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise WorldforkError(f"A study is a folder; `{path}` is a file. Choose another with -o.")
     strangers = [item.name for item in path.iterdir()] if path.exists() else []
-    ours = {
-        "registration.json",
-        "registration.toml",
-        ".lock",
-        ".registration.toml.partial",
-        ".registration.json.partial",
-    }
-    if strangers and not ours & set(strangers):
+    if strangers and not BEGUN & set(strangers):
         raise WorldforkError(
             f"`{path}` is not empty and is not a study (it holds {sorted(strangers)[0]}). Choose another."
         )

@@ -3,19 +3,19 @@
 import collections
 import dataclasses
 import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest
-from worldfork.ledger.publish import leaves_windows_out
+from worldfork.ledger.conformity import departures
+from worldfork.ledger.publish import leaves_windows_out, read_published
+from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.ledger.store import CellFolder, Study
-from worldfork.registration import Registration, canonical, cells, parse
+from worldfork.registration import Cell, Registration, canonical, cells, digest, parse
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "root", "verify"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,35 +38,51 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     """Check the whole study; the first problem of each cell is named with its row."""
     study = Study(folder)
     registration = study.registration
-    problems = _registered(study, registration)
+    problems = [*_registration_problems(study, registration), *_amendment_problems(study), *_copy_problems(study)]
     grid = {cell.id: cell for cell in cells(registration)}
-    points = {arm.name: arm.stream.decision_points for arm in registration.arms}
     begun = study.cells()
-    known = {study.registration_digest, *(entry["before"] for entry in study.amendments())}
+    known = _known_registrations(study)
     rows: dict[str, list[ForkRow]] = {}
     windowless = leaves_windows_out(study)
-    for number, cell in enumerate(begun, start=1):
+    for number, folder_of_cell in enumerate(begun, start=1):
         try:
-            if cell.id not in grid:
-                raise WorldforkError(f"{cell.id} is not a cell of the registration.")
-            rows[cell.id] = _checked(cell, points[grid[cell.id].arm], known, windowless=windowless)
+            cell = grid.get(folder_of_cell.id)
+            if cell is None:
+                raise WorldforkError(f"{folder_of_cell.id} is not a cell of the registration.")
+            _check_configuration(folder_of_cell, study, cell, known=known)
+            episodes = registration.arm(cell.arm).evaluation.episodes
+            points = registration.arm(cell.arm).stream.decision_points
+            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, windowless=windowless)
         except WorldforkError as error:
             problems.append(str(error))
         progress(number, len(begun))
-    problems += [line for cell in begun if cell.id in rows for line in _shared(cell, rows)]
-    damaged, notes = _models(study, [cell for cell in begun if cell.id in rows])
-    absent = [cell for cell in begun if cell.id in rows and not (cell.path / "window.npz").exists()]
+    whole = [cell for cell in begun if cell.id in rows]
+    problems += [line for cell in whole for line in _shared_problems(cell, rows)]
+    damaged, notes = _models(study, whole)
+    absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
         notes.append(f"The windows of {len(absent)} cells are not here; their rows hold the digests.")
-    expected = sum(points[cell.arm] for cell in grid.values())
+    expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
     return Verdict(count, expected, len(begun), (*problems, *damaged), tuple(notes))
 
 
-def _registered(study: Study, registration: Registration) -> list[str]:
+def root(study: Study) -> str:
+    """One digest over the whole ledger: the registration, its amendments, and the end of every cell's chain.
+
+    Who rewrites a ledger and computes every digest anew passes `verify`, but can not keep its root. Publish it
+    where it can not be changed together with the ledger.
+    """
+    ends = sorted([cell.id, cell.last_digest()] for cell in study.cells())
+    amendments = [amendment.digest for amendment in study.amendments()]
+    return digest({"registration": study.registration_digest, "amendments": amendments, "cells": ends})
+
+
+def _registration_problems(study: Study, registration: Registration) -> list[str]:
     """registration.json says its own digest and is what registration.toml says."""
-    record = (study.path / "registration.json").read_text(encoding="utf-8")
-    if record != canonical(json.loads(record)) + "\n" or json.loads(record)["digest"] != study.registration_digest:
+    stored = study.registered()
+    spelled = canonical(stored.model_dump(mode="json")) + "\n"
+    if not stored.intact or (study.path / "registration.json").read_text(encoding="utf-8") != spelled:
         return ["registration.json is not what was written: its digest does not match."]
     try:
         authored = parse((study.path / "registration.toml").read_text(encoding="utf-8"), name="registration.toml")
@@ -75,24 +91,72 @@ def _registered(study: Study, registration: Registration) -> list[str]:
     return [] if authored == registration else ["registration.toml is not the one that was registered."]
 
 
-def _checked(cell: CellFolder, points: int, known: set[str], *, windowless: bool) -> list[ForkRow]:
-    configuration = cell.configuration
-    if (cell.path / "cell.json").read_text(encoding="utf-8") != canonical(configuration) + "\n":
-        raise WorldforkError(f"{cell.id}: cell.json is not in canonical form; it was edited.")
-    if configuration.get("cell") != cell.id or configuration.get("registration") not in known:
-        raise WorldforkError(f"{cell.id}: cell.json belongs to another cell or another registration.")
-    rows = cell.rows()
+def _amendment_problems(study: Study) -> list[str]:
+    """The amendments lead, one after the other, to the registration."""
+    try:
+        amendments = study.amendments()
+    except WorldforkError as error:
+        return [str(error)]
+    for number, amendment in enumerate(amendments, start=1):
+        following = amendments[number].before if number < len(amendments) else study.registration_digest
+        if amendment.after != following:
+            return [
+                f"amendments.jsonl, line {number}: it does not lead to the registration that followed. Where a run "
+                "was interrupted just then, run the same command again."
+            ]
+    return []
+
+
+def _copy_problems(study: Study) -> list[str]:
+    """A published copy names the registration that it is a copy of."""
+    published = read_published(study)
+    if published is not None and published.registration != study.registration_digest:
+        return ["published.json belongs to another study."]
+    return []
+
+
+def _known_registrations(study: Study) -> set[str]:
+    """The digests that a cell may point to: that of the registration, and of those that were amended."""
+    try:
+        earlier = {amendment.before for amendment in study.amendments()}
+    except WorldforkError:  # named already
+        earlier = set()
+    return {study.registration_digest, *earlier}
+
+
+def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known: set[str]) -> None:
+    configuration = folder.configuration
+    if (folder.path / "cell.json").read_text(encoding="utf-8") != canonical(configuration) + "\n":
+        raise WorldforkError(f"{folder.id}: cell.json is not in canonical form; it was edited.")
+    if configuration["cell"] != folder.id:
+        raise WorldforkError(f"{folder.id}: cell.json belongs to another cell, {configuration['cell']}.")
+    if configuration["registration"] not in known:
+        raise WorldforkError(
+            f"{folder.id}: cell.json belongs to another registration, {configuration['registration'][:12]}, which "
+            "no amendment names."
+        )
+    if differing := departures(configuration, cell, study.registered().registration):
+        raise WorldforkError(f"{folder.id}: its rows were not made as registered: {'; '.join(differing)}.")
+
+
+def _checked_rows(folder: CellFolder, points: int, *, episodes: int, windowless: bool) -> list[ForkRow]:
+    rows = folder.rows()
     if len(rows) > points:
-        raise WorldforkError(f"{cell.id}: {len(rows)} rows where {points} are registered.")
-    stream = content_digest(cell.read_log()) if rows else None
-    here = rows and not (windowless and not (cell.path / "window.npz").exists())
-    window = content_digest(cell.read_window()) if here else None
+        raise WorldforkError(f"{folder.id}: {len(rows)} rows where {points} are registered.")
+    stream = content_digest(folder.read_log()) if rows else None
+    here = rows and not (windowless and not (folder.path / "window.npz").exists())
+    window = content_digest(folder.read_window()) if here else None
     for row in rows:
-        where = f"{cell.id}, fork {row.k}"
+        where = f"{folder.id}, fork {row.k}"
         if row.stream != stream or (here and row.window != window):
             raise WorldforkError(f"{where}: stream.parquet or window.npz is not the one this row was made from.")
         if row.draws.hold != row.draws.update:
             raise WorldforkError(f"{where}: the branches received different random draws; the pair is no pair.")
+        if {len(row.hold), len(row.update)} != {episodes}:
+            raise WorldforkError(
+                f"{where}: {len(row.hold)} episodes of HOLD and {len(row.update)} of UPDATE where {episodes} are "
+                "registered."
+            )
         if (row.r_hold, row.r_update) != (mean(row.hold), mean(row.update)) or row.delta != _delta(row):
             raise WorldforkError(f"{where}: the means or their difference do not follow from the episodes.")
     return rows
@@ -102,15 +166,12 @@ def _delta(row: ForkRow) -> float | None:
     return None if row.r_hold is None or row.r_update is None else row.r_update - row.r_hold
 
 
-def _shared(cell: CellFolder, rows: dict[str, list[ForkRow]]) -> list[str]:
+def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> list[str]:
     """A cell that took its HOLD branch from another has the other's returns and draws."""
-    shares: dict[str, Any] = cell.configuration.get("shares", {})
-    owner = shares.get("hold")
-    if owner is None:
-        return []
-    for mine, theirs in zip(rows[cell.id], rows.get(owner, []), strict=False):
-        if (mine.hold, mine.draws.hold, mine.stream) != (theirs.hold, theirs.draws.hold, theirs.stream):
-            return [f"{cell.id}, fork {mine.k}: HOLD is not that of {owner}, from which it was taken."]
+    owner = cell.configuration["shares"]["hold"]
+    for row, held in zip(rows[cell.id], rows.get(owner, []), strict=False):
+        if (row.hold, row.draws.hold, row.stream) != (held.hold, held.draws.hold, held.stream):
+            return [f"{cell.id}, fork {row.k}: HOLD is not that of {owner}, from which it was taken."]
     return []
 
 
@@ -121,14 +182,14 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
     """
     wanted: dict[str, set[str]] = {}
     for cell in begun:
-        made = cell.configuration
-        if made.get("task", {}).get("checkpoints", "generated") != "generated":
-            place = f"{made['coordinates']['task']}-{made['coordinates']['checkpoint']}"
-            wanted.setdefault(place, set()).add(made["checkpoint"]["digest"])
+        configuration = cell.configuration
+        if configuration["task"].get("checkpoints", "generated") != "generated":
+            place = f"{configuration['coordinates']['task']}-{configuration['coordinates']['checkpoint']}"
+            wanted.setdefault(place, set()).add(configuration["checkpoint"]["digest"])
     problems, absent = [], []
     for name, digests in wanted.items():
         model, manifest = (study.path / "checkpoints" / f"{name}{end}" for end in (".safetensors", ".json"))
-        named = digests | ({_digest_said(manifest)} if manifest.exists() else set())
+        named = digests | ({_digest_in(manifest)} if manifest.exists() else set())
         if model.exists():
             named.add(hashlib.sha256(model.read_bytes()).hexdigest())
         else:
@@ -141,8 +202,8 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
     ]
 
 
-def _digest_said(manifest: Path) -> str:
+def _digest_in(manifest: Path) -> str:
     try:
-        return str(json.loads(manifest.read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_json(manifest).get("digest"))
+    except WorldforkError:
         return "unreadable"

@@ -15,7 +15,6 @@ from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.streams import condense
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
-from worldfork.ledger.store import writing
 from worldfork.registration import cells, parse
 
 
@@ -127,8 +126,7 @@ def test_deviations_are_found_by_comparing(small, tmp_path):
     assert (said["forks"], said["registered_forks"]) == (60, 72)
 
     changed = parse(ledgers.REGISTRATION.replace("episodes = 4", "episodes = 5").replace("0.02", "0.03"))
-    with writing(short.path, changed, authored=ledgers.REGISTRATION, amend="more episodes"):
-        pass
+    ledgers.amended(short, changed, reason="more episodes")
     said = record(gather(short.path, permutations=50))
     what = " | ".join(one["what"] for one in said["deviations"])
     assert "made under an earlier registration" in what
@@ -136,7 +134,7 @@ def test_deviations_are_found_by_comparing(small, tmp_path):
     assert "task.settings.learning_rate: 0.03 -> 0.02" in what
     assert "6 forks have 4 episodes per branch; 5 are registered" in what
     (amendment,) = said["amendments"]
-    assert amendment["reason"] == "more episodes"
+    assert amendment.reason == "more episodes"
 
 
 def test_a_task_that_has_not_begun_is_no_obstacle(small, tmp_path):

@@ -1,0 +1,205 @@
+"""One cell's folder: its configuration, its stream and its chained rows.
+
+A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
+refuses, `open` writes.
+"""
+
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from worldfork.errors import WorldforkError
+from worldfork.ledger import arrays, files
+from worldfork.ledger.records import CellRecord, check, read_json
+from worldfork.ledger.row import ForkRow, read_line, seal
+from worldfork.registration import canonical, difference, digest
+
+__all__ = ["CellFolder", "CellPlan", "Refused"]
+
+STREAM = ("stream.parquet", "window.npz")  # the window is written last
+
+
+class Refused(WorldforkError):
+    """A cell whose rows were made under another configuration; `changes` says what differs."""
+
+    def __init__(self, cell: str, changes: tuple[str, ...]) -> None:
+        lines = "\n  ".join(changes)
+        super().__init__(
+            f"{cell} has rows made under another configuration:\n  {lines}\n"
+            "Rows of two configurations are never mixed: run it as before, or start a new study folder."
+        )
+        self.changes = changes
+
+
+@dataclasses.dataclass(frozen=True)
+class CellPlan:
+    """What beginning a cell would find and write."""
+
+    configuration: dict[str, Any]
+    rows: list[ForkRow]
+    torn: int  # bytes of a line that a kill interrupted
+    fresh: bool  # whether cell.json is to be written: then no stream of another configuration may stay
+
+
+class CellFolder:
+    """One cell's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last: str | None = None  # digest of the last row, once begun
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """cell.json: what determines the rows (`records.CellRecord` lists the fields)."""
+        stored = read_json(self.path / "cell.json")
+        check(stored, CellRecord, where=f"`{self.path / 'cell.json'}`")
+        return stored
+
+    def rows(self) -> list[ForkRow]:
+        """The rows, in order of k, each checked against its digest and the one before."""
+        rows, torn = self._read_rows()
+        if torn:
+            path = self.path / "forks.jsonl"
+            raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
+        return rows
+
+    def last_digest(self) -> str:
+        """The end of the chain: it covers every row and cell.json."""
+        rows = self.rows()
+        return rows[-1].digest if rows else digest(read_json(self.path / "cell.json"))
+
+    def has_rows(self) -> bool:
+        """Whether anything points to this cell's configuration."""
+        path = self.path / "forks.jsonl"
+        return path.exists() and path.stat().st_size > 0
+
+    def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan:
+        """What `open` would write; nothing is written yet.
+
+        Refuses a cell whose rows were made under another configuration, and says what differs. Rows may go on
+        under a registration since amended (`earlier`: its digests), as long as nothing else changed.
+        """
+        files.confined(self.path / "cell.json", within=self._study)
+        wanted = dict(configuration)
+        stored = read_json(self.path / "cell.json") if (self.path / "cell.json").exists() else None
+        if stored is None and self.has_rows():
+            raise WorldforkError(
+                f"{self.id} has rows and no cell.json to say what made them. Use a new study folder."
+            )
+        rows, torn = self._read_rows() if stored is not None else ([], 0)
+        if stored is not None and rows and stored.get("registration") in earlier:
+            wanted["registration"] = stored["registration"]
+        if stored is not None and rows and stored != wanted:
+            raise Refused(self.id, tuple(difference(stored, wanted)))
+        return CellPlan(wanted, rows, torn, fresh=stored != wanted)
+
+    def open(self, plan: CellPlan) -> str | None:
+        """Carry the plan out; returns a note where a torn line was cut off."""
+        files.make_folders(self.path)
+        if plan.torn:
+            files.cut_torn_line(self._place("forks.jsonl"))
+        if plan.fresh:
+            for name in STREAM:  # of another configuration, and no row points to them
+                (self.path / name).unlink(missing_ok=True)
+            files.replace(self._place("cell.json"), (canonical(plan.configuration) + "\n").encode())
+        self._last = plan.rows[-1].digest if plan.rows else digest(plan.configuration)
+        if not plan.torn:
+            return None
+        return f"{self.id}: cut off a torn line of {plan.torn} bytes after fork {len(plan.rows)}."
+
+    def begin(self, configuration: Mapping[str, Any]) -> tuple[list[ForkRow], str | None]:
+        """Plan and open one cell alone: its rows so far, and a note where a torn line was cut off."""
+        plan = self.plan(configuration)
+        return plan.rows, self.open(plan)
+
+    def append(self, rows: Sequence[ForkRow]) -> list[ForkRow]:
+        """Chain the rows to what is there and write them; returns them sealed."""
+        assert self._last is not None, "`begin` comes before `append`"
+        if not rows:
+            return []
+        sealed: list[ForkRow] = []
+        last = self._last
+        for row in rows:
+            sealed.append(seal(row, prev=last))
+            last = sealed[-1].digest
+        lines = "".join(canonical(row.model_dump(mode="json", by_alias=True)) + "\n" for row in sealed)
+        files.append(self._place("forks.jsonl"), lines.encode())
+        self._last = last
+        return sealed
+
+    def has_stream(self) -> bool:
+        """Whether the stream is complete on disk."""
+        return all((self.path / name).exists() for name in STREAM)
+
+    def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
+        """Store a finished stream."""
+        arrays.write_parquet(self._place("stream.parquet"), stream)
+        arrays.write_npz(self._place("window.npz"), window)
+
+    def share_stream(self, owner: "CellFolder") -> None:
+        """Take the stream of a cell that has the same one: a hard link, or a copy where there are none."""
+        for name in STREAM:
+            target = self._place(name)
+            if not target.exists():
+                partial = target.with_name(f".{name}.partial")
+                partial.unlink(missing_ok=True)
+                try:
+                    os.link(owner.path / name, partial)
+                    os.replace(partial, target)
+                except OSError:
+                    files.replace(target, (owner.path / name).read_bytes())
+
+    def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was logged, and what UPDATE needs."""
+        return self.read_log(), self.read_window()
+
+    def read_log(self) -> dict[str, Any]:
+        """What was logged at every control step."""
+        return arrays.read_parquet(self.path / "stream.parquet")
+
+    def read_window(self) -> dict[str, Any]:
+        """What UPDATE needs."""
+        return arrays.read_npz(self.path / "window.npz")
+
+    def note(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Add a line to a file that no digest covers (timings)."""
+        files.append(self._place(name), (canonical(dict(entry)) + "\n").encode())
+
+    def write_execution(self, entry: Mapping[str, Any]) -> None:
+        """Say where and when the rows are being made: execution.json, which no digest covers."""
+        files.replace(self._place("execution.json"), (canonical(dict(entry)) + "\n").encode())
+
+    @property
+    def _study(self) -> Path:
+        return self.path.parents[1]
+
+    def _place(self, name: str) -> Path:
+        """A file of this cell, to be written: never outside the study."""
+        return files.confined(self.path / name, within=self._study)
+
+    def _read_rows(self) -> tuple[list[ForkRow], int]:
+        """The whole rows, and the bytes of a line that was not finished."""
+        path = self.path / "forks.jsonl"
+        if not path.exists():
+            return [], 0
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        lines = content[:whole].decode("utf-8", errors="replace").split("\n")[:-1]
+        rows: list[ForkRow] = []
+        previous = digest(read_json(self.path / "cell.json"))
+        for number, line in enumerate(lines, start=1):
+            row = read_line(line, where=f"{path}, line {number}")
+            if (row.cell, row.k, row.prev) != (self.id, number, previous):
+                raise WorldforkError(
+                    f"{path}, line {number}: expected fork {number} of {self.id} chained to {previous[:12]}, "
+                    f"got fork {row.k} of {row.cell} chained to {row.prev[:12]}. A row was lost, doubled or moved."
+                )
+            rows.append(row)
+            previous = row.digest
+        return rows, len(content) - whole

@@ -1,0 +1,52 @@
+"""Whether a cell was executed as it is registered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from worldfork.errors import WorldforkError
+from worldfork.registration import Cell, Registration, canonical, difference, restore
+
+__all__ = ["departures"]
+
+
+def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping[str, Any]) -> list[str]:
+    """Each setting of cell.json that is not the registered one, as `place: registered -> executed`.
+
+    Both sides are read by this version, so that a setting which an older one did not have yet is at its default.
+    """
+    resolved = {
+        **registered,
+        "seed": configuration["seed"],
+        "arms": [
+            {**configuration["arm"], "name": cell.arm, "tasks": [cell.task], "stream_seeds": [cell.stream_seed]}
+        ],
+        "tasks": {cell.task: configuration["task"]},
+        "predictions": [],
+    }
+    if configuration["block"] is not None:  # of an agent whose digits depend on the shape of its batches
+        resolved["execution"] = configuration["block"]
+    try:
+        wanted = _decisive(restore(canonical(dict(registered))), cell)
+        executed = _decisive(restore(canonical(resolved)), cell)
+    except WorldforkError as error:
+        return [" ".join(str(error).split())]
+    coordinates = {
+        "arm": cell.arm,
+        "task": cell.task,
+        "checkpoint": cell.checkpoint,
+        "direction": cell.direction,
+        "stream_seed": cell.stream_seed,
+    }
+    wanted |= {"coordinates": coordinates, "precision": wanted["arm"]["precision"] or wanted["task"]["precision"]}
+    executed |= {"coordinates": dict(configuration["coordinates"]), "precision": configuration["precision"]}
+    return difference(wanted, executed)
+
+
+def _decisive(registration: Registration, cell: Cell) -> dict[str, Any]:
+    """What of a registration decides a cell's rows."""
+    return {
+        "seed": registration.seed,
+        "arm": registration.arm(cell.arm).model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
+        "task": registration.tasks[cell.task].model_dump(mode="json"),
+        "execution": registration.execution.model_dump(mode="json"),
+    }

@@ -1,0 +1,143 @@
+"""The smallest studies that are studies: rows written by hand, configurations as the lab writes them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+from worldfork.ledger import arrays
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
+from worldfork.ledger.store import Study, writing
+from worldfork.ledger.verify import verify
+from worldfork.registration import Cell, Registration, cells, hold_owner, parse
+
+AUTHORED = """
+schema = "worldfork.registration/1"
+name = "tiny"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0]
+directions = ["away"]
+[stream]
+decision_points = 3
+[evaluation]
+episodes = 2
+[tasks.linear_quadratic]
+agent = "linear_quadratic"
+drift_scale = 2.0
+"""
+TWO_ARMS = (
+    AUTHORED
+    + """
+[[arms]]
+name = "few"
+[[arms]]
+name = "many"
+mechanism = { steps = 400 }
+"""
+)
+CELL = "tiny-linear_quadratic-c0-away-s0"
+STREAM = {"step": np.arange(4), "error": np.array([0.1, 0.2, np.nan, 0.4])}
+WINDOW = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
+
+
+def fork(k: int, **changes: Any) -> ForkRow:
+    hold, update = finite([1.0, 2.0]), finite([1.5, 2.25 + k])
+    fields: dict[str, Any] = {
+        "cell": CELL,
+        "k": k,
+        "step": 50 * k,
+        "env_step": 50 * k,
+        "level": 0.1 * k,
+        "rate": 0.1,
+        "signals": {"residual": 0.3, "kl": None},
+        "hold": hold,
+        "update": update,
+        "r_hold": mean(hold),
+        "r_update": mean(update),
+        "delta": (mean(update) or 0) - (mean(hold) or 0),
+        "fit": FitRecord(
+            loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, window=50 * k, non_finite=0
+        ),
+        "nonfinite_actions": Counts(hold=0, update=0),
+        "nonfinite_returns": Counts(hold=0, update=0),
+        "unstable_episodes": Counts(hold=0, update=0),
+        "draws": Digests(hold="d", update="d"),
+        "stream": arrays.content_digest(STREAM),
+        "window": arrays.content_digest(WINDOW),
+        "prev": "",
+        "digest": "",
+    }
+    return ForkRow(**{**fields, **changes})
+
+
+def configuration(registration: Registration, cell: Cell, **changes: Any) -> dict[str, Any]:
+    """cell.json as the lab would write it."""
+    arm, task, owner = registration.arm(cell.arm), registration.tasks[cell.task], hold_owner(registration)[cell]
+    shared = owner.id if owner != cell else None
+    return {
+        "schema": "worldfork.cell/1",
+        "cell": cell.id,
+        "registration": registration.digest,
+        "seed": registration.seed,
+        "coordinates": {
+            "arm": cell.arm,
+            "task": cell.task,
+            "checkpoint": cell.checkpoint,
+            "direction": cell.direction,
+            "stream_seed": cell.stream_seed,
+        },
+        "arm": arm.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
+        "task": task.model_dump(mode="json"),
+        "units": {"episode_steps": 50, "action_repeat": 1},
+        "checkpoint": {"digest": "c", "clean_return": 1.0},
+        "shares": {"stream": shared, "hold": shared},
+        "block": None,
+        "precision": arm.precision or task.precision,
+        "device": "cpu",
+        "simulator": "none",
+        "packages": {"numpy": "2"},
+        "source": "s",
+        **changes,
+    }
+
+
+def configurations(registration: Registration, **changes: Any) -> dict[str, dict[str, Any]]:
+    return {cell.id: configuration(registration, cell, **changes) for cell in cells(registration)}
+
+
+def write(
+    folder: Path,
+    *,
+    rows: int = 3,
+    authored: str = AUTHORED,
+    amend: str | None = None,
+    change: dict[int, dict[str, Any]] | None = None,
+    **changes: Any,
+) -> Study:
+    """A study with so many rows in every cell, or the rest of one; `change` alters rows, `changes` the cells."""
+    registration = parse(authored)
+    with writing(folder, registration, authored=authored, amend=amend) as study:
+        known, _ = study.begin(configurations(registration, **changes))
+        for cell_id, there in known.items():
+            cell = study.cell(cell_id)
+            if not cell.has_stream():
+                cell.write_stream(STREAM, WINDOW)
+            missing = range(len(there) + 1, rows + 1)
+            cell.append([fork(k, **{"cell": cell_id, **(change or {}).get(k, {})}) for k in missing])
+    return study
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file, links included, by its place."""
+    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def findings(folder: Path) -> str:
+    """What `verify` says, whether it lists problems or refuses the whole."""
+    try:
+        return "\n".join(verify(folder).problems)
+    except WorldforkError as error:
+        return str(error)
