@@ -14,10 +14,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from worldfork.desk.reading.prefork import CellKey, Prefork
 from worldfork.desk.scoring import controls
 from worldfork.desk.scoring.intervals import bootstrap, student_t
 from worldfork.desk.scoring.policies import fires, leave_one_checkpoint_out, policy_total
-from worldfork.ledger.prefork import CellKey, Prefork
 
 CLUSTERS = (3, 5, 10, 20)
 CORRELATIONS = (0.0, 0.5, 0.9)

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from worldfork.desk.reading.table import read
 from worldfork.desk.scoring import Rules, score
-from worldfork.ledger.table import read
 
 FORKS_PER_CELL = 24
 SIGNALS = 8

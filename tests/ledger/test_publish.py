@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import worldfork
 from worldfork.cli.main import app
+from worldfork.desk.reading.table import study_frame
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
-from worldfork.ledger.table import study_frame
 from worldfork.ledger.verify import verify
 
 DEMO = Path(__file__).parents[2] / "results" / "demo"

@@ -123,7 +123,7 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
         for task, guess in registered.guess.items()
     }
     if like is not None:
-        from worldfork.ledger import table
+        from worldfork.desk.reading import table
 
         earlier = table.read_study(like) if like.is_dir() else table.read(like)
         for tasks in reversed(list(earlier.arms.values())):

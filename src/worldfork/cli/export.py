@@ -27,7 +27,7 @@ def export(
     if publish:
         _publish(study, output)
         return
-    from worldfork.ledger import table
+    from worldfork.desk.reading import table
 
     frame = table.study_frame(Study(study))
     table.write(frame, output)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from worlds import forks
 
+from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.effects import drift_quartiles, effect, verdict
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.ledger.outcomes import diverged
 
 
 def test_cells_then_checkpoints_then_their_mean():

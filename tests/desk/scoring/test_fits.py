@@ -122,7 +122,7 @@ def _with_episodes(delta, r_hold, columns, identity):
     import polars as pl
     from worlds import frame
 
-    from worldfork.ledger.table import assemble
+    from worldfork.desk.reading.table import assemble
 
     lists = {name: pl.Series(columns.pop(name)) for name in ("hold", "update")}
     table = frame(delta, hold=r_hold, **columns, **identity).with_columns(**lists)

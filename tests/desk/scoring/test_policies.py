@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import forks, study
 
+from worldfork.desk.reading.table import assemble
 from worldfork.desk.scoring import Rules, policies, score, ties
-from worldfork.ledger.table import assemble
 
 ROWS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-50, 50), st.integers(0, 3)), min_size=1, max_size=40)
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import crossed, frame, study
 
+from worldfork.desk.reading.table import assemble
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.errors import WorldforkError
-from worldfork.ledger.table import assemble
 
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from worldfork.ledger.outcomes import Forks
-from worldfork.ledger.table import assemble
+from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.reading.table import assemble
 
 
 def frame(delta, *, hold=100.0, **columns):

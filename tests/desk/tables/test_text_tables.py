@@ -5,10 +5,10 @@ import pytest
 
 from worldfork.desk import tables
 from worldfork.desk.page.material import gather
+from worldfork.desk.reading import table
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.desk.tables.paper import beside_paper, stated
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.ledger import table
 from worldfork.ledger.pretraining import Seed
 
 

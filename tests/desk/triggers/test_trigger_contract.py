@@ -6,9 +6,9 @@ import inspect
 import numpy as np
 import pytest
 
+from worldfork.desk.reading.prefork import CellKey, Prefork, Stream
 from worldfork.desk.triggers import CATALOGUE, Alarms, Signal, Unavailable, read_triggers
 from worldfork.errors import WorldforkError
-from worldfork.ledger.prefork import CellKey, Prefork, Stream
 
 SEGMENT, FORKS = 120, 6
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from worldfork.desk.reading import table
 from worldfork.desk.scoring import Rules, Score, score
 from worldfork.errors import WorldforkError
-from worldfork.ledger import table
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells

@@ -20,9 +20,10 @@ from worldfork.desk import wording
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record
+from worldfork.desk.reading import table
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.ledger import files, table
+from worldfork.ledger import files
 
 __all__ = ["render", "write"]
 

@@ -13,13 +13,13 @@ import numpy as np
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.record import varies
 from worldfork.desk.page.streams import read_condensed, rounded
+from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.decisions import Decisions
 from worldfork.desk.scoring.partition import natural
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.undefined import Undefined, as_tree
 from worldfork.desk.triggers import is_reference
 from worldfork.desk.wording import digits_for
-from worldfork.ledger.prefork import CellKey
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell
 

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.draws import figure_draws
 from worldfork.desk.scoring.records import Bin, Contraction, SplitHalf
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
-from worldfork.ledger.outcomes import Forks
 
 __all__ = ["EDGES", "contraction"]
 

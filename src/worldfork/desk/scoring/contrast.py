@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.effects import estimate
 from worldfork.desk.scoring.partition import group_means, natural, partition
 from worldfork.desk.scoring.proxies import correlation, spearman
 from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate, PairedForks
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.ledger.outcomes import Forks
 
 __all__ = ["contrast_arms", "contrast_directions", "pair_forks"]
 

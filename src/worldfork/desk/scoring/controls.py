@@ -19,10 +19,10 @@ import numpy as np
 import threadpoolctl
 from jaxtyping import Bool, Float, UInt
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.undefined import Interval
-from worldfork.ledger.prefork import Prefork
 
 __all__ = ["BLOCKS", "Policies", "control_totals", "holm", "judge"]
 

@@ -7,12 +7,13 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import policies
+from worldfork.desk.scoring.divergence import Divergence
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.ties import tied
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import Alarms, Reading, Signal
-from worldfork.ledger.outcomes import Divergence, Forks
 
 __all__ = ["NO_SIGNAL", "Decisions", "Evidence", "decide"]
 

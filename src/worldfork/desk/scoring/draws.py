@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from worldfork.ledger.prefork import CellKey
+from worldfork.desk.reading.prefork import CellKey
 from worldfork.randomness import Event, Purpose, generator
 
 __all__ = ["cell_draws", "figure_draws"]

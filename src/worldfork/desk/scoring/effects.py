@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import intervals
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import Effect, Intervals, MeanEstimate
 from worldfork.desk.scoring.undefined import Figure, Undefined
-from worldfork.ledger.outcomes import Forks
 
 __all__ = ["drift_quartiles", "effect", "estimate", "verdict"]
 

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 from jaxtyping import Float, Int
 
-from worldfork.ledger.prefork import Prefork
+from worldfork.desk.reading.prefork import Prefork
 
 __all__ = ["Partition", "partition"]
 

@@ -10,8 +10,8 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.ties import rises
-from worldfork.ledger.prefork import Prefork
 
 __all__ = ["fires", "fit_threshold", "leave_one_checkpoint_out", "oracle_total", "policy_total", "running_quantile"]
 

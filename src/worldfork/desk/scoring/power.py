@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import DesignAdvice, DesignComponents, VarianceComponents
 from worldfork.desk.scoring.undefined import Figure, Undefined
-from worldfork.ledger.outcomes import Forks
 
 __all__ = [
     "Design",

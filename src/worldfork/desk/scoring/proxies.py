@@ -4,9 +4,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import stats
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.undefined import Figure, Undefined
-from worldfork.ledger.outcomes import Forks
 
 __all__ = ["cells_with_both_signs", "correlation", "excluded_quantile", "partial_correlation", "spearman"]
 

@@ -7,8 +7,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import controls, policies, proxies
 from worldfork.desk.scoring.decisions import NO_SIGNAL, Decisions
+from worldfork.desk.scoring.divergence import Divergence
 from worldfork.desk.scoring.endpoint import endpoint
 from worldfork.desk.scoring.partition import Partition, partition
 from worldfork.desk.scoring.ranking import ranking
@@ -24,7 +26,6 @@ from worldfork.desk.scoring.records import (
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import is_reference
-from worldfork.ledger.outcomes import Divergence, Forks
 
 __all__ = ["rivals"]
 

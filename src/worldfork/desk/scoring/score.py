@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import contrast, effects, policies, power, proxies
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.decisions import Evidence, decide
+from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.predictions import answer
 from worldfork.desk.scoring.records import (
     CommonRandomNumbers,
@@ -26,7 +28,6 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.triggers import Unavailable, read_triggers
 from worldfork.errors import WorldforkError
-from worldfork.ledger.outcomes import Forks, diverged
 
 __all__ = ["contrast_all", "score", "score_task"]
 

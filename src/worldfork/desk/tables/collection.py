@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score
 from worldfork.desk.tables import design, effects, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
-from worldfork.ledger.outcomes import Forks
 from worldfork.ledger.pretraining import Seed
 
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from worldfork.desk.reading.outcomes import Forks, join
+from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.effects import effect
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import digits_for, number, span, with_span
-from worldfork.ledger.outcomes import Forks, diverged, join
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication"]
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from worldfork.ledger.prefork import CellKey, Prefork
+from worldfork.desk.reading.prefork import CellKey, Prefork
 from worldfork.randomness import Event, Purpose
 
 __all__ = ["Alarms", "Reading", "Recorded", "SegmentStatistic", "Signal", "Trigger", "Unavailable", "draw_event"]

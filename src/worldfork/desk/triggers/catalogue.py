@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.triggers.adwin import Adwin
 from worldfork.desk.triggers.base import Reading, Signal, Trigger, Unavailable
 from worldfork.desk.triggers.clock import Clock
@@ -21,7 +22,6 @@ from worldfork.desk.triggers.return_deficit import ReturnDeficit
 from worldfork.desk.triggers.running_variance import RunningVariance
 from worldfork.desk.triggers.validation_loss import ValidationLoss
 from worldfork.errors import WorldforkError
-from worldfork.ledger.prefork import Prefork
 
 __all__ = ["CATALOGUE", "is_reference", "read_triggers"]
 

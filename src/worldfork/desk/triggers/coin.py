@@ -6,8 +6,8 @@ this family goes through the same thresholds as the rest and shows what they mak
 
 import numpy as np
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.triggers.base import Reading, Signal, Trigger, draw_event
-from worldfork.ledger.prefork import Prefork
 from worldfork.randomness import Purpose, fold_in, normals, words
 
 __all__ = ["Coin"]

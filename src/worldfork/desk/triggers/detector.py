@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.triggers.base import Alarms, Reading, Trigger, Unavailable, draw_event
-from worldfork.ledger.prefork import Prefork
 from worldfork.randomness import Event
 
 __all__ = ["Detector", "alarm_steps"]

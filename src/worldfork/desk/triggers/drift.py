@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.triggers.base import Reading, Signal, Trigger, Unavailable
-from worldfork.ledger.prefork import Prefork
 
 __all__ = ["DriftOracle"]
 

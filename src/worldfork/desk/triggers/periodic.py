@@ -1,7 +1,7 @@
 """A fixed schedule (registered family 6)."""
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.triggers.base import Alarms, Reading, Trigger
-from worldfork.ledger.prefork import Prefork
 
 __all__ = ["Periodic"]
 

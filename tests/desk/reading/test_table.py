@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from worldfork.desk.reading import table
+from worldfork.desk.reading.outcomes import Outcomes, join
+from worldfork.desk.reading.prefork import CellKey
 from worldfork.errors import WorldforkError
-from worldfork.ledger import table
-from worldfork.ledger.outcomes import Outcomes, join
-from worldfork.ledger.prefork import CellKey
 from worldfork.ledger.store import writing
 from worldfork.registration import parse
 

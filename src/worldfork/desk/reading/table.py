@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from worldfork.desk.reading.outcomes import Forks, Outcomes
+from worldfork.desk.reading.prefork import CellKey, Prefork, Stream
 from worldfork.errors import WorldforkError
-from worldfork.ledger.outcomes import Forks, Outcomes
-from worldfork.ledger.prefork import CellKey, Prefork, Stream
 from worldfork.ledger.store import Study
 from worldfork.registration import cells as registration_cells
 

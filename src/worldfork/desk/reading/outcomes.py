@@ -1,4 +1,4 @@
-"""What followed a fork: the returns of both branches, dR, and divergence (paper, "Paired labels")."""
+"""What followed a fork: the returns of both branches, and dR (paper, "Paired labels")."""
 
 import dataclasses
 import itertools
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
+from worldfork.desk.reading.prefork import Prefork
 from worldfork.errors import WorldforkError
-from worldfork.ledger.prefork import Prefork
 
-__all__ = ["Divergence", "Forks", "Outcomes", "diverged", "join"]
+__all__ = ["Forks", "Outcomes", "join"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,33 +89,3 @@ def join(parts: Sequence[Forks]) -> Forks:
             r_update=np.concatenate([part.outcomes.r_update for part in parts])[order],
         ),
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Divergence:
-    """Which forks the rule drops, and in which cells it does not apply."""
-
-    dropped: Bool[np.ndarray, "forks"]
-    off: tuple[str, ...]  # one reason per cell without the rule
-
-
-def diverged(forks: Forks, fraction: float | None) -> Divergence:
-    """A fork diverged when r_update < fraction * mean r_hold of its cell's attempted forks.
-
-    Below a mean of zero a fraction of it would be a reward for collapse: the rule is off in such cells. A
-    `fraction` of None switches it off everywhere.
-    """
-    dropped = np.zeros(len(forks), bool)
-    off = []
-    if fraction is not None:
-        for index, span in forks.prefork.spans():
-            reference = float(forks.outcomes.r_hold[span].mean())
-            if reference > 0:
-                dropped[span] = forks.outcomes.r_update[span] < fraction * reference
-            else:
-                key = forks.prefork.cells[index]
-                off.append(
-                    f"cell {key.checkpoint}/{key.direction}/{key.stream_seed}: mean r_hold is {reference:.4g}, "
-                    "and the divergence rule needs a positive one"
-                )
-    return Divergence(dropped, tuple(off))
