@@ -289,6 +289,34 @@ def test_a_registration_of_a_version_with_fewer_settings_keeps_its_digest(tmp_pa
     assert verify(tmp_path / "study").problems == ()
 
 
+def test_what_is_kept_is_listed_once_and_not_overwritten(tmp_path: Path) -> None:
+    registration = parse(AUTHORED)
+    (tmp_path / "model").write_bytes(b"model")
+    for content in (b"first", b"second"):
+        with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+            study.begin(configurations(registration))
+            study.keep("checkpoints/x.json", content)
+            study.keep("checkpoints/x.safetensors", tmp_path / "model")
+    assert (study.path / "checkpoints" / "x.json").read_bytes() == b"first"
+    assert sorted(study.kept().files) == ["checkpoints/x.json", "checkpoints/x.safetensors", "registration.toml"]
+    whole = (study.path / "kept.json").read_bytes()
+    (study.path / "kept.json").unlink()  # as if killed before it came
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        study.begin(configurations(registration))
+        study.keep("checkpoints/x.json", b"third")
+        study.keep("checkpoints/x.safetensors", b"third")
+    assert (study.path / "kept.json").read_bytes() == whole
+
+
+def test_nothing_is_kept_before_it_is_decided(tmp_path: Path) -> None:
+    with (
+        writing(tmp_path / "study", parse(AUTHORED), authored=AUTHORED) as study,
+        pytest.raises(AssertionError, match="`begin` comes before `keep`"),
+    ):
+        study.keep("checkpoints/x.json", b"{}")
+    assert not (tmp_path / "study").exists()
+
+
 # --- what goes wrong while writing
 
 

@@ -63,10 +63,17 @@ def test_every_changed_byte_of_a_row_is_found_and_the_row_is_named(tmp_path: Pat
     assert verify(tmp_path / "study").problems == ()
 
 
-@pytest.mark.parametrize("name", ["registration.json", "amendments.jsonl", f"cells/{CELL}/cell.json"])
+RECORDS = ["registration.json", "registration.toml", "kept.json", "amendments.jsonl", f"cells/{CELL}/cell.json"]
+
+
+@pytest.mark.parametrize("name", [*RECORDS, "checkpoints/x.json", "pretraining/r.json"])
 def test_every_changed_byte_of_the_records_is_found(tmp_path: Path, name: str) -> None:
     write(tmp_path / "study", rows=1)
     write(tmp_path / "study", rows=1, authored=OTHER_WORDS, amend="said better")
+    with writing(tmp_path / "study", parse(OTHER_WORDS), authored=OTHER_WORDS) as study:
+        study.begin(configurations(parse(OTHER_WORDS)))
+        study.keep("checkpoints/x.json", b'{"seed": 7}')
+        study.keep("pretraining/r.json", b'{"seeds": []}')
     path = tmp_path / "study" / name
     whole = path.read_bytes()
     for offset in range(0, len(whole), 3):
@@ -74,6 +81,12 @@ def test_every_changed_byte_of_the_records_is_found(tmp_path: Path, name: str) -
         assert findings(tmp_path / "study"), (offset, whole[offset : offset + 20])
     path.write_bytes(whole)
     assert not findings(tmp_path / "study")
+
+
+def test_a_kept_file_that_is_missing_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "study")
+    (tmp_path / "study" / "registration.toml").unlink()
+    assert "registration.toml is missing." in verify(tmp_path / "study").problems
 
 
 @pytest.mark.parametrize(
@@ -177,6 +190,7 @@ def test_an_amendment_does_not_cover_rows_that_were_made_otherwise(tmp_path: Pat
     record = {"digest": digest(spelled), "registration": spelled}
     (study.path / "registration.json").write_text(canonical(record) + "\n")
     (study.path / "registration.toml").write_text(AUTHORED + "[mechanism]\nsteps = 100\n")
+    (study.path / "kept.json").unlink()
     (problem,) = verify(study.path).problems
     assert "not made as registered: arm.mechanism.steps: 100 -> 200" in problem
 

@@ -23,6 +23,8 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
         "tasks": {cell.task: configuration["task"]},
         "predictions": [],
     }
+    if "signals" in configuration:
+        resolved["signals"] = configuration["signals"]
     if configuration["block"] is not None:  # of an agent whose digits depend on the shape of its batches
         resolved["execution"] = configuration["block"]
     try:
@@ -48,5 +50,6 @@ def _decisive(registration: Registration, cell: Cell) -> dict[str, Any]:
         "seed": registration.seed,
         "arm": registration.arm(cell.arm).model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
         "task": registration.tasks[cell.task].model_dump(mode="json"),
+        "signals": list(registration.signals),
         "execution": registration.execution.model_dump(mode="json"),
     }

@@ -10,7 +10,7 @@ from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
 from worldfork.registration.canonical import digest
 
-__all__ = ["Amendment", "CellRecord", "OpenRecord", "Registered", "check", "read_json"]
+__all__ = ["Amendment", "CellRecord", "Kept", "OpenRecord", "Registered", "check", "read_json"]
 
 Checked = TypeVar("Checked", bound=BaseModel)
 
@@ -39,6 +39,17 @@ class Amendment(Record):
     def payload(self) -> dict[str, Any]:
         """Everything that the digest covers."""
         return self.model_dump(mode="json", exclude={"digest"})
+
+
+class Kept(Record):
+    """kept.json: SHA-256 of every file that lies beside the cells, by its place, and the digest of all of it."""
+
+    digest: str
+    files: dict[str, str]
+
+    @property
+    def intact(self) -> bool:
+        return digest(self.files) == self.digest
 
 
 class OpenRecord(BaseModel):

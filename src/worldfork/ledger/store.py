@@ -8,6 +8,7 @@ A run that is refused, for whatever reason, has written nothing. docs/ledger.md 
 """
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
-from worldfork.ledger.records import Amendment, Registered, check, read_json
+from worldfork.ledger.records import Amendment, Kept, Registered, check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Registration, canonical, cells, difference, digest, parse, restore
 
@@ -69,6 +70,13 @@ class Study:
         lines = content.removesuffix("\n").split("\n") if content else []
         return [_amendment(line, where=f"`{path}`, line {number}") for number, line in enumerate(lines, start=1)]
 
+    def kept(self) -> Kept:
+        """The digests of what lies beside the cells; none in a study of a version that did not keep them."""
+        path = self.path / "kept.json"
+        if not path.exists():
+            return Kept(digest=digest({}), files={})
+        return check(read_json(path), Kept, where=f"`{path}`")
+
     def cell(self, cell_id: str) -> CellFolder:
         """The folder of one cell, whether or not it exists yet."""
         if Path(cell_id).name != cell_id or cell_id in ("", ".."):
@@ -103,6 +111,7 @@ class StudyWriter(Study):
         self._write_registration()
         notes = [_remove(cell) for cell in abandoned]
         notes += [note for cell_id, plan in plans.items() if (note := self.cell(cell_id).open(plan))]
+        self._list("registration.toml")
         return {cell_id: plan.rows for cell_id, plan in plans.items()}, notes
 
     def keep(self, name: str, content: bytes | Path) -> None:
@@ -112,6 +121,14 @@ class StudyWriter(Study):
         if not path.exists():
             files.make_folders(path.parent)
             files.replace(path, content if isinstance(content, bytes) else content.read_bytes())
+            self._list(name)
+        elif name not in self.kept().files:  # a run was killed before it could list it
+            self._list(name)
+
+    def _list(self, name: str) -> None:
+        listed = {**self.kept().files, name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()}
+        record = canonical({"digest": digest(listed), "files": listed}) + "\n"
+        _replace_if_other(self.path / "kept.json", record.encode())
 
     def _decide(self, reason: str | None) -> tuple[Registered, list[Amendment]]:
         """The registration and the amendments as they will be on disk; refuses one that rows do not allow."""

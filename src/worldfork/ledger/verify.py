@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest
@@ -38,7 +39,12 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     """Check the whole study; the first problem of each cell is named with its row."""
     study = Study(folder)
     registration = study.registration
-    problems = [*_registration_problems(study, registration), *_amendment_problems(study), *_copy_problems(study)]
+    problems = [
+        *_registration_problems(study, registration),
+        *_amendment_problems(study),
+        *_copy_problems(study),
+        *_kept_problems(study),
+    ]
     grid = {cell.id: cell for cell in cells(registration)}
     begun = study.cells()
     known = _known_registrations(study)
@@ -68,21 +74,29 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
 
 
 def root(study: Study) -> str:
-    """One digest over the whole ledger: the registration, its amendments, and the end of every cell's chain.
+    """One digest over the whole ledger: the registration, its amendments, what was kept, and the end of every
+    cell's chain.
 
     Who rewrites a ledger and computes every digest anew passes `verify`, but can not keep its root. Publish it
     where it can not be changed together with the ledger.
     """
     ends = sorted([cell.id, cell.last_digest()] for cell in study.cells())
     amendments = [amendment.digest for amendment in study.amendments()]
-    return digest({"registration": study.registration_digest, "amendments": amendments, "cells": ends})
+    return digest(
+        {
+            "registration": study.registration_digest,
+            "amendments": amendments,
+            "kept": study.kept().files,
+            "cells": ends,
+        }
+    )
 
 
 def _registration_problems(study: Study, registration: Registration) -> list[str]:
     """registration.json says its own digest and is what registration.toml says."""
     stored = study.registered()
-    spelled = canonical(stored.model_dump(mode="json")) + "\n"
-    if not stored.intact or (study.path / "registration.json").read_text(encoding="utf-8") != spelled:
+    spelled = _spelled(stored.model_dump(mode="json"))
+    if not stored.intact or (study.path / "registration.json").read_bytes() != spelled:
         return ["registration.json is not what was written: its digest does not match."]
     try:
         authored = parse((study.path / "registration.toml").read_text(encoding="utf-8"), name="registration.toml")
@@ -115,6 +129,30 @@ def _copy_problems(study: Study) -> list[str]:
     return []
 
 
+def _kept_problems(study: Study) -> list[str]:
+    """What lies beside the cells is what was put there; a published copy may leave some of it out."""
+    path = study.path / "kept.json"
+    try:
+        kept, published = study.kept(), read_published(study)
+    except WorldforkError as error:
+        return [str(error)]
+    if not kept.intact or (path.exists() and path.read_bytes() != _spelled(kept.model_dump(mode="json"))):
+        return ["kept.json is not what was written: its digest does not match."]
+    problems = []
+    for name, expected in kept.files.items():
+        file = study.path / name
+        if not file.exists():
+            if published is None or not any(Path(name).match(pattern) for pattern in published.left_out):
+                problems.append(f"{name} is missing.")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != expected:
+            problems.append(f"{name} is not what was written.")
+    return problems
+
+
+def _spelled(value: Any) -> bytes:
+    return (canonical(value) + "\n").encode()
+
+
 def _known_registrations(study: Study) -> set[str]:
     """The digests that a cell may point to: that of the registration, and of those that were amended."""
     try:
@@ -126,7 +164,7 @@ def _known_registrations(study: Study) -> set[str]:
 
 def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known: set[str]) -> None:
     configuration = folder.configuration
-    if (folder.path / "cell.json").read_text(encoding="utf-8") != canonical(configuration) + "\n":
+    if (folder.path / "cell.json").read_bytes() != _spelled(configuration):
         raise WorldforkError(f"{folder.id}: cell.json is not in canonical form; it was edited.")
     if configuration["cell"] != folder.id:
         raise WorldforkError(f"{folder.id}: cell.json belongs to another cell, {configuration['cell']}.")

@@ -50,7 +50,9 @@ SCRIPTS: Final = (
 
 def write(material: Material, path: Path) -> None:
     """Write the page to `path`; readers see the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if material.study is not None and path.is_relative_to(material.study.path):
+        files.confined(path, within=material.study.path)  # the study may come from a stranger
+    files.make_folders(path.parent)
     files.replace(path, render(material).encode())
 
 
