@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from worldfork.desk.reading.table import read
+from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Rules, score
 
 FORKS_PER_CELL = 24
@@ -62,7 +62,7 @@ def main() -> None:
             path = Path(folder) / "forks.parquet"
             table(forks, np.random.default_rng(0)).write_parquet(path)
             start, cpu = time.perf_counter(), time.process_time()
-            score(read(path).arms, Rules(permutations=given.permutations))
+            score(read_table(path).arms, Rules(permutations=given.permutations))
             took, cpu = time.perf_counter() - start, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         # The load says how much else the machine was doing: on a busy one, the CPU seconds are the ones to compare.

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import worldfork
 from worldfork.cli.main import app
-from worldfork.desk.reading.table import study_frame
+from worldfork.desk.reading import study_frame
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
 from worldfork.ledger.publish import publish

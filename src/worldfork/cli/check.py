@@ -123,10 +123,9 @@ def _power(registered: "Registration", like: Path | None) -> list[dict[str, Any]
         for task, guess in registered.guess.items()
     }
     if like is not None:
-        from worldfork.desk.reading import table
+        from worldfork.desk.reading import open_ledger
 
-        earlier = table.read_study(like) if like.is_dir() else table.read(like)
-        for tasks in reversed(list(earlier.arms.values())):
+        for tasks in reversed(list(open_ledger(like).table.arms.values())):
             for task, forks in tasks.items():
                 variances = design_components(forks).traded()
                 if not isinstance(variances, Undefined):

@@ -27,10 +27,10 @@ def export(
     if publish:
         _publish(study, output)
         return
-    from worldfork.desk.reading import table
+    from worldfork.desk.reading import study_frame, write_frame
 
-    frame = table.study_frame(Study(study))
-    table.write(frame, output)
+    frame = study_frame(Study(study))
+    write_frame(frame, output)
     typer.echo(f"{len(frame)} forks in {output}.")
 
 

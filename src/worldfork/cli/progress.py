@@ -7,8 +7,8 @@ __all__ = ["bars"]
 
 
 @contextlib.contextmanager
-def bars(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A function (what, done, total) that draws one bar per `what`."""
+def bars(*, quiet: bool = False, transient: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A function (what, done, total) that draws one bar per `what`; `transient` bars leave nothing behind."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -27,7 +27,7 @@ def bars(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=transient) as progress:
         drawn: dict[str, object] = {}
 
         def report(what: str, done: int, total: int) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 
 from worldfork.desk.page.material import gather
 from worldfork.desk.page.page import render, write
-from worldfork.desk.reading.table import study_frame
+from worldfork.desk.reading import study_frame
 
 HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", '"&amp;', "$x$", "<!--")
 

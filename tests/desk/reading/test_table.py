@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from worldfork.desk.reading import table
+from worldfork.desk.reading import open_ledger, read_table, study_frame, write_frame
 from worldfork.desk.reading.outcomes import Outcomes, join
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.errors import WorldforkError
-from worldfork.ledger.store import writing
+from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse
 
 ROWS = [
@@ -23,13 +23,13 @@ ROWS = [
 
 def written(tmp_path: Path, suffix: str, rows=ROWS) -> Path:
     path = tmp_path / f"forks{suffix}"
-    table.write(pl.DataFrame(rows), path)
+    write_frame(pl.DataFrame(rows), path)
     return path
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_every_format_gives_the_same_forks(tmp_path, suffix):
-    forks = table.read(written(tmp_path, suffix)).arms[""]["t"]
+    forks = read_table(written(tmp_path, suffix)).arms[""]["t"]
     assert forks.prefork.cells == tuple(CellKey(c, d, 0) for c in "01" for d in ("away", "toward"))
     assert forks.prefork.k.tolist() == [1, 2, 3] * 4
     assert forks.delta.tolist() == pytest.approx([row["r_update"] - 5.5 for row in ROWS])
@@ -39,7 +39,7 @@ def test_every_format_gives_the_same_forks(tmp_path, suffix):
 
 def test_rows_are_put_in_order_with_their_episodes(tmp_path):
     shuffled = [ROWS[index] for index in np.random.default_rng(0).permutation(len(ROWS))]
-    one, other = (table.read(written(tmp_path, ".parquet", rows)).arms[""]["t"] for rows in (ROWS, shuffled))
+    one, other = (read_table(written(tmp_path, ".parquet", rows)).arms[""]["t"] for rows in (ROWS, shuffled))
     np.testing.assert_array_equal(one.outcomes.update, other.outcomes.update)
     np.testing.assert_array_equal(one.delta, other.delta)
 
@@ -47,7 +47,7 @@ def test_rows_are_put_in_order_with_their_episodes(tmp_path):
 def test_checkpoints_are_named_as_written(tmp_path):
     path = tmp_path / "forks.csv"
     path.write_text("task,checkpoint,direction,stream_seed,k,r_update,r_hold\nt,007,up,0,1,1,2\nt,7,up,0,1,1,2\n")
-    assert [cell.checkpoint for cell in table.read(path).arms[""]["t"].prefork.cells] == ["007", "7"]
+    assert [cell.checkpoint for cell in read_table(path).arms[""]["t"].prefork.cells] == ["007", "7"]
 
 
 def test_missing_signals_are_missing_and_other_columns_are_named(tmp_path):
@@ -56,7 +56,7 @@ def test_missing_signals_are_missing_and_other_columns_are_named(tmp_path):
         "task,checkpoint,direction,stream_seed,k,r_update,r_hold,signal_a,note\n"
         "t,0,away,0,1,1,2,,x\nt,0,away,0,2,1,2,NaN,x\nt,0,away,0,3,1,2, 1e-3 ,x\n"
     )
-    found = table.read(path)
+    found = read_table(path)
     np.testing.assert_array_equal(found.arms[""]["t"].prefork.signals["a"], [np.nan, np.nan, 0.001])
     assert found.ignored == ("note",)
 
@@ -68,7 +68,7 @@ def test_forks_may_have_different_numbers_of_episodes(tmp_path):
     ]
     path = tmp_path / "forks.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    hold = table.read(path).arms[""]["t"].outcomes.hold
+    hold = read_table(path).arms[""]["t"].outcomes.hold
     np.testing.assert_array_equal(hold, [[1.0, np.nan, 3.0], [1.0, np.nan, np.nan]])
 
 
@@ -101,9 +101,13 @@ BROKEN = {
         GOOD + "t,0,away,0,1,3.0,2.0,0.1\n",
         r"row 1 \(line 2\) and row 2 \(line 3\).*same fork",
     ),
-    "empty file": (".csv", "", r"is empty.*task, checkpoint"),
+    "empty file": (".csv", "", "is empty"),
     "blank file": (".csv", "\n\n", r"."),
-    "header alone": (".csv", GOOD.splitlines()[0] + "\n", "no rows"),
+    "header alone": (".csv", GOOD.splitlines()[0] + "\n", "a header and no rows"),
+    "header and blank lines": (".csv", GOOD.splitlines()[0] + "\n\n\n", "a header and no rows"),
+    "semicolons": (".csv", GOOD.replace(",", ";"), "separated by semicolons; expected commas"),
+    "tabs": (".csv", GOOD.replace(",", "\t"), "separated by tabs"),
+    "blanks after commas": (".csv", GOOD.replace(",", ", "), "blanks beside its commas.*' checkpoint'"),
     "a column twice": (".csv", GOOD.replace("signal_a", "k"), "column k twice"),
     "a ragged line": (".csv", GOOD + "t,0,away,0,2,1,2.0,0.1,7,8\n", "could not be read as csv"),
     "another encoding": (".csv", (GOOD + "t\xe9,0,away,0,2,1,2,1\n").encode("latin-1"), "could not be read as csv"),
@@ -133,27 +137,72 @@ def test_what_is_wrong_is_refused_by_row_and_column(tmp_path, name):
     path = tmp_path / f"forks{suffix}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(WorldforkError, match=message):
-        table.read(path)
+        read_table(path)
 
 
 def test_wrong_types_in_parquet(tmp_path):
     path = tmp_path / "forks.parquet"
     pl.DataFrame([{**ROWS[0], "r_hold": [1.0]}]).write_parquet(path)
     with pytest.raises(WorldforkError, match=r"column `r_hold`: expected numbers, got a column of List"):
-        table.read(path)
+        read_table(path)
 
 
 def test_arms_and_tasks_are_cut_apart(tmp_path):
     rows = [{**row, "arm": arm, "task": task} for row in ROWS for arm in "ab" for task in "xy"]
-    found = table.read(written(tmp_path, ".csv", rows)).arms
+    found = read_table(written(tmp_path, ".csv", rows)).arms
     assert {arm: list(tasks) for arm, tasks in found.items()} == {"a": ["x", "y"], "b": ["x", "y"]}
     assert len(found["a"]["x"]) == len(ROWS)
 
 
+def test_task_direction_and_stream_seed_may_be_left_out(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("checkpoint,k,r_update,r_hold\na,1,3,2\na,2,1,2\nb,1,2,2\n\n")
+    forks = read_table(path).arms[""]["mine"]
+    assert forks.prefork.cells == (CellKey("a", "all", 0), CellKey("b", "all", 0))
+    assert forks.delta.tolist() == [1.0, -1.0, 0.0]
+    path.write_text("checkpoint,k,r_update,r_hold\na,1,3,2\na,1,1,2\n")
+    with pytest.raises(WorldforkError, match=r"same fork.*tell them apart by `arm`, `task`, `direction`"):
+        read_table(path)
+
+
+class Elsewhere:
+    """A data frame of another library, as far as anyone needs to know it."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("kind", [str, Path, "polars", "pyarrow", "another"])
+def test_paths_and_frames_of_any_library_give_the_same_forks(tmp_path, kind):
+    path, frame = written(tmp_path, ".parquet"), pl.DataFrame(ROWS)
+    given = {"polars": frame, "pyarrow": frame.to_arrow(), "another": Elsewhere(frame)}
+    forks = read_table(given[kind] if isinstance(kind, str) else kind(path)).arms[""]["t"]
+    expected = read_table(path).arms[""]["t"]
+    np.testing.assert_array_equal(forks.outcomes.update, expected.outcomes.update)
+    np.testing.assert_array_equal(forks.prefork.level, expected.prefork.level)
+
+
+def test_a_file_that_can_not_be_written_is_one_clear_error(tmp_path):
+    with pytest.raises(WorldforkError, match="Could not write"):
+        write_frame(pl.DataFrame(ROWS), tmp_path / "nowhere" / "forks.csv")
+    with pytest.raises(WorldforkError, match=r"ends in \.csv, \.parquet, \.jsonl; got `forks.xlsx`"):
+        write_frame(pl.DataFrame(ROWS), tmp_path / "forks.xlsx")
+
+
+def test_arms_with_other_numbers_of_episodes_are_padded_apart(tmp_path):
+    rows = [{**row, "arm": "few"} for row in ROWS]
+    rows += [{**row, "arm": "many", "hold": [1.0] * 5, "update": [2.0] * 5} for row in ROWS]
+    arms = read_table(pl.DataFrame(rows)).arms
+    assert arms["few"]["t"].outcomes.hold.shape == (len(ROWS), 2)
+    assert arms["many"]["t"].outcomes.hold.shape == (len(ROWS), 5)
+
+
 def test_join_keeps_forks_with_their_cells():
     one, other = (
-        table.assemble(pl.DataFrame([{**row, "stream_seed": seed} for row in ROWS]), name="t").arms[""]["t"]
-        for seed in (0, 1)
+        read_table(pl.DataFrame([{**row, "stream_seed": seed} for row in ROWS])).arms[""]["t"] for seed in (0, 1)
     )
     both = join([other, one])
     assert len(both) == 2 * len(ROWS)
@@ -231,7 +280,7 @@ def tiny_study(folder: Path, **changes) -> Path:
 
 
 def test_a_study_is_read_with_its_streams(tmp_path):
-    found = table.read(tiny_study(tmp_path / "study"))
+    found = open_ledger(tiny_study(tmp_path / "study")).table
     forks = found.arms["tiny"]["linear_quadratic"]
     assert forks.gradient_steps == 7
     assert [cell.checkpoint for cell in forks.prefork.cells] == ["0", "1"]
@@ -243,37 +292,55 @@ def test_a_study_is_read_with_its_streams(tmp_path):
 
 
 def test_forks_without_a_return_are_listed_and_not_scored(tmp_path):
-    found = table.read(tiny_study(tmp_path / "study", **{"1-2": {"r_update": None}}))
+    found = open_ledger(tiny_study(tmp_path / "study", **{"1-2": {"r_update": None}})).table
     assert len(found.arms["tiny"]["linear_quadratic"]) == 5
     assert "checkpoint 1, away, stream seed 0, k = 2" in found.unscored[0]
 
 
-def test_an_exported_study_scores_like_the_study(tmp_path):
-    from worldfork.ledger.store import Study
+def test_a_study_without_any_dr_says_so(tmp_path):
+    lost = {f"{checkpoint}-{k}": {"r_hold": None} for checkpoint in (0, 1) for k in (1, 2, 3)}
+    with pytest.raises(WorldforkError, match=r"None of the 6 forks of .* has a dR: tiny, linear_quadratic"):
+        open_ledger(tiny_study(tmp_path / "study", **lost))
 
+
+def test_a_ledger_is_opened_from_whatever_holds_one(tmp_path):
+    folder = tiny_study(tmp_path / "study")
+    by_path, by_study = open_ledger(str(folder)), open_ledger(Study(folder))
+    assert by_path.name == by_study.name == "tiny"
+    assert by_path.registration == by_study.registration
+    assert [len(in_order) for in_order in by_path.rows.values()] == [3, 3]
+    assert open_ledger(by_path) is by_path
+    flat = open_ledger(study_frame(by_path.study))
+    assert (flat.study, flat.registration, len(flat.table)) == (None, None, 6)
+    assert open_ledger(flat.table).table is flat.table
+    with pytest.raises(WorldforkError, match=r"There is no `.*elsewhere`. Expected a study folder or"):
+        open_ledger(tmp_path / "elsewhere")
+
+
+def test_an_exported_study_scores_like_the_study(tmp_path):
     folder = tiny_study(tmp_path / "study")
     for suffix in (".csv", ".parquet", ".jsonl"):
         path = tmp_path / f"forks{suffix}"
-        table.write(table.study_frame(Study(folder)), path)
-        flat = table.read(path).arms["tiny"]["linear_quadratic"]
-        np.testing.assert_array_equal(flat.delta, table.read(folder).arms["tiny"]["linear_quadratic"].delta)
+        write_frame(study_frame(Study(folder)), path)
+        flat = read_table(path).arms["tiny"]["linear_quadratic"]
+        np.testing.assert_array_equal(flat.delta, open_ledger(folder).table.arms["tiny"]["linear_quadratic"].delta)
         np.testing.assert_array_equal(flat.prefork.signals["residual"], [0.3, 0.6, 0.3 * 3] * 2)
 
 
 def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(WorldforkError, match=r"is not a study|no readable registration"):
-        table.read(tmp_path)
+        open_ledger(tmp_path)
 
 
 def test_a_study_without_forks(tmp_path):
     with writing(tmp_path / "study", parse(AUTHORED), authored=AUTHORED) as study:
         study.begin({})
     with pytest.raises(WorldforkError, match="no forks yet"):
-        table.read(tmp_path / "study")
+        open_ledger(tmp_path / "study")
 
 
 def test_a_broken_stream_file_is_named(tmp_path):
     folder = tiny_study(tmp_path / "study")
     next(folder.glob("cells/*/stream.parquet")).write_bytes(b"PAR1")
-    with pytest.raises(WorldforkError, match=r"stream\.parquet` could not be read.*verify"):
-        table.read(folder)
+    with pytest.raises(WorldforkError, match=r"stream\.parquet` is damaged"):
+        open_ledger(folder)

@@ -122,11 +122,11 @@ def _with_episodes(delta, r_hold, columns, identity):
     import polars as pl
     from worlds import frame
 
-    from worldfork.desk.reading.table import assemble
+    from worldfork.desk.reading import read_table
 
     lists = {name: pl.Series(columns.pop(name)) for name in ("hold", "update")}
     table = frame(delta, hold=r_hold, **columns, **identity).with_columns(**lists)
-    return assemble(table, name="world").arms[""]["world"]
+    return read_table(table).arms[""]["world"]
 
 
 def test_variance_components_recover_what_was_put_in():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import forks, study
 
-from worldfork.desk.reading.table import assemble
+from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Rules, policies, score, ties
 
 ROWS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-50, 50), st.integers(0, 3)), min_size=1, max_size=40)
@@ -89,7 +89,7 @@ def test_the_drift_oracle_can_not_read_a_direction_out_of_the_last_bit():
         level=pl.when(pl.col("direction") == "away").then(0.3).otherwise(ulp),
         r_update=pl.col("r_hold") + pl.when(pl.col("direction") == "away").then(-10.0).otherwise(9.0),
     )
-    scored = score(assemble(world, name="world").arms, Rules(permutations=9, triggers=("drift",)))
+    scored = score(read_table(world).arms, Rules(permutations=9, triggers=("drift",)))
     drift = scored["world"].triggers["drift"]
     assert (drift.auc, drift.fires, drift.policy_total) == (0.5, 0, 0.0)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import crossed, frame, study
 
-from worldfork.desk.reading.table import assemble
+from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.errors import WorldforkError
 
@@ -18,7 +18,7 @@ FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthC
 
 
 def scored(table, rules=QUICK, **more):
-    return score(assemble(table, name="table").arms, rules, **more).to_json()
+    return score(read_table(table).arms, rules, **more).to_json()
 
 
 def numbers(tree, path=""):
@@ -75,8 +75,8 @@ def test_schema():
 
 def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
     table = pl.concat([study(1).with_columns(arm=pl.lit(arm), task=pl.lit("x")) for arm in ("a", "b")])
-    both = score(assemble(table, name="table").arms, QUICK, contrasts=[("b", "a")])
-    alone = score(assemble(table.filter(pl.col("arm") == "a"), name="table").arms, QUICK)
+    both = score(read_table(table).arms, QUICK, contrasts=[("b", "a")])
+    alone = score(read_table(table.filter(pl.col("arm") == "a")).arms, QUICK)
     assert both["a", "x"].effect == alone["a", "x"].effect == alone["x"].effect
     assert both.arms["a"].tasks["x"].triggers["noise"] == alone["x"].triggers["noise"]
     assert both.contrasts["b - a"]["x"].all_attempted.mean == pytest.approx(0.0)
@@ -90,7 +90,7 @@ def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
 
 def test_a_score_says_in_frames_what_it_says_in_records():
     table = pl.concat([study(1).with_columns(arm=pl.lit(arm)) for arm in ("a", "b")])
-    found = score(assemble(table, name="table").arms, QUICK)
+    found = score(read_table(table).arms, QUICK)
     effects, triggers, policies = found.effects(), found.triggers(), found.policies("all_attempted")
     assert effects.select("arm", "task", "estimand").rows() == [
         (arm, "world", estimand) for arm in ("a", "b") for estimand in ("all_attempted", "retained")
@@ -108,7 +108,7 @@ def test_a_score_says_in_frames_what_it_says_in_records():
 
 
 def test_frames_hold_a_null_where_a_figure_is_undefined_and_keep_their_types():
-    whole, one = (score(assemble(study(checkpoints=n), name="t").arms, QUICK) for n in (3, 1))
+    whole, one = (score(read_table(study(checkpoints=n)).arms, QUICK) for n in (3, 1))
     assert one.triggers()["policy_total"].null_count() == len(QUICK.triggers)
     for name in ("effects", "triggers", "policies"):
         assert getattr(one, name)().schema == getattr(whole, name)().schema
@@ -204,9 +204,7 @@ def test_scrambled_outcomes_change_no_label_free_decision(seed):
         pl.Series("r_update", draws.normal(100, 50, len(table))),
         pl.Series("r_hold", draws.normal(100, 50, len(table))),
     )
-    decided = [
-        score(assemble(one, name="table").arms, QUICK)["world"].evidence.all_attempted for one in (table, scrambled)
-    ]
+    decided = [score(read_table(one).arms, QUICK)["world"].evidence.all_attempted for one in (table, scrambled)]
     for name in QUICK.triggers:
         np.testing.assert_array_equal(decided[0][name].running, decided[1][name].running)
         np.testing.assert_array_equal(decided[0][name].signal, decided[1][name].signal)

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
+from worldfork.desk.reading import read_table
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.reading.table import assemble
 
 
 def frame(delta, *, hold=100.0, **columns):
@@ -32,7 +32,7 @@ def frame(delta, *, hold=100.0, **columns):
 
 def forks(delta, **columns) -> Forks:
     """The forks of a one-task table, in canonical order."""
-    return next(iter(assemble(frame(delta, **columns), name="world").arms[""].values()))
+    return next(iter(read_table(frame(delta, **columns)).arms[""].values()))
 
 
 def crossed(checkpoints=5, directions=("away", "toward"), seeds=(0,), k=24):

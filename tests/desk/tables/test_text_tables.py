@@ -5,7 +5,7 @@ import pytest
 
 from worldfork.desk import tables
 from worldfork.desk.page.material import gather
-from worldfork.desk.reading import table
+from worldfork.desk.reading import open_ledger
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.desk.tables.paper import beside_paper, stated
 from worldfork.desk.tables.text_table import TextTable
@@ -23,7 +23,7 @@ def made(tmp_path_factory):
         episodes=4,
     )
     rules = Rules(permutations=50, predictions=(Prediction(name="up", task="walker-walk", between=(70.0, 110.0)),))
-    found = score(table.read(path).arms, rules, contrasts=[("model-and-value", "model")])
+    found = score(open_ledger(path).table.arms, rules, contrasts=[("model-and-value", "model")])
     seeds = [Seed("walker-walk", 5, 251.0, 297.0, 240.0, None, "rejected")]
     return tables.paper_tables(found, rules, seeds=seeds)
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from worldfork.desk.reading import table
-from worldfork.desk.scoring import Rules, Score, score
+from worldfork.desk.reading.ledger import open_ledger
+from worldfork.desk.reading.study import Rows
+from worldfork.desk.reading.table import Table
+from worldfork.desk.scoring import Rules, Score, score_ledger
 from worldfork.errors import WorldforkError
-from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, cells
 
-__all__ = ["Material", "gather", "manifests", "open_ledger"]
+__all__ = ["Material", "gather", "manifests"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,31 +22,15 @@ class Material:
 
     path: Path
     rules: Rules
-    table: table.Table
+    table: Table
     score: Score
     study: Study | None = None
-    rows: dict[Cell, list[ForkRow]] = dataclasses.field(default_factory=dict)
+    rows: Rows = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """What the page calls itself."""
         return self.study.registration.name if self.study else self.path.name
-
-
-def open_ledger(path: Path) -> tuple[table.Table, Rules, Study | None]:
-    """The forks at `path`, and the rules to score them by: those that were registered, or the paper's."""
-    if not path.exists():
-        raise WorldforkError(f"There is no `{path}`. Expected a study folder or a .csv, .parquet or .jsonl table.")
-    if not path.is_dir():
-        return table.read(path), Rules(), None
-    study = Study(path)
-    found, registration = table.read(path), study.registration
-    arms = {
-        arm.name: {task: found.arms[arm.name][task] for task in arm.tasks if task in found.arms[arm.name]}
-        for arm in registration.arms  # in the order registered: doses ascend as their author wrote them
-        if arm.name in found.arms
-    }
-    return dataclasses.replace(found, arms=arms), Rules.registered(registration), study
 
 
 def gather(
@@ -60,20 +44,20 @@ def gather(
 ) -> Material:
     """Read and score the ledger at `path`; every later arm is compared with the first. `begin` hears of how many
     forks there are to score, `watch` and `advance` of how far it got."""
-    forks, rules, study = open_ledger(path)
-    rules = dataclasses.replace(rules, seed=seed, permutations=permutations)
-    begin(sum(len(one) for tasks in forks.arms.values() for one in tasks.values()))
-    first, *others = forks.arms
-    scored = score(
-        forks.arms,
-        rules,
-        contrasts=[(other, first) for other in others],
-        unscored=forks.unscored,
-        watch=watch,
-        advance=advance,
+    ledger = open_ledger(path)
+    begin(len(ledger.table))
+    finished = 0
+
+    def progress(what: str, done: int, total: int) -> None:
+        nonlocal finished
+        watch(what)
+        advance(done - finished)
+        finished = done
+
+    scored = score_ledger(ledger, seed=seed, permutations=permutations, progress=progress)
+    return Material(
+        path=path, rules=scored.rules, table=ledger.table, score=scored, study=ledger.study, rows=ledger.rows
     )
-    rows = {cell: study.cell(cell.id).rows() for cell in cells(study.registration)} if study else {}
-    return Material(path=path, rules=rules, table=forks, score=scored, study=study, rows=rows)
 
 
 def manifests(study: Study) -> list[dict[str, Any]]:

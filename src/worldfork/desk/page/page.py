@@ -9,7 +9,6 @@ import base64
 import functools
 import hashlib
 import importlib.metadata
-import io
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,8 @@ from worldfork.desk import wording
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record
-from worldfork.desk.reading import table
+from worldfork.desk.reading.files import encode
+from worldfork.desk.reading.study import flat_frame
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.ledger import files
@@ -173,14 +173,8 @@ def _downloads(material: Material) -> list[dict[str, str]]:
     """The flat table: a study's as `worldfork export` writes it, or the file that was given."""
     if material.study is None:
         return [_download(material.path.name, material.path.read_bytes())]
-    frame = table.study_frame(material.study)
-    parquet = io.BytesIO()
-    frame.write_parquet(parquet)
-    csv = frame.drop(table.EPISODES, strict=False).write_csv()
-    return [
-        _download(f"{material.name}.csv", csv.encode()),
-        _download(f"{material.name}.parquet", parquet.getvalue()),
-    ]
+    frame = flat_frame(material.rows)
+    return [_download(f"{material.name}{suffix}", encode(frame, suffix)) for suffix in (".csv", ".parquet")]
 
 
 def _download(name: str, data: bytes) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Effects, rankings, policies and their controls (paper, stage 3)."""
 
 from worldfork.desk.scoring.decisions import Decisions
+from worldfork.desk.scoring.ledgers import score_ledger
 from worldfork.desk.scoring.pinning import pinning_table
 from worldfork.desk.scoring.policies import fires, policy_total
 from worldfork.desk.scoring.predictions import Prediction
@@ -24,5 +25,6 @@ __all__ = [
     "pinning_table",
     "policy_total",
     "score",
+    "score_ledger",
     "score_task",
 ]

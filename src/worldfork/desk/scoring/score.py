@@ -1,7 +1,6 @@
 """Everything that is said about a ledger (docs/scoring.md defines every figure)."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -28,6 +27,7 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.triggers import Unavailable, read_triggers
 from worldfork.errors import WorldforkError
+from worldfork.progress import Progress, silent
 
 __all__ = ["contrast_all", "score", "score_task"]
 
@@ -38,17 +38,22 @@ def score(
     *,
     contrasts: Iterable[tuple[str, str]] = (),
     unscored: Iterable[str] = (),
-    watch: Callable[[str], None] = lambda what: None,
-    advance: Callable[[int], None] = lambda forks: None,
+    progress: Progress = silent,
 ) -> Score:
     """Score every task of every arm. Neither arms nor tasks are ever pooled. `unscored` forks are listed."""
-    scored: dict[str, ArmScore] = {}
-    for arm, tasks in arms.items():
-        scores: dict[str, TaskScore] = {}
-        for task, forks in tasks.items():
-            label = functools.partial(_labelled, watch, f"{arm} {task}".strip())
-            scores[task] = score_task(forks, rules, arm=arm, watch=label, advance=advance)
-        scored[arm] = ArmScore(scores)
+    total = sum(len(forks) for tasks in arms.values() for forks in tasks.values())
+    done = 0
+
+    def advance(forks: int) -> None:
+        nonlocal done
+        done += forks
+        progress("scoring", done, total)
+
+    progress("scoring", done, total)
+    scored = {
+        arm: ArmScore({task: score_task(forks, rules, arm=arm, advance=advance) for task, forks in tasks.items()})
+        for arm, tasks in arms.items()
+    }
     return Score(
         arms=scored,
         contrasts={
@@ -85,17 +90,15 @@ def score_task(
     rules: Rules,
     *,
     arm: str = "",
-    watch: Callable[[str], None] = lambda what: None,
     advance: Callable[[int], None] = lambda forks: None,
 ) -> TaskScore:
-    """Every figure of one task in one arm."""
+    """Every figure of one task in one arm. `advance` hears how many forks are done."""
     divergence = diverged(forks, rules.divergence)
     kept = forks.take(~divergence.dropped)
-    readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed, watch=watch)
+    readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
-    watch("random controls")
     compared = rivals(forks, divergence, decisions=decisions, rules=rules, advance=advance)
     effect = Estimands(
         all_attempted=effects.effect(forks, seed=rules.seed), retained=effects.effect(kept, seed=rules.seed)
@@ -149,7 +152,3 @@ def score_task(
 
 def _references(forks: Forks) -> ReferencePolicies:
     return ReferencePolicies(never=0.0, always=float(forks.delta.sum()), oracle=policies.oracle_total(forks.delta))
-
-
-def _labelled(watch: Callable[[str], None], label: str, what: str) -> None:
-    watch(f"{label}: {what}")

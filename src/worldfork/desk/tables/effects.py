@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from worldfork.desk.reading.outcomes import Forks, join
-from worldfork.desk.scoring.divergence import diverged
-from worldfork.desk.scoring.effects import effect
+from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.records import TaskScore
+from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.tables.text_table import TextTable
@@ -91,13 +88,9 @@ def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, F
     """Table 2; without rows where there is one stream seed."""
     rows = []
     for task, one in tasks.items():
-        first_seeds = one.evidence.forks
-        forks = join([first_seeds, replication[task]] if task in replication else [first_seeds])
-        kept = forks.take(~diverged(forks, rules.divergence).dropped)
-        seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])
-        if len(set(seeds.tolist())) > 1:
-            first = kept.take(seeds[kept.prefork.cell] == seeds.min())
-            figures: list[Any] = [settle(effect(part, seed=rules.seed))[0] for part in (first, kept)]
+        repeated = replicate(one.evidence.forks, replication.get(task), rules=rules)
+        if repeated is not None:
+            figures: list[Any] = [settle(effect)[0] for effect in (repeated.first, repeated.all_seeds)]
             shown = (with_span(one["mean"], one["bootstrap"], digits_for(one)) for one in figures)
             cells = (f" ({one['cells']} cells)" for one in figures)
             rows.append((task, *(mean + count for mean, count in zip(shown, cells, strict=True))))

@@ -1,0 +1,54 @@
+"""Whatever can be scored, opened: a study folder, a flat table, a data frame."""
+
+import dataclasses
+from pathlib import Path
+
+from worldfork.desk.reading.study import Rows, read_rows, study_table
+from worldfork.desk.reading.table import Frame, Table, read_table
+from worldfork.errors import WorldforkError
+from worldfork.ledger.store import Study
+from worldfork.registration import Registration
+
+__all__ = ["Ledger", "Source", "open_ledger"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """Forks to be scored. Only a study has a registration, and rows with everything that was recorded."""
+
+    name: str
+    table: Table
+    study: Study | None = None
+    registration: Registration | None = None
+    rows: Rows = dataclasses.field(default_factory=dict)
+
+
+Source = str | Path | Study | Frame | Table | Ledger
+
+
+def open_ledger(source: Source) -> Ledger:
+    """The forks in a study (its folder, or a `Study`), in a flat table (.csv, .parquet, .jsonl) or a data frame."""
+    match source:
+        case Ledger():
+            return source
+        case Table():
+            return Ledger("table", source)
+        case Study():
+            return _open_study(source)
+        case str() | Path():
+            return _open_path(Path(source))
+        case _:
+            return Ledger("table", read_table(source))
+
+
+def _open_path(path: Path) -> Ledger:
+    if path.is_dir():
+        return _open_study(Study(path))
+    if not path.exists():
+        raise WorldforkError(f"There is no `{path}`. Expected a study folder or a .csv, .parquet or .jsonl table.")
+    return Ledger(path.name, read_table(path))
+
+
+def _open_study(study: Study) -> Ledger:
+    registration, rows = study.registration, read_rows(study)
+    return Ledger(registration.name, study_table(study, rows), study, registration, rows)

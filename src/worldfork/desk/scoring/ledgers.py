@@ -1,0 +1,74 @@
+"""A whole ledger scored by the rules it registered: which arms, which pairs of them, whatever it is read from."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
+from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.scoring.result import Score
+from worldfork.desk.scoring.rules import Rules
+from worldfork.desk.scoring.score import score
+from worldfork.errors import WorldforkError
+from worldfork.progress import Progress, silent
+
+__all__ = ["Arms", "choose_arms", "only_arm", "rules_of", "score_ledger"]
+
+Arms = Mapping[str, Mapping[str, Forks]]
+
+
+def score_ledger(
+    source: Source,
+    *,
+    arm: str | None = None,
+    contrast: str | tuple[str, str] | None = None,
+    progress: Progress = silent,
+    **changes: Any,
+) -> Score:
+    """Score a study, a flat table or a data frame, by the rules it registered or else the paper's.
+
+    `arm` scores one arm alone. Every later arm is compared with the first, or `contrast` names the two to
+    compare, as a pair or as "FIRST,SECOND".
+    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual",)`, `divergence=None`.
+    """
+    ledger = open_ledger(source)
+    arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
+    rules = rules_of(ledger, **changes)
+    return score(arms, rules, contrasts=pairs, unscored=ledger.table.unscored, progress=progress)
+
+
+def rules_of(ledger: Ledger, **changes: Any) -> Rules:
+    """The rules that a study registered, or the paper's for a flat table, with these changes."""
+    known = [field.name for field in dataclasses.fields(Rules)]
+    if unknown := [name for name in changes if name not in known]:
+        raise WorldforkError(f"There is no rule `{unknown[0]}`; there are {', '.join(known)}.")
+    rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)
+    return dataclasses.replace(rules, **changes)
+
+
+def choose_arms(
+    arms: Arms, *, arm: str | None = None, contrast: str | tuple[str, str] | None = None
+) -> tuple[Arms, list[tuple[str, str]]]:
+    """The arms to score, and the pairs to compare: every later arm with the first, or those of `contrast`."""
+    known = ", ".join(name or "(unnamed)" for name in arms)
+    pair = tuple(name.strip() for name in contrast.split(",")) if isinstance(contrast, str) else contrast or ()
+    if contrast is not None and len(pair) != 2:
+        raise WorldforkError(f"A contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {known}.")
+    for name in pair if arm is None else (arm, *pair):
+        if name not in arms:
+            raise WorldforkError(f"There is no arm `{name}`; the ledger has {known}.")
+    if pair:
+        chosen = arms if arm is None else {name: arms[name] for name in dict.fromkeys((arm, *pair))}
+        return chosen, [(pair[0], pair[1])]
+    if arm is not None:
+        return {arm: arms[arm]}, []
+    first, *others = arms
+    return arms, [(other, first) for other in others]
+
+
+def only_arm(source: Source) -> Mapping[str, Forks]:
+    """The tasks of a ledger with one arm, such as a replication on other stream seeds."""
+    ledger = open_ledger(source)
+    if len(ledger.table.arms) != 1:
+        raise WorldforkError(f"A replication has one arm; `{ledger.name}` has {', '.join(ledger.table.arms)}.")
+    return next(iter(ledger.table.arms.values()))
