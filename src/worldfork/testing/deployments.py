@@ -1,0 +1,167 @@
+"""Small deployments that the kits examine agents and mechanisms on: checkpoints, episodes, windows, keys.
+
+Axes: P parameter sets, E episodes, T control steps or transitions.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window
+from worldfork.lab.environments.base import Environment
+from worldfork.randomness import Event, Purpose, fold_in, words
+
+__all__ = [
+    "Stage",
+    "Step",
+    "checkpoints_of",
+    "episodes",
+    "fields",
+    "frozen",
+    "keys",
+    "kinds",
+    "random_window",
+    "spoil",
+    "take_window",
+]
+
+SETS, EPISODES, STEPS = 3, 2, 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What an agent did and measured at one control step."""
+
+    action: np.ndarray  # [P, E, A]
+    replaced: np.ndarray  # [P, E]
+    signals: Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Some parameter sets, which episodes each of them plays, and the keys they plan with."""
+
+    parameters: Arrays
+    seeds: np.ndarray  # [P, E]
+    plan_keys: np.ndarray  # [P, E, 2]; steps are folded in
+
+    def take(self, sets: Sequence[int], episodes: Sequence[int] | slice = slice(None)) -> "Stage":
+        """Some of the sets and of their episodes."""
+        chosen = np.array(sets)
+        return Stage(
+            arrays.take(self.parameters, chosen),
+            self.seeds[chosen][:, episodes],
+            self.plan_keys[chosen][:, episodes],
+        )
+
+
+def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS) -> Iterator[Step]:
+    """Play the stage's episodes, one control step at a time, as a study does."""
+    shape = stage.seeds.shape
+    state = environment.reset(stage.seeds.reshape(-1))
+    belief = agent.begin(stage.parameters, state.observation.reshape(*shape, -1))
+    for step in range(steps):
+        decision = agent.act(stage.parameters, belief, fold_in(stage.plan_keys, step))
+        action, replaced = np.array(decision.action), np.array(decision.replaced)
+        bound = environment.action_bound
+        executed = np.clip(np.nan_to_num(action.astype(np.float64)), -bound, bound).reshape(-1, action.shape[-1])
+        state, observation, _ = environment.step(state, executed)
+        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1))
+        belief = surprise.belief
+        yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
+
+
+def checkpoints_of(
+    plugin: AgentPlugin, agent: Agent, environment: Environment, files: Sequence[Path | str]
+) -> list[Checkpoint]:
+    """`SETS` checkpoints: from files, over and over where there are fewer, or generated from as many seeds."""
+    if not files:
+        events = [Event(purpose=Purpose.PRETRAINING, checkpoint=str(index)) for index in range(SETS)]
+        return [plugin.generate(agent, environment, event) for event in events]
+    paths = [Path(path) for path in files]
+    for path in paths:
+        missing = [name for suffix in plugin.suffixes if not (name := path.with_suffix(suffix)).exists()]
+        if missing:
+            raise WorldforkError(f"There is no `{missing[0]}`: a checkpoint is {', '.join(plugin.suffixes)}.")
+    loaded = [plugin.load(agent, environment, path) for path in paths]
+    for path, checkpoint in zip(paths, loaded, strict=True):
+        first = path.with_suffix(plugin.suffixes[0])
+        if checkpoint.digest != hashlib.sha256(first.read_bytes()).hexdigest():
+            raise WorldforkError(f"`digest` is not the SHA-256 of `{first.name}`, which `verify` compares it with.")
+    return [loaded[index % len(loaded)] for index in range(SETS)]
+
+
+def keys(purpose: Purpose, *shape: int) -> np.ndarray:
+    """Keys of that shape, all different."""
+    count = int(np.prod(shape))
+    return fold_in(words(Event(purpose=purpose, task="testing")), np.arange(count)).reshape(*shape, 2)
+
+
+def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) -> Window:
+    """Transitions of as many streams as there are sizes, under random actions; rows beyond a size are zero."""
+    steps = min(rows, environment.episode_steps)
+    count = -(-rows // steps)
+    streams, reach = len(sizes), min(1.0, environment.action_bound)
+    plan = np.random.default_rng(0).uniform(-reach, reach, (steps, streams * count, environment.action_size))
+    state = environment.reset(np.arange(streams * count))
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in ("observation", "reward", "next_observation")}
+    for action in plan:
+        columns["observation"].append(state.observation)
+        state, observation, reward = environment.step(state, action)
+        columns["reward"].append(reward)
+        columns["next_observation"].append(observation)
+    along = {name: np.stack(values, axis=1) for name, values in columns.items()} | {"action": plan.swapaxes(0, 1)}
+    size = np.array(sizes)
+    real = np.arange(rows) < size[:, None]
+
+    def stream(values: np.ndarray) -> np.ndarray:
+        """[streams * count, steps, ...] -> [streams, rows, ...], zero beyond each size."""
+        joined = values.reshape(streams, count * steps, *values.shape[2:])[:, :rows]
+        return np.where(real.reshape(*real.shape, *[1] * (joined.ndim - 2)), joined, 0.0)
+
+    first = np.broadcast_to(np.arange(rows) % steps == 0, real.shape) & real
+    return Window(**{name: stream(values) for name, values in along.items()}, first=first, size=size)
+
+
+def take_window(window: Window, sets: Sequence[int]) -> Window:
+    """The windows of some parameter sets."""
+    chosen = np.array(sets)
+    return Window(**{name: values[chosen] for name, values in fields(window).items()})
+
+
+def spoil(window: Window, rows: np.ndarray) -> Window:
+    """The window with something quite different in these rows [P, T]."""
+    columns = {
+        name: np.where(rows.reshape(*rows.shape, *[1] * (values.ndim - 2)), 1e6, values)
+        for name, values in fields(window).items()
+        if name not in ("first", "size")
+    }
+    return dataclasses.replace(window, **columns)
+
+
+def fields(record: Any) -> dict[str, Any]:
+    """A record's fields by name."""
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def kinds(group: Arrays) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """The shape and the type of each array."""
+    return {name: (np.shape(array), np.asarray(array).dtype) for name, array in group.items()}
+
+
+def frozen(values: Any) -> Any:
+    """The same arrays, NumPy's as copies that can not be written to."""
+    if isinstance(values, Mapping):
+        return {name: frozen(array) for name, array in values.items()}
+    if isinstance(values, Window):
+        return Window(**frozen(fields(values)))
+    if isinstance(values, np.ndarray):
+        values = values.copy()
+        values.flags.writeable = False
+    return values

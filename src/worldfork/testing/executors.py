@@ -1,0 +1,173 @@
+"""The contract of an executor: every task once, a few ahead, and the same ledger as anywhere else."""
+
+import contextlib
+import dataclasses
+import functools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from worldfork import registry
+from worldfork.executors.base import Executor, ExecutorPlugin
+from worldfork.lab.forks.tasks import Failed
+from worldfork.testing.report import Report, Rule, demand, examine
+
+__all__ = ["check_executor"]
+
+TASKS: Final = 9
+MANY: Final = 1000  # of which an executor takes a few ahead
+UNCHAINED: Final = ("execution.json", "timings.jsonl", ".lock")  # files that say where and when, not what
+STUDY: Final = """
+schema = "worldfork.registration/1"
+name = "testing"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0, 1]
+directions = ["toward"]
+[stream]
+decision_points = 3
+drift_period = 100
+[evaluation]
+episodes = 2
+[mechanism]
+steps = 2
+window = 50
+[execution]
+forks_per_block = 2
+streams_per_batch = 1
+[tasks.linear_quadratic]
+agent = "linear_quadratic"
+drift_scale = 2.0
+precision = "float64"
+"""
+
+
+def check_executor(
+    executor: str | type[ExecutorPlugin] | ExecutorPlugin | Executor,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    study: bool = True,
+) -> Report:
+    """Examine an executor: a name of the registry, a plug-in class or record, or an object with its method `map`.
+
+    With `study` a small study of the linear-quadratic world is run with it, interrupted and carried on. Raises
+    `ContractError` with everything that is wrong.
+    """
+    if isinstance(executor, str):
+        chosen: Executor = registry.build("executors", executor, ExecutorPlugin, settings=settings)
+    elif isinstance(executor, type):
+        chosen = executor.model_validate(dict(settings or {}))
+    else:
+        chosen = executor
+    name = executor if isinstance(executor, str) else type(chosen).__name__
+    rules = [
+        Rule(
+            "Every task comes back once, under its own index", functools.partial(_returns_everything, chosen), True
+        ),
+        Rule("A task that failed spares the others", functools.partial(_spares_the_others, chosen), True),
+        Rule("Tasks are taken a few ahead, not all at once", functools.partial(_takes_a_few, chosen), True),
+    ]
+    if study:
+        rules.append(Rule("A study has the same bytes wherever it runs", functools.partial(_same_bytes, chosen)))
+    return examine(f"The executor `{name}`", rules, not_examined=() if study else ("A study has the same bytes",))
+
+
+def _returns_everything(executor: Executor) -> None:
+    for count in (0, TASKS):
+        results = list(executor.map(square, iter(range(count))))
+        indices = sorted(index for index, _ in results)
+        remedy = "Yield (index, result) for every task, where index counts the tasks as they were given, from 0."
+        demand(indices == list(range(count)), f"{count} tasks came back as the indices {indices}.", remedy)
+        wrong = [index for index, result in results if result != index * index]
+        demand(not wrong, f"the results of tasks {wrong} are those of others.", remedy)
+
+
+def _spares_the_others(executor: Executor) -> None:
+    remedy = "`function` never raises: a failure is a result like any other. Yield it and go on."
+    try:
+        results = dict(executor.map(fail_at_three, iter(range(TASKS))))
+    except Exception as error:
+        demand(False, f"a failure among the results became {type(error).__name__}: {error}.", remedy)
+    lost = sorted(set(range(TASKS)) - set(results))
+    demand(not lost, f"tasks {lost} were lost beside a task that failed.", remedy)
+    demand(isinstance(results[3], Failed), f"the failure of task 3 became {results[3]!r:.60}.", remedy)
+
+
+def _takes_a_few(executor: Executor) -> None:
+    taken: list[int] = []
+    results = iter(executor.map(square, _counted(taken)))
+    next(results)
+    if close := getattr(results, "close", None):
+        close()
+    remedy = "A task carries its arrays: take two for each worker, and the next when one comes back."
+    demand(len(taken) < MANY, f"all of {MANY} tasks were taken before the first result came.", remedy)
+    count = len(list(executor.map(square, range(TASKS))))
+    remedy = "Stop what is under way when the iterator is closed; the next call begins anew."
+    demand(count == TASKS, f"after a call that was left in the middle, {TASKS} tasks came back as {count}.", remedy)
+
+
+def _same_bytes(executor: Executor) -> None:
+    """Run here, and there with an interruption: every chained byte is the same."""
+    from worldfork.lab.run import run
+    from worldfork.registration import parse
+
+    registration = parse(STUDY)
+    remedy = "Hand over the tasks and the results as they are, and `function` with them."
+    with tempfile.TemporaryDirectory() as root:
+        here, there = Path(root) / "here", Path(root) / "there"
+        run(registration, here, executor=_Here())
+        with contextlib.suppress(_Interruption):
+            run(registration, there, executor=_Interrupted(executor, after=2))
+        run(registration, there, executor=executor)
+        expected, came = _chained(here), _chained(there)
+    changed = sorted(name for name in expected.keys() | came.keys() if expected.get(name) != came.get(name))
+    demand(not changed, f"{len(changed)} files differ from those made here, such as {changed[:1]}.", remedy)
+
+
+def square(number: int) -> int:
+    """What the tasks of the examination compute; a worker imports it."""
+    return number * number
+
+
+def fail_at_three(number: int) -> int | Failed:
+    """A task that fails, told as every task tells it."""
+    return Failed("the third one fails", "") if number == 3 else number
+
+
+class _Here:
+    """This process, task after task."""
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        return ((index, function(task)) for index, task in enumerate(tasks))
+
+
+class _Interruption(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class _Interrupted:
+    """An executor that is interrupted after some results."""
+
+    executor: Executor
+    after: int
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        for index, result in self.executor.map(function, tasks):
+            if self.after == 0:
+                raise _Interruption
+            self.after -= 1
+            yield index, result
+
+
+def _counted(taken: list[int]) -> Iterator[int]:
+    for number in range(MANY):
+        taken.append(number)
+        yield number
+
+
+def _chained(folder: Path) -> dict[str, bytes]:
+    """Every file of a study that says what was computed."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNCHAINED)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -1,0 +1,184 @@
+"""The contract of a mechanism: no steps is no update, and nothing outside the window is read."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from worldfork import registry
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Agent, Checkpoint, Window
+from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.mechanisms.base import Mechanism, Update
+from worldfork.randomness import Purpose
+from worldfork.testing.deployments import (
+    SETS,
+    checkpoints_of,
+    fields,
+    frozen,
+    keys,
+    kinds,
+    random_window,
+    spoil,
+    take_window,
+)
+from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
+
+__all__ = ["check_mechanism"]
+
+ROWS: Final = 60
+SIZES: Final = (60, 15, 40)
+LENGTH: Final = 20  # of the window that the mechanism may see
+DRAWS = "Draw from `batch_keys` alone."
+
+
+def check_mechanism(
+    mechanism: str | type[Mechanism] | Mechanism,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    agent: Agent | None = None,
+    environment: Environment | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Report:
+    """Examine a mechanism: a name of the registry, a plug-in class, or a record.
+
+    It is tried on the linear-quadratic agent, or on `agent` in its `environment` from its `checkpoint` where the
+    mechanism needs one of yours. Raises `ContractError` with everything that is wrong.
+    """
+    if isinstance(mechanism, str):
+        record = registry.build("mechanisms", mechanism, Mechanism, settings=settings)
+    elif isinstance(mechanism, type):
+        record = mechanism.model_validate(dict(settings or {}))
+    else:
+        record = mechanism
+    bench = _Bench(record, *_deployment(agent, environment, checkpoint))
+    name = mechanism if isinstance(mechanism, str) else type(record).__name__
+    rules = [
+        Rule("An update changes nothing that it is given", bench.leaves_its_arguments, foundation=True),
+        Rule("An update says what it did", bench.says_what_it_did, foundation=True),
+        Rule("An update is a function of its arguments", bench.updates_purely, foundation=True),
+        Rule("No steps is the identity", bench.does_nothing_in_no_steps),
+        Rule("Nothing older than the window is read", bench.reads_nothing_older),
+        Rule("Rows beyond a window's size are not read", bench.reads_no_padding),
+        Rule("A set is updated the same whoever its neighbours are", bench.ignores_neighbours),
+    ]
+    return examine(f"The mechanism `{name}`", rules)
+
+
+def _deployment(
+    agent: Agent | None, environment: Environment | None, checkpoint: Checkpoint | None
+) -> tuple[Agent, Environment, list[Checkpoint]]:
+    if agent is not None and environment is not None and checkpoint is not None:
+        return agent, environment, [checkpoint] * SETS
+    world, plugin = World(scale=2.0), ExampleAgent()
+    example = plugin.build(world, precision="float64")
+    return example, world, checkpoints_of(plugin, example, world, ())
+
+
+class _Bench:
+    """A mechanism, and three parameter sets with a window each: long, short, in between."""
+
+    def __init__(
+        self, mechanism: Mechanism, agent: Agent, environment: Environment, checkpoints: list[Checkpoint]
+    ) -> None:
+        self.mechanism, self.agent = mechanism, agent
+        self.parameters, self.optimiser = (
+            arrays.concatenate([getattr(checkpoint, part) for checkpoint in checkpoints])
+            for part in ("parameters", "optimiser")
+        )
+        self.window = random_window(environment, rows=ROWS, sizes=SIZES)
+
+    def says_what_it_did(self) -> None:
+        update = self.update()
+        for part in ("parameters", "optimiser"):
+            before, after = getattr(self, part), getattr(update, part)
+            expected, came = kinds(before), kinds(after)
+            demand(came == expected, f"it returned other {part}: {came}.", f"They are as they came: {expected}.")
+        for name in ("loss_before", "loss_after", "grad_norm", "param_shift", "window", "non_finite"):
+            shape = np.shape(getattr(update, name))
+            demand(shape == (SETS,), f"`{name}` has shape {shape}.", f"One number per parameter set: ({SETS},).")
+        shift = arrays.shift(self.parameters, update.parameters)
+        right = np.allclose(update.param_shift, shift, equal_nan=True)
+        remedy = "`worldfork.lab.mechanisms.base.updated` counts and measures for you."
+        demand(right, f"`param_shift` is {update.param_shift}, the parameters moved by {shift}.", remedy)
+        count = arrays.count_non_finite(update.parameters)
+        right = np.array_equal(update.non_finite, count)
+        demand(right, f"`non_finite` is {update.non_finite}, and {count} parameters are not finite.", remedy)
+        seen = np.minimum(SIZES, LENGTH)
+        right = bool((np.asarray(update.window) <= seen).all())
+        remedy = "Cut it with `worldfork.lab.mechanisms.finetune.last(window, self.window)` and count its `size`."
+        demand(right, f"`window` says that {update.window} transitions were seen, of {seen} allowed.", remedy)
+
+    def updates_purely(self) -> None:
+        with no_global_draws("`update`", DRAWS):
+            before = self.update()
+        text = _updates(before, self.update())
+        demand(not text, f"the same arguments gave another update ({text}).", DRAWS)
+
+    def leaves_its_arguments(self) -> None:
+        arguments = {"parameters": frozen(self.parameters), "optimiser": frozen(self.optimiser)}
+        window = frozen(self.window)
+        before = {name: {key: np.array(a) for key, a in group.items()} for name, group in arguments.items()}
+        remedy = "Copy before you write: HOLD goes on with the same arrays."
+        try:
+            self.update(window, **arguments)
+        except ValueError as error:
+            demand("read-only" not in str(error), "`update` writes into what it is given.", remedy)
+            raise
+        after = {name: {key: np.array(a) for key, a in group.items()} for name, group in arguments.items()}
+        text = difference(before, after) or difference(fields(self.window), fields(window))
+        demand(not text, f"`update` changed what it was given ({text}).", remedy)
+
+    def does_nothing_in_no_steps(self) -> None:
+        update = self.update(steps=0)
+        text = difference(_plain(self.parameters), _plain(update.parameters))
+        text = text or difference(_plain(self.optimiser), _plain(update.optimiser))
+        remedy = "`worldfork.lab.mechanisms.base.unchanged` is the update that changes nothing."
+        demand(not text, f"with steps = 0 something changed ({text}).", remedy)
+        demand(not np.any(update.param_shift), f"with steps = 0 `param_shift` is {update.param_shift}.", remedy)
+
+    def reads_nothing_older(self) -> None:
+        older = np.arange(ROWS) < (self.window.size - LENGTH)[:, None]
+        text = _updates(self.update(), self.update(spoil(self.window, older)))
+        remedy = "Cut it first: `worldfork.lab.mechanisms.finetune.last(window, self.window)`."
+        demand(not text, f"spoiling what is older than {LENGTH} transitions changed the update ({text}).", remedy)
+
+    def reads_no_padding(self) -> None:
+        beyond = np.arange(ROWS) >= self.window.size[:, None]
+        text = _updates(self.update(), self.update(spoil(self.window, beyond)))
+        remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
+        demand(not text, f"spoiling the padding changed the update ({text}).", remedy)
+
+    def ignores_neighbours(self) -> None:
+        whole = self.update()
+        for sets in [[2, 0, 1]] if self.agent.shape_sensitive else [[2, 0, 1], [1]]:
+            chosen = np.array(sets)
+            part = self.update(
+                take_window(self.window, sets),
+                parameters=arrays.take(self.parameters, chosen),
+                optimiser=arrays.take(self.optimiser, chosen),
+                batch_keys=keys(Purpose.UPDATE_BATCH, SETS)[chosen],
+            )
+            text = difference(arrays.take(_plain(whole.parameters), chosen), _plain(part.parameters))
+            remedy = "Update every parameter set from its own arrays, window and key."
+            demand(not text, f"sets {sets} were updated otherwise than among others ({text}).", remedy)
+
+    def update(self, window: Window | None = None, *, steps: int = 5, **arguments: Any) -> Update:
+        record = self.mechanism.model_copy(update={"steps": steps, "window": LENGTH, "scope": self.agent.scopes[0]})
+        return record.update(
+            self.agent,
+            arguments.get("parameters", self.parameters),
+            optimiser=arguments.get("optimiser", self.optimiser),
+            window=self.window if window is None else window,
+            batch_keys=arguments.get("batch_keys", keys(Purpose.UPDATE_BATCH, SETS)),
+        )
+
+
+def _updates(before: Update, after: Update) -> str:
+    return difference(fields(before), fields(after))
+
+
+def _plain(group: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(array) for name, array in group.items()}

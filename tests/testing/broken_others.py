@@ -1,0 +1,219 @@
+"""Mechanisms, signals and executors that each break one promise, and the words that tell their author."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from worldfork.executors.base import ExecutorPlugin
+from worldfork.lab.agents.base import Agent, Arrays, Window
+from worldfork.lab.mechanisms.base import Mechanism, Update, updated
+from worldfork.lab.mechanisms.finetune import FineTune, last
+from worldfork.lab.stream.signals import Episode, Signal
+
+COUNT = itertools.count()
+RANDOM = np.random.default_rng()
+
+
+class StepsAnyway(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        return self.model_copy(update={"steps": max(1, self.steps)})._trained(agent, parameters, **given)
+
+    def _trained(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        return super().update(agent, parameters, **given)
+
+
+class LooksBack(Mechanism):
+    """Trains on everything since deployment, and counts what it was allowed to see."""
+
+    def update(
+        self, agent: Agent, parameters: Arrays, *, optimiser: Arrays, window: Window, batch_keys: np.ndarray
+    ) -> Update:
+        if self.steps == 0:
+            return FineTune(steps=0, window=self.window).update(
+                agent, parameters, optimiser=optimiser, window=window, batch_keys=batch_keys
+            )
+        fit = agent.fit(
+            parameters, optimiser, window, steps=self.steps, scope=self.scope, batch_keys=batch_keys, rate=1.0
+        )
+        return updated(parameters, fit, last(window, self.window))
+
+
+class SaysSo(LooksBack):
+    """As `LooksBack`, and it tells the truth about what it saw."""
+
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        return dataclasses.replace(super().update(agent, parameters, **given), window=given["window"].size)
+
+
+class Padded(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, *, window: Window, **given: Any) -> Update:
+        seen = last(window, self.window)
+        whole = dataclasses.replace(seen, reward=seen.reward + window.reward[:, -1:] * 1e-9)
+        shifted = dataclasses.replace(
+            whole, next_observation=whole.next_observation + whole.reward[..., None] * 1e-9
+        )
+        return super().update(agent, parameters, window=shifted, **given)
+
+
+class InPlace(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        update = super().update(agent, parameters, **given)
+        for name in parameters:
+            parameters[name][:] = update.parameters[name]
+        return update
+
+
+class Undecided(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, *, batch_keys: np.ndarray, **given: Any) -> Update:
+        return super().update(agent, parameters, batch_keys=batch_keys + np.uint32(next(COUNT)), **given)
+
+
+class GlobalCoin(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        np.random.random()  # noqa: NPY002
+        return super().update(agent, parameters, **given)
+
+
+class Modest(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        update = super().update(agent, parameters, **given)
+        return dataclasses.replace(update, param_shift=np.zeros_like(update.param_shift))
+
+
+MECHANISMS: list[tuple[type[Mechanism], str]] = [
+    (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
+    (LooksBack, r"spoiling what is older than 20 transitions changed the update.*finetune\.last"),
+    (SaysSo, r"transitions were seen, of \[20 15 20\] allowed"),
+    (Padded, r"spoiling the padding changed the update"),
+    (InPlace, r"`update` writes into what it is given"),
+    (Undecided, r"the same arguments gave another update.*`batch_keys` alone"),
+    (GlobalCoin, r"`update` draws from NumPy's global generator"),
+    (Modest, r"`param_shift` is \[0\. 0\. 0\.\], the parameters moved by"),
+]
+
+
+class Absent(Signal):
+    def read(self, episode: Episode) -> float:
+        return float(np.mean(episode.steps["disagreement"]))
+
+
+class NeedsKL(Signal):
+    def read(self, episode: Episode) -> float:
+        return float(np.mean(episode.steps["kl"]))
+
+
+class Noisy(Signal):
+    def read(self, episode: Episode) -> float:
+        return episode.level + RANDOM.normal()
+
+
+class GloballyNoisy(Signal):
+    def read(self, episode: Episode) -> float:
+        return episode.level + np.random.normal()  # noqa: NPY002
+
+
+SEEN: set[int] = set()
+
+
+class Remembering(Signal):
+    def read(self, episode: Episode) -> float:
+        SEEN.add(episode.k)
+        return float(max(SEEN))
+
+
+class Tidying(Signal):
+    def read(self, episode: Episode) -> float:
+        error = episode.steps["error"]
+        error.sort()
+        return float(error[-1])
+
+
+class Wordy(Signal):
+    def read(self, episode: Episode) -> float:
+        return "high"  # type: ignore[return-value]
+
+
+SIGNALS: list[tuple[type[Signal], str]] = [
+    (Absent, r"it reads `disagreement`, which is not there.*named by `logged=`"),
+    (NeedsKL, r"without `kl` it raised KeyError.*Return NaN"),
+    (Noisy, r"one episode gave .*function of the episode alone"),
+    (GloballyNoisy, r"`read` draws from NumPy's global generator"),
+    (Remembering, r"in another order the same episodes gave"),
+    (Tidying, r"`read` writes into the episode"),
+    (Wordy, r"`read` returned 'high'"),
+]
+
+Function, Results = Callable[[Any], Any], Iterator[tuple[int, Any]]
+
+
+class Eager(ExecutorPlugin):
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        return iter([(index, function(task)) for index, task in enumerate(tasks)])
+
+
+class Losing(ExecutorPlugin):
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        return ((index, function(task)) for index, task in enumerate(tasks) if index != 4)
+
+
+class Doubling(ExecutorPlugin):
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        for index, task in enumerate(tasks):
+            yield index, function(task)
+            if index == 2:  # a retry whose first try came back after all
+                yield index, function(task)
+
+
+class Shuffling(ExecutorPlugin):
+    """Numbers results as they come, not as the tasks were given."""
+
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        waiting = iter(tasks)
+        number = itertools.count()
+        while pair := list(itertools.islice(waiting, 2)):
+            for task in reversed(pair):
+                yield next(number), function(task)
+
+
+class Raising(ExecutorPlugin):
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        for index, task in enumerate(tasks):
+            result = function(task)
+            if type(result).__name__ == "Failed":
+                raise RuntimeError(result.reason)
+            yield index, result
+
+
+class StopsThere(ExecutorPlugin):
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        for index, task in enumerate(tasks):
+            result = function(task)
+            yield index, result
+            if type(result).__name__ == "Failed":
+                return
+
+
+class Rounding(ExecutorPlugin):
+    """Sends results through something that loses digits."""
+
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        for index, task in enumerate(tasks):
+            result = function(task)
+            if type(result).__name__ == "Streamed":
+                for stream in result.streams:
+                    stream.recording.reward[:] = stream.recording.reward.astype(np.float32)
+            yield index, result
+
+
+EXECUTORS: list[tuple[type[ExecutorPlugin], str]] = [
+    (Eager, r"all of 1000 tasks were taken before the first result came"),
+    (Losing, r"9 tasks came back as the indices \[0, 1, 2, 3, 5"),
+    (Doubling, r"came back as the indices \[0, 1, 2, 2, 3"),
+    (Shuffling, r"are those of others.*from 0"),
+    (Raising, r"a failure among the results became RuntimeError.*never raises"),
+    (StopsThere, r"tasks \[4, 5, 6, 7, 8\] were lost beside a task that failed"),
+    (Rounding, r"files differ from those made here"),
+]

@@ -1,0 +1,62 @@
+"""The kits catch what they promise to catch: each broken class is refused in words its author can act on."""
+
+import re
+from typing import Any
+
+import broken_agents
+import broken_environments
+import broken_others
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments.linear_quadratic import World
+from worldfork.testing import (
+    ContractError,
+    check_agent,
+    check_environment,
+    check_executor,
+    check_mechanism,
+    check_signal,
+)
+
+
+def refused(error: ContractError, words: str) -> None:
+    assert re.search(words, str(error), re.DOTALL), str(error)
+    assert isinstance(error, WorldforkError)
+    assert "breaks its contract in one way" in str(error), "one fault, one line"
+    assert len(error.problems) == 1
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_environments.BROKEN)
+def test_broken_environments(broken: type[World], words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_environment(broken_environments.plugin_of(broken))
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_agents.BROKEN)
+def test_broken_agents(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_agent(broken_agents.plugin_of(broken), World(scale=2.0), precision="float64")
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_others.MECHANISMS)
+def test_broken_mechanisms(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_mechanism(broken)
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_others.SIGNALS)
+def test_broken_signals(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_signal(broken)
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_others.EXECUTORS)
+def test_broken_executors(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_executor(broken, study=broken is broken_others.Rounding)
+    refused(caught.value, words)

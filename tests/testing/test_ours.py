@@ -1,0 +1,72 @@
+"""Everything of ours that has a name keeps the contract that we ask of others. (Worlds and mechanisms: in lab/.)"""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from worldfork import registry
+from worldfork.executors.local import Local
+from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
+from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.forks.context import BUNDLED
+from worldfork.randomness import Event, Purpose
+from worldfork.testing import check_agent, check_environment, check_executor, check_mechanism, check_signal
+
+AGENTS: dict[str, dict[str, Any]] = {
+    "linear_quadratic": {"environment": "linear_quadratic", "precision": "float64"},
+    "rssm_cem": {
+        "environment": "cartpole-swingup",
+        "checkpoints": [BUNDLED / f"cartpole-swingup-{index}.safetensors" for index in range(3)],
+        "settings": {
+            "size": "tiny",
+            "candidates": 16,
+            "horizon": 2,
+            "iterations": 2,
+            "elites": 4,
+            "sequences": 2,
+            "length": 8,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", registry.names("agents"))
+def test_agents(name: str) -> None:
+    assert not check_agent(name, **AGENTS[name]).not_examined
+
+
+def test_the_example_agent_in_its_other_way() -> None:
+    check_agent(LinearQuadraticPlugin(method="least_squares"), World(scale=2.0), precision="float64")
+
+
+@pytest.mark.parametrize("name", registry.names("signals"))
+def test_signals(name: str) -> None:
+    check_signal(name)
+
+
+@pytest.mark.parametrize("name", registry.names("executors"))
+def test_executors(name: str) -> None:
+    check_executor(name)
+
+
+def test_processes() -> None:
+    """That a study has the same bytes is shown in lab/test_run.py."""
+    check_executor(Local(workers=2), study=False)
+
+
+def test_an_object_that_is_already_built_is_examined_as_far_as_it_goes() -> None:
+    report = check_environment(World(scale=0.5))
+    assert report.not_examined == ("Level 0 is the nominal world whatever the scale", "Threads change nothing")
+    assert "keeps its contract" in str(report)
+    world, plugin = World(scale=0.5), LinearQuadraticPlugin()
+    agent = plugin.build(world, precision="float64")
+    checkpoint = plugin.generate(agent, world, Event(purpose=Purpose.PRETRAINING))
+    assert check_agent(agent, world, checkpoints=[checkpoint]).not_examined
+    check_mechanism("finetune", agent=agent, environment=world, checkpoint=checkpoint)
+
+
+def test_the_kits_need_neither_jax_nor_mujoco() -> None:
+    script = "import sys, worldfork.testing; sys.exit(bool({'jax', 'mujoco', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
