@@ -15,20 +15,16 @@ import statistics
 import time
 from collections.abc import Callable
 
-from worldfork.lab.determinism import pin_compiler
+import jax
+import jax.numpy as jnp
+import numpy as np
+from precision import kernel, plain  # beside this file
+from throughput import work_per_decision
 
-pin_compiler()
-
-import jax  # noqa: E402  (after the compiler is pinned)
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from precision import kernel, plain  # noqa: E402  (beside this file)
-from throughput import work_per_decision  # noqa: E402
-
-from worldfork.lab.agents.rssm_cem import kernel as fused  # noqa: E402
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent  # noqa: E402
-from worldfork.lab.planner.cem import CEM  # noqa: E402
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.planner.cem import CEM
 
 OBSERVATIONS, ACTIONS = 17, 6  # cheetah's
 
@@ -67,12 +63,12 @@ def main() -> None:
     usual = fused.Tile.of_batch(given.sets * given.episodes * given.candidates)
     tile = dataclasses.replace(usual, **{name: value for name, value in chosen.items() if value is not None})
     print(f"{jax.devices()[0].device_kind}, {given.sets} x {given.episodes} decisions, {tile}")
-    models = {name: RSSM.of_size("compact", OBSERVATIONS, ACTIONS, precision=name) for name in ("float32", "tf32")}
+    models = {name: RSSMCEMPlugin().model(OBSERVATIONS, ACTIONS, precision=name) for name in ("float32", "tf32")}
     models |= {name: dataclasses.replace(models["tf32"], precision=name) for name in ("bf16", "fp16")}
     params, latent, actions = inputs(models["float32"], given)
     truth = np.asarray(batched(functools.partial(plain, models["float32"]))(params, latent, actions))
     search = CEM(candidates=given.candidates, horizon=given.horizon, iterations=1)
-    work = given.sets * given.episodes * work_per_decision(RSSMCEM(models["float32"], search), params)
+    work = given.sets * given.episodes * work_per_decision(search, params)
     print(f"{'':16}{'ms':>10}{'TFLOP/s':>10}{'error':>10}  same bits again")
     for precision, path in [(one, "XLA") for one in models] + [("bf16", "kernel"), ("fp16", "kernel")]:
         imagine = plain if path == "XLA" else functools.partial(kernel, tile=tile)

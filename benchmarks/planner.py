@@ -17,9 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork import randomness
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
-from worldfork.lab.planner.cem import CEM
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.environments import load
 from worldfork.randomness import Event, Purpose
 
 AROUND = {
@@ -33,10 +32,9 @@ AROUND = {
 
 def rate(size: str, *, sets: int, episodes: int, rounds: int, precision: str, **search: int) -> float:
     """Decisions per second: one `act` and one `observe` for every episode of every parameter set."""
-    model = RSSM.of_size(size, 5, 1, precision=precision)
     settings = {**search, "elites": max(2, search["candidates"] // 8)}
-    agent = RSSMCEM(model, CEM(**settings))
-    fresh = [model.initialise(jax.random.key(seed)) for seed in range(sets)]
+    agent = RSSMCEMPlugin(size=size, **settings).build(load("cartpole-swingup"), precision=precision)
+    fresh = [agent.model.initialise(jax.random.key(seed)) for seed in range(sets)]
     parameters = {name: jnp.stack([one[name] for one in fresh]) for name in fresh[0]}
     observation = np.zeros((sets, episodes, 5))
     root = randomness.words(Event(purpose=Purpose.PLANNING))

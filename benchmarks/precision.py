@@ -15,21 +15,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from worldfork.lab.determinism import pin_compiler
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors.numpy import load_file
 
-pin_compiler()
-
-import jax  # noqa: E402  (after the compiler is pinned)
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from safetensors.numpy import load_file  # noqa: E402
-
-from worldfork.lab.agents.rssm_cem import kernel as fused  # noqa: E402
-from worldfork.lab.agents.rssm_cem.agent import imagination  # noqa: E402
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model import layers, rssm  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent  # noqa: E402
-from worldfork.lab.forks.context import BUNDLED  # noqa: E402
+from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem.agent import imagination
+from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.rssm_cem.model import layers, rssm
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.registration.library import BUNDLED
 
 DECISIONS, CANDIDATES, HORIZON = 6, 128, 5
 ON_GPU = jax.default_backend() == "gpu"

@@ -14,23 +14,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from worldfork.lab.determinism import pin_compiler
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-pin_compiler()
-
-import jax  # noqa: E402  (after the compiler is pinned)
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-
-from worldfork.lab.agents.base import Window  # noqa: E402
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, build  # noqa: E402
-from worldfork.lab.agents.rssm_cem.kernel import available  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model.layers import HALVES  # noqa: E402
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise  # noqa: E402
-from worldfork.lab.environments import load  # noqa: E402
-from worldfork.lab.environments.base import Environment  # noqa: E402
-from worldfork.lab.episodes import Draws, roll_out  # noqa: E402
-from worldfork.randomness import Event, Purpose, fold_in, words  # noqa: E402
+from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.kernel import available
+from worldfork.lab.agents.rssm_cem.model.layers import HALVES
+from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
+from worldfork.lab.environments import load
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.planner.cem import CEM
+from worldfork.randomness import Event, Purpose, fold_in, words
 
 UPDATE = 200  # gradient steps of the paper's mechanism
 
@@ -56,11 +54,10 @@ def matrix_ceiling(precision: str) -> float:
     return 2.0 * size**3 / best(lambda: product(a, b).block_until_ready(), rounds=5)
 
 
-def work_per_decision(agent: RSSMCEM, parameters: dict[str, Any]) -> float:
+def work_per_decision(search: CEM, parameters: dict[str, Any]) -> float:
     """Floating-point operations of the matrix products of one decision's search."""
     count = {name: x[0].size for name, x in parameters.items() if name.endswith("/weight")}
     total = lambda *parts: sum(n for name, n in count.items() if name.split("/")[1] in parts)  # noqa: E731
-    search = agent.planner
     per_step = total("input", "gru", "prior", "reward")
     return 2.0 * search.candidates * search.iterations * (search.horizon * per_step + total("head"))
 
@@ -95,7 +92,7 @@ def measure(
         "planner_alone": count / planner,
         "physics_alone": count / physics,
         "against_the_slower": whole / max(planner, physics),
-        "matrix_flops": count * work_per_decision(agent, parameters) / planner,
+        "matrix_flops": count * work_per_decision(agent.planner, parameters) / planner,
     }
 
 
@@ -135,7 +132,9 @@ def main() -> None:
     given = parser.parse_args()
     env = load(given.task)
     settings = {name: getattr(given, name) for name in ("size", "candidates", "horizon", "iterations")}
-    agent = build(env, {**settings, "elites": max(2, given.candidates // 8)}, given.precision)
+    agent = RSSMCEMPlugin(**{**settings, "elites": max(2, given.candidates // 8)}).build(
+        env, precision=given.precision
+    )
     ceiling = matrix_ceiling(given.precision)
     shapes = {"one episode": (1, 1), "one fork": (2, given.episodes), "a block": (2 * given.forks, given.episodes)}
     rows = {

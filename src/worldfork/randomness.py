@@ -51,11 +51,8 @@ class Purpose(enum.Enum):
     PLANNING = "planning"
     UPDATE_BATCH = "update-batch"
     PROCESS_NOISE = "process-noise"
-    PARAMETERS = "parameters"
     PRETRAINING = "pretraining"
-    GATE = "gate"
     RESAMPLING = "resampling"
-    CALIBRATION = "calibration"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

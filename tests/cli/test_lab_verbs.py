@@ -136,7 +136,9 @@ def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, caps
 
     from worldfork.cli import main as command
 
-    for name in [name for name in sys.modules if name.startswith("worldfork.lab.agents.rssm")]:
+    for name in [
+        name for name in sys.modules if name.startswith(("worldfork.lab.agents.rssm", "worldfork.lab.tools"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.setattr(sys, "argv", ["worldfork", *verb])

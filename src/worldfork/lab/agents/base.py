@@ -68,7 +68,12 @@ class Window:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """New parameters and optimiser state, and how the training went, per parameter set."""
+    """New parameters and optimiser state, and how the training went, per parameter set.
+
+    The losses are the agent's own, to be compared within one agent: of the whole window before the first step and
+    after the last (`linear_quadratic`), or, where that would cost as much as training, of the first minibatch
+    before the first step and of the last minibatch before the last (`rssm_cem`: NaN where no step was taken).
+    """
 
     parameters: Arrays
     optimiser: Arrays
@@ -120,7 +125,8 @@ class Agent(Protocol):
         ...
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The training loss of each parameter set on its window, without training."""
+        """The training loss of each parameter set on its window, without training. An agent that learns from
+        sequences may leave out the rest of a window that fills none (`rssm_cem` does)."""
         ...
 
     def fit(

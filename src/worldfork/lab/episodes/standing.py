@@ -27,8 +27,9 @@ def standing_returns(
     `occasion` (gate, report, ...) takes the place of a drift direction in the event: no two occasions share
     episodes, and none of them shares any with a stream or a fork.
     """
+    # `Draws` puts each of its purposes in place of the one that is named here.
     events = [
-        Event(purpose=Purpose.GATE, task=environment.name, checkpoint=name, direction=occasion)
+        Event(purpose=Purpose.INITIAL_STATE, task=environment.name, checkpoint=name, direction=occasion)
         for name in checkpoints
     ]
     levels = np.full((len(checkpoints), environment.episode_steps), level)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import worldfork
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
@@ -15,11 +14,10 @@ from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
+from worldfork.registration.library import BUNDLED
 from worldfork.registry import Located
 
-__all__ = ["BUNDLED", "Context", "checkpoint_source", "outside_code"]
-
-BUNDLED = Path(worldfork.__file__).parent / "bundled"  # checkpoints that come with the package
+__all__ = ["Context", "checkpoint_source", "outside_code"]
 
 
 class Context:

@@ -126,7 +126,7 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
     """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
     agent, environment = context.agent(task, arm), context.environment(task)
     parameters = _repeated(context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters, sets)
-    draws = Draws.of([Event(purpose=Purpose.CALIBRATION, task=task)] * sets, np.arange(episodes))
+    draws = Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task)] * sets, np.arange(episodes))
     halves = context.registration.execution.halves
 
     def go() -> None:

@@ -1,47 +1,89 @@
 """How far a task's physics drifts: a rule that looks at HOLD alone, never at dR (docs/protocol.md).
 
-On a registered grid, the scale is the first at which the mean frozen return of the checkpoints falls to half of its
-clean value; where none does, the end of the grid.
+On the grid that comes with the task's environment, the scale is the first at which the mean frozen return of the
+checkpoints falls to half of its clean value; where none does, the end of the grid.
 """
 
-from collections.abc import Callable
-from typing import Final
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays
-from worldfork.lab.environments import load
+from worldfork.lab.agents.rssm_cem.deployment import deploy
+from worldfork.lab.environments import EnvironmentPlugin, load
 from worldfork.lab.episodes.standing import standing_returns
+from worldfork.ledger import files
+from worldfork.progress import Progress, silent
 
-__all__ = ["GRIDS", "frozen_returns", "registered_scale"]
+__all__ = ["drift_grid", "frozen_returns", "measure", "registered_scale", "write"]
 
-UPWARDS: Final = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
-GRIDS: Final = {
-    "cartpole-swingup": UPWARDS,  # gravity
-    "walker-walk": (1.0, 0.75, 0.5, 0.25, 0.1, 0.05),  # friction
-    "cheetah-run": UPWARDS,
-    "hopper-hop": (1.0, 0.75, 0.5, 0.25, 0.1),
-}
+
+def measure(
+    checkpoints: Sequence[str | Path],
+    *,
+    episodes: int = 20,
+    precision: str = "tf32",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Frozen return against drift scale, and the scale that the rule chooses: a record, ready for JSON."""
+    deployed = deploy(checkpoints, precision=precision, threads=threads)
+    task = deployed.environment.name
+    grid = drift_grid(task)
+    returns = frozen_returns(
+        deployed.agent,
+        deployed.parameters,
+        task=task,
+        grid=grid,
+        names=deployed.names,
+        episodes=episodes,
+        threads=threads,
+        progress=progress,
+    )
+    means = returns.mean(axis=2)
+    return {
+        "schema": "worldfork.drift-scale/1",
+        "task": task,
+        "parameter": deployed.environment.parameter,
+        "grid": list(grid),
+        "returns": means.tolist(),
+        "mean": means.mean(axis=1).tolist(),
+        "scale": registered_scale(grid, means.mean(axis=1)),
+        "episodes": episodes,
+        "checkpoints": deployed.digests,
+        "precision": precision,
+        "device": deployed.agent.device,
+    }
+
+
+def drift_grid(task: str) -> tuple[float, ...]:
+    """The scales that are tried for a task, from no drift on."""
+    grid = registry.load("environments", task, EnvironmentPlugin).drift_grid
+    if not grid:
+        raise WorldforkError(
+            f"The environment `{task}` has no grid of drift scales: give its class a `drift_grid`."
+        )
+    return grid
 
 
 def frozen_returns(
     agent: Agent,
-    task: str,
     parameters: Arrays,
     *,
-    checkpoints: list[str],
+    task: str,
+    grid: tuple[float, ...],
+    names: list[str],
     episodes: int,
     threads: int | None = None,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Float64[np.ndarray, "G P E"]:
-    """Returns of every checkpoint at every scale of the task's grid, on the same episodes throughout."""
-    if task not in GRIDS:
-        raise WorldforkError(
-            f"There is no grid of drift scales for {task!r}; there are grids for {', '.join(GRIDS)}."
-        )
-    grid = GRIDS[task]
+    """Returns of every checkpoint at every scale of the grid, on the same episodes throughout."""
     environment = load(task, scale=grid[-1], threads=threads)
     rows = []
     for done, scale in enumerate(grid):
@@ -51,13 +93,13 @@ def frozen_returns(
                 agent,
                 environment,
                 parameters,
-                checkpoints=checkpoints,
+                checkpoints=names,
                 episodes=episodes,
                 occasion="calibrate-drift",
                 level=min(1.0, level),
             )
         )
-        report(done + 1, len(grid))
+        progress("scales", done + 1, len(grid))
     return np.stack(rows)
 
 
@@ -71,3 +113,29 @@ def registered_scale(grid: tuple[float, ...], means: Float64[np.ndarray, " G"]) 
     """
     fallen = [scale for scale, mean in zip(grid, means, strict=True) if mean <= means[0] / 2]
     return fallen[0] if fallen else grid[-1]
+
+
+def write(record: dict[str, Any], folder: str | Path) -> None:
+    """The record and its figure, as `drift-scale-<task>.json` and `.png`."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"drift-scale-{record['task']}"
+    files.replace(folder / f"{name}.json", (json.dumps(record, indent=1) + "\n").encode())
+    _draw(record, folder / f"{name}.png")
+
+
+def _draw(record: dict[str, Any], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 3.4), layout="constrained")
+    axis = figure.subplots()
+    for each in zip(*record["returns"], strict=True):
+        axis.plot(record["grid"], each, color="0.75", linewidth=1)
+    axis.plot(record["grid"], record["mean"], color="#0072b2", marker="o", label="mean of checkpoints")
+    axis.axhline(record["mean"][0] / 2, color="#d55e00", linestyle="--", label="half of the clean return")
+    axis.axvline(record["scale"], color="0.3", linestyle=":", label=f"registered: {record['scale']:g}")
+    axis.set_xlabel(f"{record['parameter']} (multiple of nominal)")
+    axis.set_ylabel(f"return (mean of {record['episodes']} episodes)")
+    axis.set_title(f"{record['task']}, frozen, n = {len(record['returns'][0])} checkpoints")
+    axis.legend(fontsize=8)
+    figure.savefig(path, dpi=150)

@@ -2,20 +2,25 @@
 
 import dataclasses
 import functools
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from worldfork import randomness
+from worldfork import randomness, registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.base import AgentPlugin, Window
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
 from worldfork.lab.agents.rssm_cem import kernel as kernels
-from worldfork.lab.agents.rssm_cem.agent import build
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments import load
+from worldfork.lab.planner.cem import CEM
+from worldfork.ledger.provenance import sources
 from worldfork.randomness import Event, Purpose
 
 SETTINGS = {
@@ -28,7 +33,7 @@ STEPS = 60
 
 @functools.cache
 def agent():
-    return build(load("cartpole-swingup"), SETTINGS, "tf32")
+    return RSSMCEMPlugin(**SETTINGS).build(load("cartpole-swingup"), precision="tf32")
 
 
 @functools.cache
@@ -194,23 +199,81 @@ def test_padding_after_the_window_is_never_read():
     assert np.isfinite(agent().loss(parameters(), poisoned)).all()
 
 
-def test_bad_settings_are_answered_with_the_good_ones():
-    env = load("cartpole-swingup")
-    with pytest.raises(WorldforkError, match=r"no setting 'horison'.*horizon"):
-        build(env, {"horison": 3}, "tf32")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"horison": 3}, r"horison: not a known setting; known here: .*horizon"),
+        ({"candidates": "x"}, "candidates: expected a whole number; got 'x'"),
+        ({"candidates": 64.5}, "candidates: expected a whole number"),
+        ({"elites": -1}, "elites: expected 2 or more; got -1"),
+        ({"candidates": 32}, "`elites` are chosen among `candidates`; got 64 of 32"),
+        ({"size": "huge"}, "size: expected 'compact' or 'tiny'"),
+        ({"discount": 1.0}, "discount: expected less than 1"),
+        ({"model_rate": 0.0}, "model_rate: expected more than 0"),
+        ({"length": 0}, "length: expected 1 or more"),
+        ({"fused": "no"}, "fused: expected true or false"),
+    ],
+)
+def test_settings_are_judged_when_they_are_registered(settings, message):
+    with pytest.raises(WorldforkError, match=message):
+        registry.build("agents", "rssm_cem", AgentPlugin, settings=settings, where="[tasks.walker-walk.settings]")
+
+
+def test_every_setting_reaches_the_agent():
+    chosen = {
+        "deter": 24, "groups": 3, "classes": 5, "hidden": 7, "bins": 11, "reward_high": 2.0, "discount": 0.9,
+        "unimix": 0.02, "candidates": 20, "horizon": 4, "iterations": 3, "elites": 5, "keep": 0.2, "colour": 0.1,
+        "temperature": 2.0, "initial_std": 0.5, "minimum_std": 0.1, "sequences": 3, "length": 9,
+        "model_rate": 1e-3, "value_rate": 2e-3, "fused": False,
+    }  # fmt: skip
+    assert {*chosen, "size"} == set(RSSMCEMPlugin.model_fields)
+    built = RSSMCEMPlugin(**chosen).build(load("cartpole-swingup"), precision="fp16")
+    found = {**dataclasses.asdict(built), **dataclasses.asdict(built.model), **dataclasses.asdict(built.planner)}
+    assert {name: found[name] for name in chosen} == chosen
+    assert (built.model.observation_size, built.model.action_size) == (5, 1)
+
+
+def test_defaults_are_those_of_the_search_and_the_model():
+    built = RSSMCEMPlugin().build(load("cartpole-swingup"), precision="tf32")
+    assert built.planner == CEM()
+    assert built.model == RSSM(5, 1)
+
+
+def test_naming_the_agent_imports_neither_jax_nor_pretraining():
+    code = (
+        "import sys; from worldfork import registry; from worldfork.lab.agents.base import AgentPlugin\n"
+        "registry.build('agents', 'rssm_cem', AgentPlugin, settings={'size': 'tiny'})\n"
+        "print([name for name in sys.modules if name == 'jax' or 'pretraining' in name])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert not [name for name in sources(["worldfork.lab.agents.rssm_cem"]) if "pretraining" in name]
+
+
+def test_what_can_not_be_trained_is_said_before_it_is_tried():
     with pytest.raises(WorldforkError, match="float32, tf32, fp16, bf16"):
-        build(env, {}, "fp8")
+        RSSMCEMPlugin().build(load("cartpole-swingup"), precision="fp8")
+    assert agent().scopes == ("model", "model+value")
     with pytest.raises(WorldforkError, match="'model\\+value'"):
         agent().fit(parameters(), optimiser(), window(), steps=1, scope="all", batch_keys=keys(SETS))
-    short = window(4)
     with pytest.raises(WorldforkError, match="holds 4 transitions"):
-        agent().fit(parameters(), optimiser(), short, steps=1, scope="model", batch_keys=keys(SETS))
+        agent().fit(parameters(), optimiser(), window(4), steps=1, scope="model", batch_keys=keys(SETS))
+
+
+def test_the_loss_leaves_out_what_fills_no_sequence():
+    """A window of 40 is five sequences of 8; of 45, the last five transitions count for nothing."""
+    whole, longer = window(40), window(45)
+    longer = Window(
+        *(np.concatenate([getattr(whole, name), getattr(longer, name)[:, 40:]], 1) for name in (
+            "observation", "action", "reward", "next_observation", "first")),
+        longer.size,
+    )  # fmt: skip
+    np.testing.assert_array_equal(agent().loss(parameters(), whole), agent().loss(parameters(), longer))
 
 
 @pytest.mark.parametrize(("precision", "learning"), [("float32", "float32"), ("fp16", "tf32"), ("bf16", "tf32")])
 def test_a_precision_changes_what_is_imagined_by_rounding_alone(precision, learning):
     """16 bits are for planning: what filters and learns keeps TF32."""
-    other = build(load("cartpole-swingup"), SETTINGS, precision)
+    other = RSSMCEMPlugin(**SETTINGS).build(load("cartpole-swingup"), precision=precision)
     assert other.model.precision == learning
     params = {name: x[0] for name, x in parameters().items()}
     latent = agent().model.begin(params, jnp.asarray(observations()[0, 0], jnp.float32))
@@ -226,7 +289,7 @@ def test_on_a_gpu_the_search_runs_in_the_kernel_unless_the_study_says_otherwise(
     monkeypatch.setattr(kernels, "fits", lambda: True)
     for fused in (True, False):
         settings = {"size": "tiny", "hidden": 64, "candidates": 256, "iterations": 2, "fused": fused}
-        one = build(load("cartpole-swingup"), settings, "fp16")
+        one = RSSMCEMPlugin(**settings).build(load("cartpole-swingup"), precision="fp16")
         params = jax.eval_shape(jax.vmap(one.model.initialise), jax.random.split(jax.random.key(0), 2))
         begin = functools.partial(rssm_cem._begin, one.model, one.planner.horizon)
         belief = jax.eval_shape(begin, params, jnp.zeros((2, 3, 5)))

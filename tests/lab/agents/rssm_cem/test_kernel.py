@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import kernel as fused
 from worldfork.lab.agents.rssm_cem.model import layers, rssm
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
@@ -117,7 +118,7 @@ def test_a_diverged_parameter_set_gives_no_finite_value():
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize(("sets", "actions"), [(120, 1), (120, 6), (1, 6)])
 def test_the_kernel_lowers_for_a_gpu_at_its_real_size(precision: str, sets: int, actions: int):
-    model = RSSM.of_size("compact", 17, actions, precision=precision)
+    model = RSSMCEMPlugin().model(17, actions, precision=precision)
     tile = fused.Tile.of_batch(sets * 512)
 
     def values(params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
@@ -150,11 +151,11 @@ def test_every_batch_that_the_kernel_takes_is_cut_into_whole_tiles():
 
 
 def test_the_kernel_is_not_offered_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch):
-    model = RSSM.of_size("compact", 17, 6, precision="bf16")
+    model = RSSMCEMPlugin().model(17, 6, precision="bf16")
     assert not fused.available(model, 512)  # no GPU here
     monkeypatch.setattr(fused, "fits", lambda: True)
     assert fused.available(model, 512)
-    assert fused.available(RSSM.of_size("tiny", 17, 6, precision="fp16"), 512)
+    assert fused.available(RSSMCEMPlugin(size="tiny").model(17, 6, precision="fp16"), 512)
     assert not fused.available(model, 500)
     for precision in ("float32", "tf32"):
         assert not fused.available(dataclasses.replace(model, precision=precision), 512)

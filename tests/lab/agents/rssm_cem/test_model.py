@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from worldfork.errors import WorldforkError
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.model import losses, optimiser, twohot
 from worldfork.lab.agents.rssm_cem.model.losses import (
     Sequences,
@@ -15,7 +15,7 @@ from worldfork.lab.agents.rssm_cem.model.losses import (
     model_loss,
     replay_value_loss,
 )
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, SIZES, Latent
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
 MODEL = RSSM(3, 2, deter=8, groups=2, classes=4, hidden=8, bins=11)
 PARAMS = MODEL.initialise(jax.random.key(0))
@@ -177,12 +177,7 @@ def test_an_optimiser_comes_back_from_the_names_of_a_checkpoint():
 @pytest.mark.parametrize(("size", "low", "high"), [("compact", 900_000, 1_300_000), ("tiny", 80_000, 120_000)])
 def test_named_sizes_keep_their_promises(size, low, high):
     """At walker's 24 observations and 6 actions; a checkpoint stores each number three times, in float32."""
-    shapes = jax.eval_shape(RSSM.of_size(size, 24, 6).initialise, jax.random.key(0))
+    shapes = jax.eval_shape(RSSMCEMPlugin(size=size).model(24, 6).initialise, jax.random.key(0))
     count = sum(x.size for x in shapes.values())
     assert low < count <= high
     assert size == "tiny" or count * 12 < 16_000_000
-
-
-def test_an_unknown_size_is_answered_with_the_known_ones():
-    with pytest.raises(WorldforkError, match=", ".join(SIZES)):
-        RSSM.of_size("huge", 3, 1)

@@ -4,59 +4,26 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
-from typing import get_args
 
 import jax
 import numpy as np
 import pytest
+from test_recipe import SMALLEST
 from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.adoption import adopt
-from worldfork.lab.agents.rssm_cem.agent import PRECISIONS, RSSMCEM, build
-from worldfork.lab.agents.rssm_cem.deployment import deploy, planner_settings
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
-from worldfork.lab.agents.rssm_cem.pretraining import loop, saving
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.deployment import deploy
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
+from worldfork.lab.agents.rssm_cem.pretraining import job, loop, saving
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.tools.drift_scale import GRIDS, registered_scale
-
-RECIPES = Path(__file__).parents[4] / "registrations"
-TEXT = """
-schema = "worldfork.pretraining/1"
-name = "smallest"
-size = "tiny"
-bins = 9
-episodes = 3
-environments = 2
-planned = 1
-gradient_steps = 1
-sequences = 2
-length = 6
-starts = 4
-imagined = 3
-gate_episodes = 1
-report_episodes = 1
-actor_gradient = "dynamics"
-[collection]
-candidates = 8
-horizon = 2
-iterations = 1
-elites = 2
-[tasks.cartpole-swingup]
-seeds = [0, 1]
-wanted = 1
-planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
-[tasks.cheetah-run]
-seeds = [3]
-wanted = 1
-planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def recipe(folder) -> Recipe:
     path = folder / "recipe.toml"
-    path.write_text(TEXT)
+    path.write_text(SMALLEST)
     return read_recipe(path)
 
 
@@ -79,23 +46,29 @@ class ShortWorlds(Worlds):
         self.episode_steps = 10
 
 
+class ShorterWorlds(ShortWorlds):
+    """And gates of five."""
+
+    def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
+        super().__init__(recipe)
+        for environment in self.environments.values():
+            environment.episode_steps = 5
+
+
 @pytest.fixture(scope="module")
 def trained(recipe, folder):
-    return loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "whole")
+    return loop.train(recipe, ShortWorlds(recipe), folder=folder / "whole")
 
 
 @pytest.fixture(scope="module")
 def harvested(recipe, folder, trained):
-    worlds = ShortWorlds(recipe)
-    for environment in worlds.environments.values():
-        environment.episode_steps = 5
-    return harvest(recipe, worlds, trained, folder / "checkpoints")
+    return harvest(recipe, ShorterWorlds(recipe), trained, folder / "checkpoints")
 
 
 def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
     # Out of time at once, so it saves after one episode.
-    assert loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "parts", stop_after=0.0) is None
-    resumed = loop.pretrain(recipe, ShortWorlds(recipe), folder=folder / "parts")
+    assert loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts", stop_after=0.0) is None
+    resumed = loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts")
     for whole, parts in zip(jax.tree.leaves(trained.learners), jax.tree.leaves(resumed.learners), strict=True):
         np.testing.assert_array_equal(whole, parts)
     assert [row["planned_return"] for row in resumed.curves] == [row["planned_return"] for row in trained.curves]
@@ -121,23 +94,66 @@ def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
             saving.load(tmp_path, recipe, state)
 
 
-def test_a_finished_folder_is_not_trained_again(recipe, tmp_path):
-    assert saving.finished_recipe(tmp_path) is None
+def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "Worlds", ShorterWorlds)
+    steps, sentences = [], []
+    done = job.pretrain(
+        recipe, str(tmp_path), threads=1, progress=lambda *step: steps.append(step), notify=sentences.append
+    )
+    assert [path.name for path in done.checkpoints] == [
+        "cartpole-swingup-0.safetensors", "cheetah-run-0.safetensors",
+    ]  # fmt: skip
+    assert all(path.exists() and path.with_suffix(".json").exists() for path in done.checkpoints)
+    assert len((tmp_path / "curves.jsonl").read_text().splitlines()) == recipe.episodes * 3
+    assert steps[0] == ("episodes", 0, 3)
+    assert steps[-1] == ("tasks", 2, 2)
+    assert sentences[1].startswith("episode 2 of 3: cartpole-swingup returns ")
+    assert not (tmp_path / saving.NAME).exists()
+    again = job.pretrain(recipe, tmp_path, notify=sentences.append)
+    assert again == done
+    assert "nothing to do" in sentences[-1]
+    with pytest.raises(WorldforkError, match="holds the checkpoints of another recipe"):
+        job.pretrain("pretrain-demo", tmp_path)
+    for broken in ("[]", "{}", "]["):
+        (tmp_path / saving.FINISHED).write_text(broken)
+        with pytest.raises(WorldforkError, match="not the record"):
+            job.pretrain(recipe, tmp_path)
+
+
+def test_a_job_that_is_out_of_time_says_how_to_go_on(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "Worlds", ShorterWorlds)
+    monkeypatch.setattr(job, "train", lambda *arguments, **options: None)
+    sentences = []
+    assert job.pretrain(recipe, tmp_path, minutes=0.5, notify=sentences.append) is None
+    assert sentences == [f"Saved in {tmp_path} after 0.5 minutes; do the same again to go on."]
+
+
+def test_the_verb_prints_what_became_of_every_seed(tmp_path):
+    demo = read_recipe("pretrain-demo")
+    seed = {"task": "cartpole-swingup", "seed": 4, "gate": 812.0, "index": 0, "returns": [800.0], "digest": "a"}
+    saving.finish(tmp_path, {"recipe": demo.digest, "training_seconds": 7.0, "seeds": [seed]})
+    shown = CliRunner().invoke(app, ["pretrain", "pretrain-demo", "-o", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "nothing to do" in shown.output
+    assert "812.0" in shown.output
+    assert "7 s of training" in shown.output
+
+
+def test_a_state_of_another_version_is_not_gone_on_from(recipe, tmp_path):
     saving.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
-    saving.finish(tmp_path, {"recipe": recipe.digest})
-    assert [path.name for path in tmp_path.iterdir()] == [saving.FINISHED]
-    arguments = ["pretrain", str(RECIPES / "pretrain-demo.toml"), "-o", str(tmp_path)]
-    refused = CliRunner().invoke(app, arguments)
-    assert isinstance(refused.exception, WorldforkError)
-    assert "another recipe" in str(refused.exception)
-    demo = read_recipe(RECIPES / "pretrain-demo.toml")
-    saving.finish(tmp_path, {"recipe": demo.digest})
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0
-    assert "nothing to do" in done.output
-    (tmp_path / saving.FINISHED).write_text("[]")
-    with pytest.raises(WorldforkError, match="not the record"):
-        saving.finished_recipe(tmp_path)
+    with pytest.raises(WorldforkError, match="another version of worldfork"):
+        saving.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
+
+
+def test_episodes_of_two_lengths_do_not_train_side_by_side(recipe, monkeypatch):
+    def load(task, threads):
+        environment = load_environment(task, threads=threads)
+        environment.episode_steps = 10 if task == "cheetah-run" else 20
+        return environment
+
+    monkeypatch.setattr("worldfork.lab.agents.rssm_cem.pretraining.worlds.load", load)
+    with pytest.raises(WorldforkError, match="cartpole-swingup 20, cheetah-run 10 control steps"):
+        Worlds(recipe, threads=1)
 
 
 def test_every_seed_is_its_own(trained):
@@ -147,8 +163,8 @@ def test_every_seed_is_its_own(trained):
 
 def test_cutting_the_padding_changes_no_prediction(recipe, trained):
     """A cartpole member was trained beside cheetahs, padded to 17 observations and 6 actions."""
-    wide = RSSM.of_size("tiny", 17, 6, bins=9)
-    narrow = RSSM.of_size("tiny", 5, 1, bins=9)
+    tiny = RSSMCEMPlugin(size="tiny", bins=9)
+    wide, narrow = tiny.model(17, 6), tiny.model(5, 1)
     params = {name: x[0] for name, x in trained.learners.params.items()}
     sliced = {name: x[0] for name, x in cut(trained.learners.params, narrow).items()}
     observation, action = np.linspace(-1, 1, 5), np.array([0.3])
@@ -171,10 +187,6 @@ def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
     ]
 
 
-def test_a_recipe_may_name_every_precision_of_the_agent():
-    assert get_args(Recipe.model_fields["precision"].annotation) == tuple(PRECISIONS)
-
-
 def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path, monkeypatch):
     agents = []
 
@@ -192,7 +204,8 @@ def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path
 @functools.cache
 def cartpole() -> tuple[RSSMCEM, object]:
     environment = load_environment("cartpole-swingup", threads=1)
-    return build(environment, {"size": "tiny", "bins": 9}, "tf32"), environment
+    training = {"sequences": 2, "length": 6}  # as in the recipe
+    return RSSMCEMPlugin(size="tiny", bins=9, **training).build(environment, precision="tf32"), environment
 
 
 @pytest.fixture
@@ -221,9 +234,9 @@ def test_a_checkpoint_round_trips(copied, trained):
 
 def test_another_planner_is_adopted_with_returns_of_its_own(copied):
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, horizon=1)
+    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
-    returns = adopt([copied], deployed)
+    returns = adopt(deployed)
     after = checkpoints.read_manifest(copied)
     assert after["planner"] == {**before["planner"], "horizon": 1}
     assert after["returns"]["mean"] == returns.mean() != before["returns"]["mean"]
@@ -240,29 +253,29 @@ def test_a_clean_return_of_another_planner_is_remarked_upon(copied):
     assert "another planner (iterations 1, not 5)" in checkpoints.load(other, environment, copied).remark
 
 
+def test_an_update_that_is_not_pretrainings_is_remarked_upon(copied):
+    """The defaults are one; a study that registers others than its checkpoints' recipe is told."""
+    assert all(
+        Recipe.model_fields[name].default == RSSMCEMPlugin.model_fields[name].default
+        for name in ("sequences", "length", "model_rate", "value_rate")
+    )
+    agent, environment = cartpole()
+    agent = dataclasses.replace(agent, planner=CEM(**checkpoints.read_manifest(copied)["planner"]))
+    other = dataclasses.replace(agent, length=12, model_rate=1e-5)
+    remark = checkpoints.load(other, environment, copied).remark
+    assert "otherwise than UPDATE will train it (length 6, not 12, model_rate 0.0004, not 1e-05)" in remark
+
+
 def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):
     recipe = checkpoints.read_manifest(copied)["recipe"]
     recipe["tasks"]["cartpole-swingup"]["floor"] = 1000.0
     edit(copied, recipe=recipe)
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, horizon=1)
+    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
     with pytest.raises(WorldforkError, match=r"below its floor of 1000\.0: no manifest was changed"):
-        adopt([copied], deployed)
+        adopt(deployed)
     assert checkpoints.read_manifest(copied) == before
-
-
-def test_planner_settings_are_read_as_what_they_are():
-    assert planner_settings(["temperature=2", "elites=32"]) == {"temperature": 2.0, "elites": 32}
-    for wrong, message in (("elites=many", "is no int"), ("speed=3", "has no setting 'speed'")):
-        with pytest.raises(WorldforkError, match=message):
-            planner_settings([wrong])
-
-
-def test_learning_rates_hold_for_half_of_the_training_and_fall_to_their_share(recipe):
-    falling = recipe.model_copy(update={"final_rate": 0.2})
-    assert [falling.rate_share(done) for done in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([1.0, 1.0, 0.6, 0.2])
-    assert recipe.rate_share(1.0) == 1.0
 
 
 def test_what_is_wrong_with_a_checkpoint_is_said_in_one_sentence(copied):
@@ -297,31 +310,3 @@ def test_a_foreign_file_with_a_matching_digest_is_refused(copied):
     edit(copied, digest=hashlib.sha256(b"not tensors at all").hexdigest())
     with pytest.raises(WorldforkError, match="not a safetensors file"):
         checkpoints.load(*cartpole(), copied)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("episodes = 'many'", "episodes"),
-        ("horizont = 3", "horizont"),
-        ("discount = 1.5", "discount"),
-        ("=", "not valid TOML"),
-    ],
-)
-def test_a_bad_recipe_is_named(tmp_path, line, message):
-    path = tmp_path / "bad.toml"
-    lines = [kept for kept in TEXT.splitlines() if kept.split(" =")[0] != line.split(" =")[0]]
-    path.write_text("\n".join([line, *lines]))
-    with pytest.raises(WorldforkError, match=message):
-        read_recipe(path)
-
-
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("pretrain*.toml")))
-def test_committed_recipes_are_valid(path):
-    assert read_recipe(path).tasks
-
-
-def test_the_drift_rule():
-    assert registered_scale((1.0, 1.25, 1.5), np.array([800.0, 400.0, 300.0])) == 1.25
-    assert registered_scale((1.0, 0.5, 0.1), np.array([800.0, 790.0, 780.0])) == 0.1
-    assert all(grid[0] == 1.0 for grid in GRIDS.values())

@@ -5,7 +5,6 @@ before stays in the manifest: readers must see what was chosen among.
 """
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64
@@ -13,16 +12,24 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.deployment import Deployed
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
+from worldfork.lab.agents.rssm_cem.writing import rewrite
 from worldfork.lab.episodes.standing import standing_returns
+from worldfork.registration.library import BUNDLED
 
 __all__ = ["adopt"]
 
 
-def adopt(paths: list[Path], deployed: Deployed) -> Float64[np.ndarray, "P E"]:
+def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
     """Put the deployed planner and its clean returns into the manifests; refuses all if one falls at the gate."""
+    paths = deployed.paths
+    if any(path.parent == BUNDLED for path in paths):
+        raise WorldforkError("Checkpoints that come with worldfork stay as they are: copy them first.")
     manifests = [checkpoints.read_manifest(path) for path in paths]
-    recipes = [Recipe.model_validate(manifest["recipe"], strict=False) for manifest in manifests]
+    recipes = [
+        restore_recipe(manifest["recipe"], name=f"The recipe of {path}")
+        for path, manifest in zip(paths, manifests, strict=True)
+    ]
     counts = max(recipe.gate_episodes for recipe in recipes), max(recipe.report_episodes for recipe in recipes)
     gate, returns = (
         standing_returns(
@@ -35,23 +42,23 @@ def adopt(paths: list[Path], deployed: Deployed) -> Float64[np.ndarray, "P E"]:
         )
         for occasion, count in zip(("gate", "report"), counts, strict=True)
     )
-    for path, recipe, mine in zip(paths, recipes, gate, strict=True):
-        if mine.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
+    for path, recipe, gated in zip(paths, recipes, gate, strict=True):
+        if gated.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
             raise WorldforkError(
-                f"With this planner {path.name} returns {mine.mean():.1f} at the gate, below its floor of {floor}: "
-                "no manifest was changed."
+                f"With this planner {path.name} returns {gated.mean():.1f} at the gate, below its floor of "
+                f"{floor}: no manifest was changed."
             )
-    for path, manifest, mine, theirs in zip(paths, manifests, gate, returns, strict=True):
+    for path, manifest, gated, reported in zip(paths, manifests, gate, returns, strict=True):
         earlier = {"planner": manifest["planner"], "returns": manifest["returns"]}
-        checkpoints.rewrite(
+        rewrite(
             path,
             {
                 **manifest,
                 "planner": dataclasses.asdict(deployed.agent.planner),
                 "returns": {
-                    "mean": float(theirs.mean()),
-                    "episodes": theirs.tolist(),
-                    "gate": mine.tolist(),
+                    "mean": float(reported.mean()),
+                    "episodes": reported.tolist(),
+                    "gate": gated.tolist(),
                     "precision": deployed.agent.imagined.precision,
                 },
                 "earlier_planners": [*manifest.get("earlier_planners", []), earlier],

@@ -7,8 +7,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,19 +23,10 @@ from worldfork.lab.agents.rssm_cem.model import losses, optimiser
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
-from worldfork.lab.environments.base import Environment
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 
-__all__ = ["RSSMCEM", "Belief", "build", "imagination", "precisions"]
-
-# 16 bits are for planning: what filters and learns keeps TF32.
-PRECISIONS = {
-    "float32": ("float32", "float32"),
-    "tf32": ("tf32", "tf32"),
-    "fp16": ("tf32", "fp16"),
-    "bf16": ("tf32", "bf16"),
-}
+__all__ = ["RSSMCEM", "SCOPES", "Belief", "imagination", "sample_sequences"]
 
 Training = tuple[dict[str, Array], optax.OptState, Array, Array, Array]  # the last three: losses and gradient norm
 Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
@@ -57,11 +47,11 @@ class RSSMCEM:
     """Plain settings only, so that an agent is a value: equal settings, equal programs."""
 
     model: RSSM
-    planner: CEM = dataclasses.field(default_factory=CEM)
-    sequences: int = 16  # a minibatch of UPDATE, pretraining's by default
-    length: int = 32
-    model_rate: float = 4e-4
-    value_rate: float = 3e-4
+    planner: CEM
+    sequences: int  # a minibatch of UPDATE
+    length: int
+    model_rate: float
+    value_rate: float
     planning: str | None = None  # the precision of imagination, if not the model's own
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     shape_sensitive: bool = True
@@ -103,7 +93,8 @@ class RSSMCEM:
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The training loss on the whole window, cut into sequences in order."""
+        """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
+        sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
         return np.asarray(
             _loss(self.model, dict(parameters), _in_f32(window), jnp.asarray(window.size), length=self.length)
         )
@@ -119,7 +110,10 @@ class RSSMCEM:
         batch_keys: UInt32[np.ndarray, "P 2"],
         rate: float = 1.0,
     ) -> Fit:
-        """Adam on minibatches of sequences of the window, from the checkpoint's optimiser state on."""
+        """Adam on minibatches of sequences of the window, from the checkpoint's optimiser state on.
+
+        Losses are those of the first and of the last minibatch, each before its step.
+        """
         if scope not in SCOPES:
             raise WorldforkError(f"Unknown scope {scope!r}; the known ones are {', '.join(map(repr, SCOPES))}.")
         if (short := int(window.size.min())) < self.length:
@@ -142,36 +136,6 @@ class RSSMCEM:
             scope=scope,
         )
         return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
-
-
-def build(environment: Environment, settings: Mapping[str, Any], precision: str) -> RSSMCEM:
-    """The agent for a task. Settings: `size`, and any field of the model, the planner, or the agent itself."""
-    learning, planning = precisions(precision)
-    sizes = {"observation_size": environment.observation_size, "action_size": environment.action_size}
-    parts: dict[type, dict[str, Any]] = {RSSM: {}, CEM: {}, RSSMCEM: {}}
-    known = {
-        field.name: part
-        for part in parts
-        for field in dataclasses.fields(part)
-        if field.name not in ("model", "planner", "planning", "shape_sensitive", "precision", *sizes)
-    }
-    for name, value in settings.items():
-        if name == "size":
-            continue
-        if name not in known:
-            raise WorldforkError(
-                f"`rssm_cem` has no setting {name!r}; it has {', '.join(['size', *sorted(known)])}."
-            )
-        parts[known[name]][name] = value
-    model = RSSM.of_size(settings.get("size", "compact"), **sizes, precision=learning, **parts[RSSM])
-    return RSSMCEM(model=model, planner=CEM(**parts[CEM]), planning=planning, **parts[RSSMCEM])
-
-
-def precisions(study: str) -> tuple[str, str]:
-    """A study's precision -> that of the model as it filters and learns, and as it imagines."""
-    if study not in PRECISIONS:
-        raise WorldforkError(f"Unknown precision {study!r}; the known ones are {', '.join(PRECISIONS)}.")
-    return PRECISIONS[study]
 
 
 def imagination(

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: arrays as safetensors, everything else in a JSON manifest beside them. No pickle anywhere.
+"""Checkpoints from disk: arrays as safetensors, everything else in a JSON manifest beside them. No pickle anywhere.
 
 A checkpoint holds model and optimiser state only: no replay (paper, "The update mechanism is held fixed").
 """
@@ -15,40 +15,16 @@ import numpy as np
 from jaxtyping import Array
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse
-from safetensors.numpy import save as spell
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Arrays, Checkpoint
+from worldfork.lab.agents.base import Checkpoint
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments.base import Environment
-from worldfork.ledger import files
 
-__all__ = ["SCHEMA", "describe", "load", "read_manifest", "rewrite", "save"]
+__all__ = ["SCHEMA", "describe", "load", "read_manifest"]
 
 SCHEMA = "worldfork.checkpoint/1"
-
-
-def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[str, Any]) -> str:
-    """Write one parameter set (no leading axis) and its manifest; returns the digest of the arrays' file."""
-    arrays = {
-        f"{kind}/{name}": np.ascontiguousarray(array, np.float32)
-        for kind, group in (("parameters", parameters), ("optimiser", optimiser))
-        for name, array in group.items()
-    }
-    content = spell(arrays)
-    digest = hashlib.sha256(content).hexdigest()
-    shapes = {name: list(array.shape) for name, array in arrays.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
-    files.replace(path, content)
-    rewrite(path, full)
-    return digest
-
-
-def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Another manifest for the checkpoint at `path`."""
-    files.replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
 
 
 def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
@@ -66,9 +42,9 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
     if manifest["task"] != environment.name:
         raise WorldforkError(f"{path} was trained on {manifest['task']}, not on {environment.name}.")
     if (theirs := manifest["model"]) != (ours := describe(agent.model)):
-        differing = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
-        said = ", ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} registered" for name in differing)
-        raise WorldforkError(f"{path} holds another model than the one registered ({said}).")
+        names = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
+        listed = ", ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} registered" for name in names)
+        raise WorldforkError(f"{path} holds another model than the one registered ({listed}).")
     if not manifest.get("clean_physics", {}).get("read"):
         raise WorldforkError(
             f"{path} has no proof that it was trained on clean physics, so it can not be deployed."
@@ -86,16 +62,24 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
 
 
 def _remark(agent: RSSMCEM, manifest: Mapping[str, Any], path: Path) -> str:
-    """That the clean return was measured with another search than this agent's, if it was."""
-    ours = dataclasses.asdict(agent.planner)
-    theirs = manifest.get("planner", ours)
-    said = ", ".join(
-        f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]
-    )
-    if not said:
-        return ""
-    clean = f"{path.name}: its clean return of {manifest['returns']['mean']:.1f}"
-    return f"{clean} belongs to another planner ({said}); `worldfork evaluate --adopt` measures it with this one."
+    """Where the agent as registered is not the one that was trained and measured: what a reader should know."""
+    remarks = []
+    if differing := _differing(manifest.get("planner", {}), dataclasses.asdict(agent.planner)):
+        remarks.append(
+            f"its clean return of {manifest['returns']['mean']:.1f} belongs to another planner ({differing}); "
+            "`worldfork evaluate --adopt` measures it with this one"
+        )
+    recipe = manifest.get("recipe", {})
+    update = {name: getattr(agent, name) for name in ("sequences", "length", "model_rate", "value_rate")}
+    if differing := _differing(recipe, update):
+        remarks.append(f"it was pretrained otherwise than UPDATE will train it ({differing})")
+    return f"{path.name}: {'; '.join(remarks)}." if remarks else ""
+
+
+def _differing(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """`iterations 1, not 5`: what is said of both and is not the same."""
+    named = (name for name in ours if name in theirs and theirs[name] != ours[name])
+    return ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in named)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -107,7 +91,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
                 f"There is no {needed}: a checkpoint is a .safetensors file with a .json beside it."
             )
     try:
-        manifest: dict[str, Any] = json.loads(beside.read_text())
+        manifest: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
         schema = str(manifest["schema"])
     except (ValueError, KeyError, TypeError):
         raise WorldforkError(

@@ -1,18 +1,21 @@
 """Checkpoints put to work outside a study: agent, world and parameters, as their manifests describe them."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.rssm_cem import checkpoints
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, precisions
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.checkpoints import load as load_checkpoint
+from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
 from worldfork.lab.environments import Environment, load
-from worldfork.lab.planner.cem import CEM
+from worldfork.registration.library import BUNDLED
 
-__all__ = ["Deployed", "deploy", "planner_settings"]
+__all__ = ["Deployed", "deploy", "find_checkpoint", "planner_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,36 +27,61 @@ class Deployed:
     parameters: dict[str, Any]
     names: list[str]
     digests: list[str]
+    paths: list[Path]
 
 
 def deploy(
-    paths: list[Path], *, precision: str, scale: float = 1.0, threads: int | None = None, **planner: Any
+    checkpoints: Sequence[str | Path],
+    *,
+    precision: str,
+    scale: float = 1.0,
+    threads: int | None = None,
+    planner: Mapping[str, Any] | None = None,
 ) -> Deployed:
-    """Load checkpoints of one task and one model; `planner` changes settings of the search they were gated with."""
-    manifests = [checkpoints.read_manifest(path) for path in paths]
+    """Load checkpoints of one task and one model; `planner` changes settings of the search they were gated with.
+
+    A checkpoint is a .safetensors file, or `bundled:<name>` for one that comes with worldfork.
+    """
+    paths = [find_checkpoint(checkpoint) for checkpoint in checkpoints]
+    manifests = [read_manifest(path) for path in paths]
     if len(tasks := {manifest["task"] for manifest in manifests}) != 1:
         raise WorldforkError(f"Checkpoints of one task are needed; these are of {', '.join(sorted(tasks))}.")
     environment = load(manifests[0]["task"], scale=scale, threads=threads)
-    learning, planning = precisions(precision)
-    model = RSSM(**manifests[0]["model"], precision=learning)
-    search = {**manifests[0]["planner"], **planner}
-    search["elites"] = min(search["elites"], search["candidates"])
-    agent = RSSMCEM(model, CEM(**search), planning=planning)
-    loaded = [checkpoints.load(agent, environment, path) for path in paths]
+    changed = dict(planner or {})
+    search = {**Search().model_dump(), **manifests[0].get("planner", {}), **changed}
+    if isinstance(few := changed.get("candidates"), int) and "elites" not in changed:
+        search["elites"] = min(search["elites"], few)
+    sizes = ("observation_size", "action_size")  # the task's, which `load` compares with the manifest's
+    shape = {name: value for name, value in manifests[0]["model"].items() if name not in sizes}
+    plugin = registry.build("agents", "rssm_cem", RSSMCEMPlugin, settings={**shape, **search}, where=str(paths[0]))
+    agent = plugin.build(environment, precision=precision)
+    loaded = [load_checkpoint(agent, environment, path) for path in paths]
     return Deployed(
         agent,
         environment,
-        arrays.concatenate([one.parameters for one in loaded]),
+        arrays.concatenate([checkpoint.parameters for checkpoint in loaded]),
         [str(manifest["seed"]) for manifest in manifests],
-        [one.digest for one in loaded],
+        [checkpoint.digest for checkpoint in loaded],
+        paths,
     )
 
 
-def planner_settings(said: list[str]) -> dict[str, Any]:
+def find_checkpoint(checkpoint: str | Path) -> Path:
+    """The file of a checkpoint; `bundled:<name>` is one of those that come with worldfork."""
+    kind, colon, name = str(checkpoint).partition(":")
+    if kind != "bundled" or not colon:
+        return Path(checkpoint)
+    known = sorted(path.stem for path in BUNDLED.glob("*.safetensors"))
+    if name not in known:
+        raise WorldforkError(f"No checkpoint {name!r} comes with worldfork; there are {', '.join(known)}.")
+    return BUNDLED / f"{name}.safetensors"
+
+
+def planner_settings(given: list[str]) -> dict[str, Any]:
     """Settings of the search as a user writes them: `name=value`."""
-    kinds: dict[str, type] = {name: type(value) for name, value in dataclasses.asdict(CEM()).items()}
+    kinds: dict[str, type] = {name: type(field.default) for name, field in Search.model_fields.items()}
     settings = {}
-    for text in said:
+    for text in given:
         name, _, value = text.partition("=")
         if name not in kinds:
             raise WorldforkError(f"The planner has no setting {name!r}; it has {', '.join(kinds)}.")

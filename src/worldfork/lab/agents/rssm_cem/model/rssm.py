@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.model import twohot
 from worldfork.lab.agents.rssm_cem.model.layers import (
     Params,
@@ -26,7 +25,7 @@ from worldfork.lab.agents.rssm_cem.model.layers import (
     rms_norm,
 )
 
-__all__ = ["RSSM", "SIZES", "Latent", "symlog"]
+__all__ = ["RSSM", "Latent", "symlog"]
 
 
 class Latent(NamedTuple):
@@ -36,17 +35,12 @@ class Latent(NamedTuple):
     stoch: Float[Array, "*b S"]
 
 
-SIZES = {
-    "compact": {"deter": 256, "groups": 16, "classes": 16, "hidden": 192},
-    "tiny": {"deter": 64, "groups": 8, "classes": 8, "hidden": 64},
-}
-
-
 @dataclasses.dataclass(frozen=True)
 class RSSM:
     """The model's shape; its parameters are passed in.
 
-    `reward_high` is the largest reward of one control step; with the discount it bounds values too.
+    `reward_high` is the largest reward of one control step; with the discount it bounds values too. Rewards outside
+    [0, reward_high] are learnt as the nearest end (`twohot.two_hot` clips), so a world with others needs another.
     """
 
     observation_size: int
@@ -60,14 +54,6 @@ class RSSM:
     discount: float = 0.985
     unimix: float = 0.01
     precision: str = "tf32"
-
-    @classmethod
-    def of_size(cls, size: str, observation_size: int, action_size: int, **settings: int | float | str) -> "RSSM":
-        """One of the named sizes: `compact` for an accelerator, `tiny` for CPUs."""
-        if size not in SIZES:
-            raise WorldforkError(f"Unknown model size {size!r}; the known sizes are {', '.join(SIZES)}.")
-        shape = {**SIZES[size], **settings}
-        return cls(observation_size, action_size, **shape)  # type: ignore[arg-type]
 
     @property
     def stoch(self) -> int:

@@ -3,6 +3,7 @@
 Functions act on one member; the loop vmaps them. The first `planned` environments of a member are the planner's.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -13,10 +14,20 @@ from worldfork.lab.agents.rssm_cem.agent import imagination
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.agents.rssm_cem.pretraining.actor import policy
 from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.planner import cem
+from worldfork.lab.planner.cem import CEM
 
-__all__ = ["Collector", "choose_actions", "initialise_collector"]
+__all__ = ["Collecting", "Collector", "choose_actions", "initialise_collector"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Collecting:
+    """How a member's environments are driven; a recipe says what each of these is."""
+
+    environments: int
+    planned: int
+    exploration: float  # standard deviation of the noise added to planned actions
+    planner: CEM
 
 
 class Collector(NamedTuple):
@@ -27,24 +38,24 @@ class Collector(NamedTuple):
     warm: Float[Array, "planned H A"]
 
 
-def initialise_collector(model: RSSM, recipe: Recipe) -> Collector:
-    shape = (recipe.environments,)
+def initialise_collector(model: RSSM, collecting: Collecting) -> Collector:
+    shape = (collecting.environments,)
     return Collector(
         Latent(jnp.zeros((*shape, model.deter)), jnp.zeros((*shape, model.stoch))),
         jnp.zeros((*shape, model.action_size)),
-        jnp.zeros((recipe.planned, recipe.collection.horizon, model.action_size)),
+        jnp.zeros((collecting.planned, collecting.planner.horizon, model.action_size)),
     )
 
 
 def choose_actions(
-    model: RSSM,
-    recipe: Recipe,
     learner: Learner,
     collector: Collector,
+    *,
+    model: RSSM,
+    collecting: Collecting,
     observation: Float[Array, "E O"],
     key: Key[Array, ""],
     masks: Masks,
-    *,
     first: Bool[Array, ""],
     random: Bool[Array, ""],
 ) -> Collector:
@@ -61,14 +72,14 @@ def choose_actions(
     warm = jnp.where(first, 0.0, collector.warm)
 
     def search(latent: Latent, warm: Array, key: Array) -> cem.Plan:
-        settings = recipe.collection.planner()
-        return cem.plan(imagination(model, params, latent), warm, key, settings=settings, mask=masks.action)
+        imagine = imagination(model, params, latent)
+        return cem.plan(imagine, warm, key, settings=collecting.planner, mask=masks.action)
 
     planned = jax.vmap(search)(
-        Latent(*(x[: recipe.planned] for x in latent)), warm, jax.random.split(plan_key, recipe.planned)
+        Latent(*(x[: collecting.planned] for x in latent)), warm, jax.random.split(plan_key, collecting.planned)
     )
-    noise = recipe.exploration * jax.random.normal(noise_key, planned.action.shape)
-    others = policy(learner.actor, Latent(*(x[recipe.planned :] for x in latent)))
+    noise = collecting.exploration * jax.random.normal(noise_key, planned.action.shape)
+    others = policy(learner.actor, Latent(*(x[collecting.planned :] for x in latent)))
     chosen = others.sample(jax.random.normal(actor_key, others.mean.shape))
     action = jnp.concatenate([planned.action + noise, chosen])
     uniform = jax.random.uniform(random_key, action.shape, minval=-1.0, maxval=1.0)

@@ -17,7 +17,7 @@ PANELS = {
 
 def write_curves(curves: list[Curve], path: Path) -> None:
     """One JSON line per member and episode."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in curves))
+    path.write_text("".join(json.dumps(row) + "\n" for row in curves), encoding="utf-8")
 
 
 def draw_curves(curves: list[Curve], path: Path) -> None:

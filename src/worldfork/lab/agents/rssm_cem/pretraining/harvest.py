@@ -6,7 +6,6 @@ listed with its return, because the gate selects on what dR is correlated with (
 
 import dataclasses
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,16 @@ import numpy as np
 import worldfork
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.rssm_cem import checkpoints
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM, precisions
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
-from worldfork.lab.agents.rssm_cem.pretraining.loop import Pretrained
+from worldfork.lab.agents.rssm_cem.pretraining.loop import Trained
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
+from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes.standing import standing_returns
+from worldfork.progress import Progress, silent
 
 __all__ = ["Harvested", "cut", "harvest"]
 
@@ -43,30 +44,20 @@ class Harvested:
 def harvest(
     recipe: Recipe,
     worlds: Worlds,
-    pretrained: Pretrained,
+    trained: Trained,
     folder: Path,
     *,
-    report: Callable[[str], None] = lambda line: None,
+    progress: Progress = silent,
 ) -> list[Harvested]:
     """Gate, evaluate and save every task's checkpoints as `<folder>/<task>-<index>.safetensors`."""
     kept: list[Harvested] = []
-    filtering, planning = precisions(recipe.precision)
-    for task, entry in recipe.tasks.items():
+    for done, (task, entry) in enumerate(recipe.tasks.items()):
         environment = worlds.environments[task]
-        report(f"{task}: gate and evaluation")
-        model = RSSM.of_size(
-            recipe.size,
-            environment.observation_size,
-            environment.action_size,
-            discount=recipe.discount,
-            bins=recipe.bins,
-            precision=filtering,
-        )
-        agent = RSSMCEM(
-            model, entry.planner.planner(), sequences=recipe.sequences, length=recipe.length, planning=planning
-        )
+        progress("tasks", done, len(recipe.tasks))
+        agent = recipe.agent(entry.planner).build(environment, precision=recipe.precision)
+        model = agent.model
         rows = [row for row, member in enumerate(worlds.members) if member.task == task]
-        learners = pretrained.learners
+        learners = trained.learners
         parameters = cut({name: x[np.array(rows)] for name, x in learners.params.items()}, model)
         optimiser = cut({name: x[np.array(rows)] for name, x in flatten(learners.optimiser).items()}, model)
         names = [str(seed) for seed in entry.seeds]
@@ -81,7 +72,7 @@ def harvest(
             accepted = mean >= entry.floor and index < entry.wanted
             digest = None
             if accepted:
-                digest = checkpoints.save(
+                digest = save(
                     folder / f"{task}-{index}.safetensors",
                     {name: np.asarray(x[position]) for name, x in parameters.items()},
                     {name: np.asarray(x[position]) for name, x in optimiser.items()},
@@ -91,6 +82,7 @@ def harvest(
                 Harvested(task, seed, mean, index if accepted else None, returns[position].tolist(), digest)
             )
             index += accepted
+    progress("tasks", len(recipe.tasks), len(recipe.tasks))
     return kept
 
 

@@ -4,6 +4,7 @@ Functions act on one member (one seed of one task); the training loop vmaps them
 `Masks` say which observations and actions of the padded arrays a member really has.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -17,11 +18,26 @@ from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.optimiser import adam, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.agents.rssm_cem.pretraining.actor import initialise_actor, policy
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 
-__all__ = ["Learner", "Masks", "initialise_learner", "train_step"]
+__all__ = ["Learner", "Learning", "Masks", "initialise_learner", "train_step"]
 
 Params = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How a member learns; a recipe says what each of these is."""
+
+    model_rate: float
+    value_rate: float
+    actor_rate: float
+    through_model: bool  # the actor's gradient passes through the model, else it is the score function's
+    starts: int
+    imagined: int
+    trace: float
+    entropy: float
+    replayed: float
+    slow: float
 
 
 class Masks(NamedTuple):
@@ -50,10 +66,11 @@ def initialise_learner(model: RSSM, key: Key[Array, ""]) -> Learner:
 
 
 def train_step(
-    model: RSSM,
-    recipe: Recipe,
     learner: Learner,
     batch: Sequences,
+    *,
+    model: RSSM,
+    learning: Learning,
     key: Key[Array, ""],
     masks: Masks,
     share: float | Float[Array, ""] = 1.0,
@@ -69,19 +86,19 @@ def train_step(
     replayed = jax.lax.stop_gradient(filtered.latent)
 
     flat = Latent(*(x.reshape(-1, x.shape[-1]) for x in replayed))
-    chosen = jax.random.choice(start_key, len(flat.deter), (recipe.starts,), replace=False)
+    chosen = jax.random.choice(start_key, len(flat.deter), (learning.starts,), replace=False)
     start = Latent(flat.deter[chosen], flat.stoch[chosen])
 
     def actor_objective(actor: Params) -> tuple[Array, tuple[Dream, Array]]:
-        dream = imagine(model, recipe, learner, actor, start, dream_key, masks)
+        dream = imagine(learner, actor, model=model, learning=learning, start=start, key=dream_key, masks=masks)
         still = jax.lax.stop_gradient(dream)
         chosen = policy(actor, still.before)
         entropy = chosen.entropy(masks.action)
-        if recipe.actor_gradient == "dynamics":  # through the model, as DreamerV1 and V2 did for continuous actions
+        if learning.through_model:  # as DreamerV1 and V2 did for continuous actions
             gain = dream.returns / jnp.maximum(1.0, still.spread)
         else:
             gain = chosen.log_probability(still.action, masks.action) * still.advantage
-        return -jnp.mean(gain + recipe.entropy * entropy), (still, jnp.mean(entropy))
+        return -jnp.mean(gain + learning.entropy * entropy), (still, jnp.mean(entropy))
 
     (_, (dream, entropy)), actor_gradients = jax.value_and_grad(actor_objective, has_aux=True)(learner.actor)
 
@@ -92,20 +109,20 @@ def train_step(
         logits = model.value_logits(params, dream.before)
         imagined = jnp.mean(twohot.log_loss(logits, dream.returns, low=0.0, high=model.value_high))
         slow = {**learner.params, **learner.slow}
-        return imagined + recipe.replayed * losses.replay_value_loss(
-            model, params, slow, batch, replayed, trace=recipe.trace
+        return imagined + learning.replayed * losses.replay_value_loss(
+            model, params, slow, batch, replayed, trace=learning.trace
         )
 
     value_loss, value_gradients = jax.value_and_grad(value_objective)(value_params)
-    rates = {"model": share * recipe.model_rate, "value": share * recipe.value_rate}
+    rates = {"model": share * learning.model_rate, "value": share * learning.value_rate}
     gradients = {**world_gradients, **value_gradients}
     updates, optimiser = adam(rates).update(gradients, learner.optimiser, learner.params)
     params = optax.apply_updates(learner.params, updates)
-    updates, actor_optimiser = adam({"actor": share * recipe.actor_rate}).update(
+    updates, actor_optimiser = adam({"actor": share * learning.actor_rate}).update(
         actor_gradients, learner.actor_optimiser, learner.actor
     )
     actor = optax.apply_updates(learner.actor, updates)
-    slow = {name: x + recipe.slow * (params[name] - x) for name, x in learner.slow.items()}
+    slow = {name: x + learning.slow * (params[name] - x) for name, x in learner.slow.items()}
     metrics = {
         "model_loss": model_loss,
         "value_loss": value_loss,
@@ -127,10 +144,11 @@ class Dream(NamedTuple):
 
 
 def imagine(
-    model: RSSM,
-    recipe: Recipe,
     learner: Learner,
     actor: Params,
+    *,
+    model: RSSM,
+    learning: Learning,
     start: Latent,
     key: Key[Array, ""],
     masks: Masks,
@@ -139,7 +157,7 @@ def imagine(
     slow = {**learner.params, **learner.slow}
 
     normal_key, gumbel_key = jax.random.split(key)
-    dreams = (recipe.imagined, len(start.deter))
+    dreams = (learning.imagined, len(start.deter))
     noise = (
         jax.random.normal(normal_key, (*dreams, model.action_size)),
         jax.random.gumbel(gumbel_key, (*dreams, model.groups, model.classes)),
@@ -152,11 +170,11 @@ def imagine(
         after = Latent(deter, model.sample(model.prior(learner.params, deter), noise[1]))
         return after, (latent, action, after)
 
-    if recipe.actor_gradient != "dynamics":
+    if not learning.through_model:
         actor = jax.lax.stop_gradient(actor)
     _, (before, action, after) = jax.lax.scan(frugal(advance), start, noise)
     reward, value = model.reward(learner.params, after), model.value(slow, after)
-    returns = losses.lambda_returns(reward, value, discount=model.discount, trace=recipe.trace)
+    returns = losses.lambda_returns(reward, value, discount=model.discount, trace=learning.trace)
     low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))
     spread = learner.spread + 0.01 * (high - low - learner.spread)
     advantage = (returns - model.value(slow, before)) / jnp.maximum(1.0, spread)

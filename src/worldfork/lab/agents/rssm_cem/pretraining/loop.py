@@ -20,19 +20,30 @@ from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining import saving
-from worldfork.lab.agents.rssm_cem.pretraining.collector import Collector, choose_actions, initialise_collector
-from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks, initialise_learner, train_step
+from worldfork.lab.agents.rssm_cem.pretraining.collector import (
+    Collecting,
+    Collector,
+    choose_actions,
+    initialise_collector,
+)
+from worldfork.lab.agents.rssm_cem.pretraining.learner import (
+    Learner,
+    Learning,
+    Masks,
+    initialise_learner,
+    train_step,
+)
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.randomness import Purpose
 
-__all__ = ["Curve", "Pretrained", "pretrain"]
+__all__ = ["Curve", "Trained", "train"]
 
 Curve = dict[str, Any]  # one episode of one member, as data
-Report = Callable[[int, list[Curve]], None]
+Watch = Callable[[int, list[Curve]], None]  # an episode that was finished, and how every member did in it
 
 
-class Pretrained(NamedTuple):
+class Trained(NamedTuple):
     """All members' learners (leading axis M), the curves, and the seconds spent."""
 
     learners: Learner
@@ -40,22 +51,20 @@ class Pretrained(NamedTuple):
     seconds: float
 
 
-def pretrain(
+def train(
     recipe: Recipe,
     worlds: Worlds,
     *,
     folder: Path,
-    report: Report = lambda episode, curves: None,
+    watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
     stop_after: float | None = None,
-) -> Pretrained | None:
+) -> Trained | None:
     """Train every member of the recipe; resumes from `folder` if a run was interrupted there.
 
     After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
     """
-    model = RSSM.of_size(
-        recipe.size, worlds.observation_size, worlds.action_size, discount=recipe.discount, bins=recipe.bins
-    )
+    model = recipe.agent(recipe.collection).model(worlds.observation_size, worlds.action_size)
     keys = _member_keys(worlds)
     masks = Masks(*map(jnp.asarray, worlds.masks()))
     learners: Learner = jax.jit(jax.vmap(functools.partial(initialise_learner, model)))(_fold(keys, 0))
@@ -67,11 +76,9 @@ def pretrain(
     if (saved := saving.load(folder, recipe, (learners, replay))) is not None:
         (learners, replay), begun, curves, spent = saved
 
-    act = jax.jit(jax.vmap(functools.partial(_act, model, recipe), in_axes=(0, 0, 0, 0, 0, None, None)))
-    train = jax.jit(
-        jax.vmap(functools.partial(_train, model, recipe), in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0
-    )
-    blank = initialise_collector(model, recipe)
+    learning, collecting = _learning(recipe), _collecting(recipe)
+    act, learn = _programs(recipe, model, learning, collecting)
+    blank = initialise_collector(model, collecting)
     collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
     clock = time.monotonic()
     for episode in range(begun, recipe.episodes):
@@ -86,7 +93,7 @@ def pretrain(
             action = np.asarray(collectors.action)
             if not random:  # dispatched, and running while the physics steps below
                 share = recipe.rate_share(step / steps)
-                learners, metrics = train(learners, replay, step, _fold(step_keys, 1), masks, share)
+                learners, metrics = learn(learners, replay, step, _fold(step_keys, 1), masks, share)
             transition = worlds.step(action)
             first = np.full(earned.shape, now == 0)
             replay = replays.add(
@@ -94,7 +101,7 @@ def pretrain(
             )
             observation, earned = transition.observation, earned + transition.reward
         curves += _curves(recipe, worlds, episode, earned, metrics)
-        report(episode, curves[-members:])
+        watch(episode, curves[-members:])
         seconds = time.monotonic() - clock
         late = stop_after is not None and seconds > stop_after
         if ((episode + 1) % save_every == 0 or late) and episode + 1 < recipe.episodes:
@@ -103,42 +110,77 @@ def pretrain(
             if late:
                 return None
     learners.spread.block_until_ready()
-    return Pretrained(learners, curves, spent + time.monotonic() - clock)
+    return Trained(learners, curves, spent + time.monotonic() - clock)
 
 
-def _act(
-    model: RSSM,
-    recipe: Recipe,
-    learner: Learner,
-    collector: Collector,
-    observation: Array,
-    key: Array,
-    masks: Masks,
-    first: Array,
-    random: Array,
-) -> Collector:
-    return choose_actions(model, recipe, learner, collector, observation, key, masks, first=first, random=random)
+def _programs(
+    recipe: Recipe, model: RSSM, learning: Learning, collecting: Collecting
+) -> tuple[Callable[..., Collector], Callable[..., tuple[Learner, dict[str, Array]]]]:
+    """What every member does at a control step, compiled: act, and learn for a chunk of gradient steps."""
+    sequences, length, chunk = recipe.sequences, recipe.length, recipe.gradient_steps
+
+    def act(
+        learner: Learner,
+        collector: Collector,
+        observation: Array,
+        key: Array,
+        masks: Masks,
+        first: Array,
+        random: Array,
+    ) -> Collector:
+        return choose_actions(
+            learner,
+            collector,
+            model=model,
+            collecting=collecting,
+            observation=observation,
+            key=key,
+            masks=masks,
+            first=first,
+            random=random,
+        )
+
+    def learn(
+        learner: Learner, replay: Sequences, filled: Array, key: Array, masks: Masks, share: Array
+    ) -> tuple[Learner, dict[str, Array]]:
+        def step(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
+            pick_key, learn_key = jax.random.split(key)
+            batch = replays.sample(replay, filled, pick_key, sequences=sequences, length=length)
+            return train_step(
+                learner, batch, model=model, learning=learning, key=learn_key, masks=masks, share=share
+            )
+
+        learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, chunk))
+        return learner, jax.tree.map(lambda x: x[-1], metrics)
+
+    return (
+        jax.jit(jax.vmap(act, in_axes=(0, 0, 0, 0, 0, None, None))),
+        jax.jit(jax.vmap(learn, in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0),
+    )
 
 
-def _train(
-    model: RSSM,
-    recipe: Recipe,
-    learner: Learner,
-    replay: Sequences,
-    filled: Array,
-    key: Array,
-    masks: Masks,
-    share: Array,
-) -> tuple[Learner, dict[str, Array]]:
-    """A chunk of gradient steps."""
+def _learning(recipe: Recipe) -> Learning:
+    return Learning(
+        model_rate=recipe.model_rate,
+        value_rate=recipe.value_rate,
+        actor_rate=recipe.actor_rate,
+        through_model=recipe.actor_gradient == "dynamics",
+        starts=recipe.starts,
+        imagined=recipe.imagined,
+        trace=recipe.trace,
+        entropy=recipe.entropy,
+        replayed=recipe.replayed,
+        slow=recipe.slow,
+    )
 
-    def one(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
-        pick_key, learn_key = jax.random.split(key)
-        batch = replays.sample(replay, filled, pick_key, sequences=recipe.sequences, length=recipe.length)
-        return train_step(model, recipe, learner, batch, learn_key, masks, share)
 
-    learner, metrics = jax.lax.scan(one, learner, jax.random.split(key, recipe.gradient_steps))
-    return learner, jax.tree.map(lambda x: x[-1], metrics)
+def _collecting(recipe: Recipe) -> Collecting:
+    return Collecting(
+        environments=recipe.environments,
+        planned=recipe.planned,
+        exploration=recipe.exploration,
+        planner=recipe.collection.planner(),
+    )
 
 
 def _member_keys(worlds: Worlds) -> Array:
@@ -160,7 +202,10 @@ def _curves(
             "task": member.task,
             "seed": member.seed,
             "episode": episode,
-            "env_steps": (episode + 1) * worlds.episode_steps * 4 * recipe.environments,
+            "env_steps": (episode + 1)
+            * worlds.episode_steps
+            * worlds.environments[member.task].action_repeat
+            * recipe.environments,
             "planned_return": float(earned[row, : recipe.planned].mean()),
             "actor_return": float(earned[row, recipe.planned :].mean()),
             **{name: float(values[row]) for name, values in numbers.items()},

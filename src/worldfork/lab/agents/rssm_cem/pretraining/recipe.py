@@ -5,70 +5,48 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.planner.cem import CEM
+from worldfork.lab.agents.rssm_cem.plugin import Count, Rate, RSSMCEMPlugin, Search, Size, Training
+from worldfork.records import Record, explain
 from worldfork.registration.canonical import digest
+from worldfork.registration.library import find_recipe
 
-__all__ = ["Recipe", "read_recipe"]
-
-Count = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0)]
+__all__ = ["Recipe", "read_recipe", "restore_recipe"]
 
 
-class Search(BaseModel):
-    """A planner's settings, as `worldfork.lab.planner.cem.CEM` names them."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
-    candidates: Count = 512
-    horizon: Count = 3
-    iterations: Count = 6
-    elites: Count = 64
-    keep: float = Field(default=0.0, ge=0, lt=1)
-    colour: float = Field(default=0.0, ge=0, lt=1)
-    temperature: float = Field(default=1.0, ge=0)
-    initial_std: Rate = 0.8
-    minimum_std: Rate = 0.05
-
-    def planner(self) -> CEM:
-        return CEM(**self.model_dump())
-
-
-class Task(BaseModel):
+class Task(Record):
     """A task's seeds, how its checkpoints are evaluated, and what they must reach."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(min_length=1)
     floor: float = 0.0  # the competence gate: mean clean return below which a seed is rejected
     wanted: Count = 5  # checkpoints to keep: the first seeds that pass the gate
     planner: Search = Search()  # at deployment
 
+    @model_validator(mode="after")
+    def _distinct(self) -> "Task":
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"`seeds` names one twice: {list(self.seeds)}")
+        return self
 
-class Recipe(BaseModel):
+
+class Recipe(Training):
     """Everything that determines a checkpoint, besides the hardware."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     schema_: Literal["worldfork.pretraining/1"] = Field(alias="schema")
     name: str
     about: str = ""
     tasks: dict[str, Task] = Field(min_length=1)
-    size: str = "compact"
+    size: Size = "compact"
     discount: float = Field(default=0.985, gt=0, lt=1)
-    bins: Count = 63
+    bins: Annotated[int, Field(ge=2)] = 63
     episodes: Count  # of each environment, the random first one included
     environments: Count = 16  # per seed
     planned: Count = 4  # of these, driven by the planner; the others by the imagination actor
     random_episodes: Count = 1
     exploration: float = Field(default=0.25, ge=0)  # standard deviation of the noise added to planned actions
     gradient_steps: Count = 3  # per control step of all environments
-    sequences: Count = 16
-    length: Count = 32
-    model_rate: Rate = 4e-4
-    value_rate: Rate = 3e-4
     actor_rate: Rate = 1e-4
     # All rates fall linearly to this share of themselves over the second half: where they do not, the actor keeps
     # moving and the value head is always a little behind it.
@@ -86,6 +64,26 @@ class Recipe(BaseModel):
     gate_episodes: Count = 20
     report_episodes: Count = 20
 
+    @model_validator(mode="after")
+    def _possible(self) -> "Recipe":
+        if self.planned >= self.environments:
+            raise ValueError(f"`planned` leaves none of {self.environments} `environments` to the actor")
+        if self.random_episodes >= self.episodes:
+            raise ValueError(f"`random_episodes` leaves none of {self.episodes} `episodes` to learn in")
+        if self.starts > self.sequences * self.length:
+            raise ValueError(
+                f"`starts` are chosen among the transitions of a minibatch, `sequences` x `length` = "
+                f"{self.sequences * self.length}; got {self.starts}"
+            )
+        return self
+
+    def agent(self, planner: Search) -> RSSMCEMPlugin:
+        """The agent that is trained, searching as `planner` says."""
+        training = {name: getattr(self, name) for name in Training.model_fields}
+        return RSSMCEMPlugin(
+            size=self.size, discount=self.discount, bins=self.bins, **training, **planner.model_dump()
+        )
+
     def rate_share(self, done: float) -> float:
         """The share of the learning rates that is left when `done` of the training (0 to 1) is behind."""
         return 1.0 - (1.0 - self.final_rate) * max(0.0, 2.0 * done - 1.0)
@@ -95,21 +93,24 @@ class Recipe(BaseModel):
         return digest(self.model_dump(mode="json", by_alias=True))
 
 
-def read_recipe(path: Path) -> Recipe:
-    """The recipe in a TOML file, or one clear error."""
+def read_recipe(recipe: str | Path) -> Recipe:
+    """The recipe in a TOML file, or the one of that name that comes with worldfork; or one clear error."""
+    path = find_recipe(recipe)
     try:
-        return Recipe.model_validate_json(_as_json(tomllib.loads(path.read_text())))
-    except FileNotFoundError:
-        raise WorldforkError(
-            f"There is no recipe at {path}. `registrations/pretrain-*.toml` are examples."
-        ) from None
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorldforkError(f"A recipe is a TOML file; `{path}` could not be read ({error}).") from error
     except tomllib.TOMLDecodeError as error:
         raise WorldforkError(f"{path} is not valid TOML: {error}.") from None
+    if str(tables.get("schema", "")).startswith("worldfork.registration/"):
+        raise WorldforkError(f"{path} is a registration, not a recipe for pretraining: worldfork run {path}")
+    return restore_recipe(tables, name=str(path))
+
+
+def restore_recipe(tables: dict[str, object], *, name: str) -> Recipe:
+    """A recipe from tables that were read, from a TOML file or a checkpoint's manifest."""
+    try:
+        # By way of JSON, where strict means strict and arrays may still become tuples.
+        return Recipe.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
-        raise WorldforkError(f"{path} is not a valid recipe:\n" + "\n".join(lines)) from None
-
-
-def _as_json(tables: dict[str, object]) -> str:
-    """TOML arrays reach strict tuples by way of JSON."""
-    return json.dumps(tables)
+        raise WorldforkError(f"{name} is not a valid recipe:\n  " + "\n  ".join(explain(error, Recipe))) from None

@@ -14,7 +14,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.ledger import files
 
-__all__ = ["finish", "finished_recipe", "load", "save"]
+__all__ = ["finish", "load", "read_finished", "save"]
 
 NAME = "training.safetensors"
 FINISHED = "pretraining.json"
@@ -46,10 +46,14 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
             f"{path} belongs to another recipe ({about['recipe'][:12]}, not {recipe.digest[:12]}). "
             "Choose another output folder, or remove that file to begin anew."
         )
-    leaves = load_file(path)
-    state = jax.tree.unflatten(
-        jax.tree.structure(like), [jax.numpy.asarray(leaves[name]) for name in sorted(leaves)]
-    )
+    arrays = load_file(path)
+    leaves = [arrays[name] for name in sorted(arrays)]
+    if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in jax.tree.leaves(like)]:
+        raise WorldforkError(
+            f"{path} was written by another version of worldfork: finish it with that one, or remove the file to "
+            "begin anew."
+        )
+    state = jax.tree.unflatten(jax.tree.structure(like), list(map(jax.numpy.asarray, leaves)))
     return state, about["episode"], about["curves"], about["seconds"]
 
 
@@ -59,12 +63,15 @@ def finish(folder: Path, record: dict[str, Any]) -> None:
     (folder / NAME).unlink(missing_ok=True)
 
 
-def finished_recipe(folder: Path) -> str | None:
-    """The digest of the recipe whose checkpoints the folder holds; None if no run was finished there."""
+def read_finished(folder: Path) -> dict[str, Any] | None:
+    """What `finish` wrote; None if no run was finished there."""
     path = folder / FINISHED
     if not path.exists():
         return None
     try:
-        return str(json.loads(path.read_text())["recipe"])
-    except (ValueError, KeyError, TypeError):
-        raise WorldforkError(f"{path} is not the record of a finished pretraining.") from None
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise WorldforkError(f"{path} is not the record of a finished pretraining: choose another output folder.")
+    return record

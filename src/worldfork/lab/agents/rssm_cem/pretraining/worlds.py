@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from worldfork import randomness
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.environments import Environment, State, load
 from worldfork.lab.environments.clean import prove_clean
@@ -49,7 +50,14 @@ class Worlds:
         self.count = recipe.environments
         self.observation_size = max(env.observation_size for env in self.environments.values())
         self.action_size = max(env.action_size for env in self.environments.values())
-        self.episode_steps = max(env.episode_steps for env in self.environments.values())
+        lengths = {task: env.episode_steps for task, env in self.environments.items()}
+        if len(set(lengths.values())) > 1:
+            listed = ", ".join(f"{task} {length}" for task, length in lengths.items())
+            raise WorldforkError(
+                "The tasks of one recipe are trained side by side, so their episodes must have one length; "
+                f"these have {listed} control steps. Write a recipe for each length."
+            )
+        self.episode_steps = next(iter(lengths.values()))
         self.states: dict[str, State] = {}
 
     def proofs(self) -> dict[str, dict[str, object]]:

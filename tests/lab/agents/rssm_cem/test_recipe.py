@@ -1,0 +1,105 @@
+"""Recipes: strict, named, unchanged in their digests; what is wrong with one is said in a line."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.rssm_cem.plugin import PRECISIONS, SIZES
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.registration.library import find as find_registration
+from worldfork.registration.library import recipes
+
+DIGESTS = {  # of what is published; a new field must not change them unnoticed
+    "pretrain-cartpole": "7cc6760dc6200b06ceeb1942f3b3a28fe0e4114a04059cd86fc63a18ec10c140",
+    "pretrain-demo": "4ef494017170c2a27c2b086946613ccd5cdc9456932ec93d073ed9943985752a",
+    "pretrain-locomotion": "17634a1c2b99ef67cf86ff5fb8dc82e552e2a796c741192d2ce77f9e349ac6da",
+}
+SMALLEST = """
+schema = "worldfork.pretraining/1"
+name = "smallest"
+size = "tiny"
+bins = 9
+episodes = 3
+environments = 2
+planned = 1
+gradient_steps = 1
+sequences = 2
+length = 6
+starts = 4
+imagined = 3
+gate_episodes = 1
+report_episodes = 1
+actor_gradient = "dynamics"
+[collection]
+candidates = 8
+horizon = 2
+iterations = 1
+elites = 2
+[tasks.cartpole-swingup]
+seeds = [0, 1]
+wanted = 1
+planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
+[tasks.cheetah-run]
+seeds = [3]
+wanted = 1
+planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    path = tmp_path / "recipe.toml"
+    path.write_text(SMALLEST)
+    return read_recipe(path)
+
+
+def test_a_recipe_may_name_every_precision_of_the_agent():
+    assert get_args(Recipe.model_fields["precision"].annotation) == tuple(PRECISIONS)
+    assert get_args(Recipe.model_fields["size"].annotation) == tuple(SIZES)
+
+
+def test_learning_rates_hold_for_half_of_the_training_and_fall_to_their_share(recipe):
+    falling = recipe.model_copy(update={"final_rate": 0.2})
+    assert [falling.rate_share(done) for done in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([1.0, 1.0, 0.6, 0.2])
+    assert recipe.rate_share(1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("episodes = 'many'", "episodes: expected a whole number; got 'many'"),
+        ("horizont = 3", "horizont: not a known setting; known here: .*imagined"),
+        ("discount = 1.5", "discount: expected less than 1.*; got 1.5"),
+        ("planned = 2", "`planned` leaves none of 2 `environments` to the actor"),
+        ("random_episodes = 3", "`random_episodes` leaves none of 3 `episodes`"),
+        ("starts = 13", "`sequences` x `length` = 12; got 13"),
+        ("schema = 'worldfork.registration/1'", "is a registration, not a recipe for pretraining: worldfork run"),
+        ("=", "not valid TOML"),
+    ],
+)
+def test_a_bad_recipe_is_named_in_a_line(tmp_path, line, message):
+    path = tmp_path / "bad.toml"
+    lines = [kept for kept in SMALLEST.splitlines() if kept.split(" =")[0] != line.split(" =")[0]]
+    path.write_text("\n".join([line, *lines]))
+    with pytest.raises(WorldforkError, match=message) as refused:
+        read_recipe(path)
+    assert max(map(len, str(refused.value).splitlines())) < 700
+    assert "pydantic" not in str(refused.value)
+
+
+def test_recipes_have_names_and_a_file_of_the_other_kind_is_sent_to_its_verb(tmp_path):
+    assert read_recipe("pretrain-demo") == read_recipe(recipes()["pretrain-demo"])
+    with pytest.raises(WorldforkError, match=r"no recipe `pretrain-mine`.*pretrain-cartpole, pretrain-demo"):
+        read_recipe("pretrain-mine")
+    with pytest.raises(WorldforkError, match=r"`demo` is a registration, not a recipe.*worldfork run demo"):
+        read_recipe("demo")
+    with pytest.raises(WorldforkError, match="There is no recipe at"):
+        read_recipe(tmp_path / "none.toml")
+    with pytest.raises(WorldforkError, match=r"is a recipe for pretraining.*worldfork pretrain pretrain-demo"):
+        find_registration("pretrain-demo")
+
+
+def test_the_recipes_that_come_along_are_valid_and_what_they_were():
+    assert {name: read_recipe(name).digest for name in recipes()} == DIGESTS
