@@ -8,7 +8,7 @@ from scipy import stats
 from worlds import crossed, forks
 
 from worldfork.desk.scoring import controls
-from worldfork.desk.scoring.controls import Policies, control_totals, holm, judge
+from worldfork.desk.scoring.controls import Policies, control_totals, judge
 
 
 def totals_of(world, fired, *, scored=None, permutations=20_000, seed=0):
@@ -142,10 +142,3 @@ def test_p_is_uniform_where_nothing_is_to_be_found():
         null = control_totals(world.prefork, delta, [Policies(everything, fired)], permutations=199, seed=0)[0]
         found.append(judge(float(delta[fired[:, 0]].sum()), null["random"][:, 0]).p)
     assert stats.kstest(found, "uniform").pvalue > 1e-3
-
-
-def test_holm_by_hand():
-    adjusted = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.5})
-    assert adjusted == pytest.approx({"a": 0.04, "c": 0.09, "b": 0.09, "d": 0.5})
-    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
-    assert holm({}) == {}

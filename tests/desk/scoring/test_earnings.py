@@ -15,6 +15,7 @@ def test_totals_by_checkpoint_add_up_and_leave_absent_checkpoints_out():
     fired = np.array([True, False, True, True])
     totals = earnings.checkpoint_totals(fired, delta, checkpoint, count=4)
     assert totals.tolist() == [1.0, 12.0]
+    assert earnings.checkpoint_totals(~np.ones(4, bool), delta, checkpoint, count=4).tolist() == [0.0, 0.0]
     assert earnings.earned(totals, ("0", "2")).by_checkpoint == {"0": 1.0, "2": 12.0}
 
 

@@ -27,6 +27,13 @@ def test_holm_is_the_closed_test_of_bonferroni(values):
         assert found[name] == pytest.approx(worst)
 
 
+def test_holm_by_hand():
+    adjusted = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.5})
+    assert adjusted == pytest.approx({"a": 0.04, "b": 0.09, "c": 0.09, "d": 0.5})
+    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
 @given(P, st.data())
 def test_computing_less_never_makes_a_test_easier(values, data):
     some = data.draw(st.sets(st.sampled_from(sorted(values)), min_size=1))

@@ -81,8 +81,8 @@ def test_walkers_harm_at_the_gentle_rate_is_leaning_not_resolved():
     assert few_clusters.student_p(WALKER) == pytest.approx(0.038, abs=0.001)
     flips = few_clusters.sign_flip_p(WALKER, seed=0, task="")
     assert flips == 0.0625
-    left_out = few_clusters.leave_one_out(WALKER)
-    assert left_out.crosses == (0, 1, 2, 4)
+    left_out = few_clusters.leave_one_out(WALKER, "01234")
+    assert left_out.crosses == ("0", "1", "2", "4")
     assert left_out.low < -5.3 < left_out.high
     grade = few_clusters.grade(WALKER, adjusted_student_p=0.038, adjusted_sign_flip_p=flips)
     assert grade == "leaning"
@@ -126,7 +126,7 @@ def test_one_checkpoint_has_no_test():
         few_clusters.sign_flip_p(alone, seed=0, task=""),
         few_clusters.wild_p(alone, seed=0, task=""),
         few_clusters.grade(alone, adjusted_student_p=0.0, adjusted_sign_flip_p=0.0),
-        few_clusters.leave_one_out(np.array([1.0, 2.0])),
+        few_clusters.leave_one_out(np.array([1.0, 2.0]), "ab"),
         few_clusters.more_checkpoints(alone, family=1),
     ):
         assert isinstance(figure, Undefined)

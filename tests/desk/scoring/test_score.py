@@ -1,5 +1,6 @@
 """The whole score: its schema, the properties that hold whatever the data, and tables that lack something."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -52,7 +53,11 @@ def test_schema():
         }
     assert task["verdict"] in ("harmful", "helpful", "unresolved")
     assert set(task["drift_quartiles"]) == {"away", "toward"}
-    assert set(task["policies"]) == {"never", "always", "oracle"}
+    assert set(task["policies"]) == {"never", "always", "oracle", "position_table", "direction_clock", "earned"}
+    assert set(task["judgement"]) == {
+        *("grade", "p_student_t", "p_sign_flip", "p_wild", "least_p", "family", "adjusted_student_t"),
+        *("adjusted_sign_flip", "leave_one_out", "anytime", "more_checkpoints"),
+    }
     assert set(task["triggers"]) == {"residual", "noise", "drift", "clock", "periodic", "random"}
     for side in ("triggers", "triggers_all_attempted"):
         for trigger in task[side].values():
@@ -60,7 +65,8 @@ def test_schema():
                 *("auc", "auc_interval", "auc_interval_kind", "auc_by_checkpoint", "policy_total", "fires"),
                 *("by_direction", "running_quantile", "gradient_steps", "n_defined", "excluded_quantile"),
                 *("passes_control", "random", "random_blocks", "random_shift", "endpoint", "correlation"),
-                *("partial_correlation", "spearman_hold"),
+                *("partial_correlation", "spearman_hold", "given_position", "earned", "gains", "swapped"),
+                *("standing", "adjusted", "useful"),
             }
             assert set(trigger["random"]) == {"mean", "interval", "p", "permutations"}
             assert set(trigger["random_blocks"]) == {"2", "4", "6"}
@@ -78,7 +84,9 @@ def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
     both = score(read_table(table).arms, QUICK, contrasts=[("b", "a")])
     alone = score(read_table(table.filter(pl.col("arm") == "a")).arms, QUICK)
     assert both["a", "x"].effect == alone["a", "x"].effect == alone["x"].effect
-    assert both.arms["a"].tasks["x"].triggers["noise"] == alone["x"].triggers["noise"]
+    noise = [one.arms["a"].tasks["x"].triggers["noise"] for one in (both, alone)]
+    assert noise[0].gains == noise[1].gains
+    assert noise[0].adjusted["random"] >= noise[1].adjusted["random"]  # two arms are a larger family
     assert both.contrasts["b - a"]["x"].all_attempted.mean == pytest.approx(0.0)
     with pytest.raises(
         WorldforkError, match=r"several arms: say score\[ARM, 'x'\]. There are \('a', 'x'\), \('b', 'x'\)"
@@ -219,11 +227,80 @@ def test_the_seed_decides_the_draws_and_leaves_the_rest():
 
 
 def test_figures_do_not_depend_on_which_triggers_are_compared():
-    all_of_them = scored(study(), Rules(permutations=99))["arms"][""]["tasks"]["world"]["triggers"]["residual"]
-    alone = scored(study(), Rules(permutations=99, triggers=("residual",)))["arms"][""]["tasks"]["world"][
-        "triggers"
-    ]["residual"]
-    assert numbers(all_of_them) == pytest.approx(numbers(alone))
+    table = assemble(study(), name="table").arms
+    all_of_them = score(table, Rules(permutations=99))["world"].triggers["residual"]
+    alone = score(table, Rules(permutations=99, triggers=("residual",)))["world"].triggers["residual"]
+    family = ("adjusted", "passes_control", "useful")
+    same = {field.name for field in dataclasses.fields(alone)} - set(family)
+    assert all(getattr(alone, name) == getattr(all_of_them, name) for name in same)
+    # The family stays what it is; whoever was not compared counts as having shown nothing.
+    assert all(alone.adjusted[test] >= p for test, p in all_of_them.adjusted.items())
+
+
+def test_scoring_one_trigger_alone_does_not_let_it_pass():
+    """Among eleven signals .02 is no discovery, and it is none where `triggers` names that one alone."""
+    table = study()
+    noise = {f"signal_noise_{index}": np.random.default_rng(index).normal(size=len(table)) for index in range(9)}
+    arms = assemble(
+        table.with_columns(**{name: pl.Series(values) for name, values in noise.items()}), name="t"
+    ).arms
+    alone = score(arms, Rules(permutations=99, triggers=("noise_3",)))["world"].triggers["noise_3"]
+    assert alone.adjusted["random"] == pytest.approx(min(1.0, 11 * alone.random.p))
+    assert alone.standing == "candidate"
+
+
+def test_what_was_not_registered_is_exploratory():
+    registered = Rules(permutations=99, candidates=("residual",), members=(("", "world"), ("", "elsewhere")))
+    found = score(assemble(study(), name="t").arms, registered)
+    assert found.family.registered
+    triggers = found["world"].triggers
+    assert {name: one.standing for name, one in triggers.items()} == {
+        "residual": "candidate",
+        "noise": "exploratory",
+        **dict.fromkeys(("drift", "clock", "periodic", "random"), "reference"),
+    }
+    # Two registered tests, the second of which was never run; what is exploratory is one more.
+    assert triggers["residual"].adjusted["random"] == pytest.approx(min(1.0, 2 * triggers["residual"].random.p))
+    assert triggers["noise"].adjusted["random"] >= triggers["noise"].random.p
+    assert found["world"].judgement.family == 2
+
+
+def test_five_checkpoints_lean_and_do_not_resolve():
+    """All five lose, far from 0: Student-t has no doubt, and the sign flips can not be sure of it."""
+    table = study().with_columns(r_update=pl.col("r_hold") - 50)
+    task = score(assemble(table, name="t").arms, QUICK)["world"]
+    assert (task.verdict, task.judgement.grade) == ("harmful", "leaning")
+    assert (task.judgement.p_sign_flip, task.judgement.least_p) == (0.0625, 0.0625)
+    assert task.judgement.more_checkpoints == 1
+    six = score(assemble(study(checkpoints=6).with_columns(r_update=pl.col("r_hold") - 50), name="t").arms, QUICK)
+    assert six["world"].judgement.grade == "resolved"
+
+
+def test_a_grade_reads_the_whole_family():
+    """Six checkpoints reach .03125 alone; among four registered means that is not enough."""
+    table = study(checkpoints=6).with_columns(r_update=pl.col("r_hold") - 50)
+    arms = assemble(table, name="t").arms
+    members = tuple(("", name) for name in ("world", "second", "third", "fourth"))
+    task = score(arms, dataclasses.replace(QUICK, members=members))["world"]
+    assert (task.judgement.grade, task.judgement.adjusted_sign_flip) == ("leaning", 0.125)
+    assert task.judgement.more_checkpoints == 2  # eight: 4 x 2 of 256 patterns
+
+
+def test_a_policy_has_an_interval_and_is_compared_with_what_costs_nothing():
+    """The totals by checkpoint add up; the drift level, which both directions share, is a function of position."""
+    task = score(assemble(study(checkpoints=6), name="t").arms, QUICK)["world"]
+    drift = task.triggers["drift"]
+    assert sum(drift.earned.by_checkpoint.values()) == pytest.approx(drift.policy_total)
+    assert drift.gains["never"].mean == pytest.approx(drift.earned.mean)
+    always = task.policies.earned["always"].by_checkpoint
+    expected = np.mean([drift.earned.by_checkpoint[name] - always[name] for name in always])
+    assert drift.gains["always"].mean == pytest.approx(expected)
+    assert drift.given_position.auc == 0.5
+    assert drift.swapped.p == 1.0
+    assert "swapped" in drift.useful.does_not_beat
+    assert sum(task.policies.earned["position_table"].by_checkpoint.values()) == pytest.approx(
+        task.policies.position_table
+    )
 
 
 def test_arms_and_tasks_are_kept_apart():

@@ -12,7 +12,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.undefined import Interval
 
-__all__ = ["BLOCKS", "Policies", "control_totals", "holm", "judge"]
+__all__ = ["BLOCKS", "Policies", "control_totals", "judge"]
 
 BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
@@ -90,20 +90,6 @@ def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomC
         p=(1 + reached) / (1 + len(totals)),
         permutations=len(totals),
     )
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's adjustment over all of them.
-
-    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
-    {'a': 0.03, 'c': 0.06, 'b': 0.06}
-    """
-    adjusted: dict[str, float] = {}
-    highest = 0.0
-    for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p))
-        adjusted[name] = highest
-    return adjusted
 
 
 def _add_cell(

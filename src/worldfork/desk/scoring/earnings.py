@@ -27,7 +27,8 @@ def checkpoint_totals(
 ) -> Float[np.ndarray, "present"]:
     """The total of each checkpoint that has forks, in order."""
     present = np.bincount(checkpoint, minlength=count) > 0
-    return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present]
+    # Without a single fire bincount counts in integers.
+    return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present].astype(np.float64)
 
 
 def earned(totals: Float[np.ndarray, "checkpoints"], names: tuple[str, ...]) -> Earned:

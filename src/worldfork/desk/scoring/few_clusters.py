@@ -16,6 +16,7 @@ The grade of a mean, at 5%:
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -89,7 +90,7 @@ def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Fi
     return extreme / len(drawn) if len(values) <= ENUMERATED_WEIGHTS else (1 + extreme) / (1 + len(drawn))
 
 
-def leave_one_out(values: Float[np.ndarray, "clusters"]) -> LeaveOneOut | Undefined:
+def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -> LeaveOneOut | Undefined:
     """The range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a mean
     above 0, the upper end of one below."""
     if len(values) < 3:
@@ -100,7 +101,7 @@ def leave_one_out(values: Float[np.ndarray, "clusters"]) -> LeaveOneOut | Undefi
         interval = student_t(np.delete(values, index))
         assert not isinstance(interval, Undefined)
         ends.append(interval[0] if upward else interval[1])
-    crosses = tuple(index for index, end in enumerate(ends) if (end <= 0 if upward else end >= 0))
+    crosses = tuple(name for name, end in zip(names, ends, strict=True) if (end <= 0 if upward else end >= 0))
     return LeaveOneOut(low=float(min(ends)), high=float(max(ends)), crosses=crosses)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-from worldfork.desk.scoring.undefined import Bounds, Figure
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 
 __all__ = [
     "Components",
@@ -12,25 +12,45 @@ __all__ = [
     "Equivalence",
     "Gain",
     "Grade",
+    "Judgement",
     "LeaveOneOut",
     "Line",
     "Severity",
     "SlopeEstimate",
+    "Standing",
     "StratifiedAuc",
     "SwappedControl",
     "Usefulness",
 ]
 
 Grade = Literal["resolved", "leaning", "unresolved"]
+Standing = Literal["candidate", "exploratory", "reference"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LeaveOneOut:
     """Where the end of the Student-t interval that is nearer to 0 comes to lie when one checkpoint is left out."""
 
-    low: float
-    high: float
-    crosses: tuple[int, ...]  # the checkpoints without which the interval reaches 0
+    low: Figure
+    high: Figure
+    crosses: tuple[str, ...]  # the checkpoints without which the interval reaches 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the mean over all attempted forks can be held to, among the registered means (few_clusters.py)."""
+
+    grade: Grade | Undefined
+    p_student_t: Figure
+    p_sign_flip: Figure
+    p_wild: Figure
+    least_p: Figure  # that sign flips can give with so many checkpoints
+    family: int  # registered means: every task of every arm
+    adjusted_student_t: Figure  # Holm's adjustment over these
+    adjusted_sign_flip: Figure
+    leave_one_out: LeaveOneOut | Undefined
+    anytime: Bounds  # valid however often one looked
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +68,7 @@ class StratifiedAuc:
 class SwappedControl:
     """What the fires of other checkpoints would have earned here."""
 
-    mean: float
+    mean: Figure
     p: float
     orders: int
     exact: bool
@@ -60,7 +80,7 @@ class Earned:
 
     mean: Figure
     student_t: Bounds
-    by_checkpoint: Mapping[str, float]
+    by_checkpoint: Mapping[str, Figure]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, Literal, TypeVar
 
 from worldfork.desk.scoring.decisions import Evidence
+from worldfork.desk.scoring.judgement import (
+    Earned,
+    Gain,
+    Judgement,
+    Standing,
+    StratifiedAuc,
+    SwappedControl,
+    Usefulness,
+)
 from worldfork.desk.scoring.undefined import INTERNAL, Bounds, Figure, Undefined, settle
 
 __all__ = [
@@ -130,11 +139,14 @@ class ForkCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReferencePolicies:
-    """The totals of the policies that need no trigger."""
+    """The totals of the policies that need no trigger; the last two read the schedule (position.py)."""
 
     never: Figure
     always: Figure
     oracle: Figure
+    position_table: Figure
+    direction_clock: Figure
+    earned: Mapping[str, Earned]  # of each but `never`, which earns nothing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,7 +217,14 @@ class TriggerScore(Ranking, PolicyTotals):
     random_shift: RandomControl | Undefined
     endpoint: Endpoints
     excluded_quantile: Figure
-    passes_control: bool | Undefined
+    given_position: StratifiedAuc | Undefined
+    earned: Earned | Undefined
+    gains: Mapping[str, Gain] | Undefined  # over never, always, the better of both, and what reads the schedule
+    swapped: SwappedControl | Undefined
+    standing: Standing  # only a registered candidate can pass or fail; all else is exploratory, or a yardstick
+    adjusted: Mapping[str, Figure]  # Holm-adjusted p of each test over candidates x tasks x arms
+    passes_control: bool | Undefined  # of its random and its shifted control, adjusted
+    useful: Usefulness | Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -324,6 +343,7 @@ class TaskScore:
     forks: ForkCounts
     effect: Estimands[Effect]
     verdict: str | Undefined
+    judgement: Judgement
     drift_quartiles: Mapping[str, tuple[Figure, ...] | Undefined]
     direction_contrast: Estimands[DirectionContrast | Undefined]
     policies: ReferencePolicies

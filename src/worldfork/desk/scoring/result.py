@@ -7,6 +7,7 @@ from typing import Final, Literal
 import polars as pl
 
 from worldfork.desk.scoring import frames
+from worldfork.desk.scoring.family import Family
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, settle
@@ -35,6 +36,7 @@ class Score:
     arms: Mapping[str, ArmScore]
     contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
     rules: Rules
+    family: Family  # what was registered to be tested together
     unscored: tuple[str, ...] = ()  # one reason for each fork without a dR
 
     def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
@@ -50,7 +52,7 @@ class Score:
 
     def to_json(self) -> dict[str, object]:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
-        plain, undefined = settle({"arms": self.arms, "contrasts": self.contrasts})
+        plain, undefined = settle({"family": self.family, "arms": self.arms, "contrasts": self.contrasts})
         assert isinstance(plain, dict)
         lost = [{"figure": "delta", "why": why} for why in self.unscored]
         return {"schema": SCHEMA, **plain, "undefined": [*undefined, *lost]}

@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import controls, policies, proxies
+from worldfork.desk.scoring import controls, earnings, policies, position, proxies, swapped
 from worldfork.desk.scoring.decisions import NO_SIGNAL, Decisions
 from worldfork.desk.scoring.divergence import Divergence
 from worldfork.desk.scoring.endpoint import endpoint
+from worldfork.desk.scoring.judgement import Earned, Gain, StratifiedAuc, SwappedControl
 from worldfork.desk.scoring.partition import Partition, partition
 from worldfork.desk.scoring.ranking import ranking
 from worldfork.desk.scoring.records import (
@@ -25,11 +26,11 @@ from worldfork.desk.scoring.records import (
 )
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.triggers import is_reference
+from worldfork.desk.scoring.yardsticks import Yardsticks
 
 __all__ = ["rivals"]
 
-SIGNIFICANT: Final = 0.05
+UNJUDGED: Final = Undefined("not yet compared with the rest of its family")
 NO_STEPS: Final = Undefined("the table does not say how many gradient steps an update takes")
 
 
@@ -38,10 +39,14 @@ def rivals(
     divergence: Divergence,
     *,
     decisions: Mapping[str, Mapping[str, Decisions]],
+    yardsticks: Estimands[Yardsticks],
     rules: Rules,
     advance: Callable[[int], None],
 ) -> Estimands[dict[str, TriggerScore]]:
-    """The figures of every trigger on all attempted and on retained forks, with their controls."""
+    """The figures of every trigger on all attempted and on retained forks, with their controls.
+
+    What depends on the family of tests is filled in when all of it is scored (verdicts.py).
+    """
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     fired = {
         side: {name: one.fired for name, one in decided.items() if not isinstance(one.fired, Undefined)}
@@ -56,22 +61,25 @@ def rivals(
     )
     scores: dict[str, dict[str, TriggerScore]] = {}
     for (side, decided), null in zip(decisions.items(), nulls, strict=True):
-        view = _Scored(forks.take(masks[side]), masks[side], divergence, rules)
+        measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
+        view = _Scored(forks, forks.take(masks[side]), masks[side], divergence, measured, rules)
         judged = {
             name: _judged(flags[masks[side]], view.kept.delta, {kind: null[kind][:, index] for kind in null})
             for index, (name, flags) in enumerate(fired[side].items())
         }
-        scores[side] = {name: _trigger(one, view, _control(name, one, judged)) for name, one in decided.items()}
+        scores[side] = {name: _trigger(one, view, _control(one, judged.get(name))) for name, one in decided.items()}
     return Estimands(all_attempted=scores["all_attempted"], retained=scores["retained"])
 
 
 @dataclasses.dataclass(frozen=True)
 class _Scored:
-    """The forks that are scored: `kept`, those of all attempted ones where `scored`."""
+    """The forks that are scored: `kept`, those of all `attempted` ones where `scored`."""
 
+    attempted: Forks
     kept: Forks
     scored: Bool[np.ndarray, "forks"]
     divergence: Divergence
+    yardsticks: Yardsticks
     rules: Rules
 
     @property
@@ -86,7 +94,6 @@ class _Control:
     random: RandomControl | Undefined
     blocks: Mapping[str, RandomControl] | Undefined
     shift: RandomControl | Undefined
-    passes: bool | Undefined
 
 
 def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
@@ -95,6 +102,7 @@ def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
     signal = None if one.signal is None else one.signal[view.scored]
     ranked = _ranking(signal, view)
     policy = _policy(one.fired, view)
+    earned, gains = _earned(one.fired, view)
     return TriggerScore(
         auc=ranked.auc,
         auc_interval=ranked.auc_interval,
@@ -114,7 +122,14 @@ def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
         random=control.random,
         random_blocks=control.blocks,
         random_shift=control.shift,
-        passes_control=control.passes,
+        given_position=NO_SIGNAL if signal is None else _given_position(signal, view),
+        earned=earned,
+        gains=gains,
+        swapped=_swapped(one.fired, view),
+        standing="exploratory",
+        adjusted={},
+        passes_control=UNJUDGED,
+        useful=UNJUDGED,
         endpoint=Endpoints(
             leave_one_checkpoint_out=_endpoint(one.fired, view, parts),
             running_quantile=_endpoint(one.running, view, parts),
@@ -166,20 +181,43 @@ def _judged(
     return {kind: controls.judge(observed, totals) for kind, totals in nulls.items()}
 
 
-def _control(name: str, one: Decisions, judged: Mapping[str, Mapping[str, RandomControl]]) -> _Control:
-    """A trigger passes when its permuted and its shifted p, each Holm-adjusted, are both below 0.05.
+def _control(one: Decisions, judged: Mapping[str, RandomControl] | None) -> _Control:
+    if isinstance(one.fired, Undefined) or judged is None:
+        why = one.fired if isinstance(one.fired, Undefined) else UNJUDGED
+        return _Control(why, why, why)
+    blocks = {str(count): judged[f"blocks-{count}"] for count in controls.BLOCKS}
+    return _Control(judged["random"], blocks, judged["shift"])
 
-    The candidates are adjusted among themselves; a reference is adjusted as one more of them, so that yardsticks
-    nobody asked for do not make the candidates' test stricter.
-    """
-    if isinstance(one.fired, Undefined):
-        return _Control(one.fired, one.fired, one.fired, one.fired)
-    candidates = [other for other in judged if not is_reference(other)]
-    compared = candidates if name in candidates else [*candidates, name]
-    passes = all(
-        controls.holm({other: judged[other][null].p for other in compared})[name] < SIGNIFICANT
-        for null in ("random", "shift")
+
+def _given_position(signal: Float[np.ndarray, "kept"], view: _Scored) -> StratifiedAuc:
+    parts = view.parts
+    place = position.strata(parts.direction, view.kept.prefork.k)
+    return position.stratified_auc(signal, view.kept.delta > 0, place, parts.checkpoint)
+
+
+def _earned(
+    fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored
+) -> tuple[Earned | Undefined, Mapping[str, Gain] | Undefined]:
+    """The total of each checkpoint, and what it is more than each yardstick's."""
+    if isinstance(fired, Undefined):
+        return fired, fired
+    parts, measured = view.parts, view.yardsticks
+    totals = earnings.checkpoint_totals(
+        fired[view.scored], view.kept.delta, parts.checkpoint, count=len(parts.checkpoints)
     )
-    nulls = judged[name]
-    blocks = {str(count): nulls[f"blocks-{count}"] for count in controls.BLOCKS}
-    return _Control(nulls["random"], blocks, nulls["shift"], passes)
+    seed, task = view.rules.seed, view.kept.task
+    gains = {name: earnings.gain(totals, than, seed=seed, task=task) for name, than in measured.totals.items()}
+    return earnings.earned(totals, measured.names), gains
+
+
+def _swapped(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> SwappedControl | Undefined:
+    if isinstance(fired, Undefined):
+        return fired
+    attempted = view.attempted
+    parts = partition(attempted.prefork)
+    stream = np.array([cell.stream_seed for cell in attempted.prefork.cells])[attempted.prefork.cell]
+    place = position.strata(position.strata(parts.direction, stream), attempted.prefork.k)
+    totals = swapped.cross_totals(fired, attempted.delta, view.scored, place, parts.checkpoint)
+    return swapped.swapped_control(
+        totals, permutations=view.rules.permutations, seed=view.rules.seed, task=attempted.task
+    )

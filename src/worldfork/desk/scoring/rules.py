@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from worldfork.desk.scoring.family import CANDIDATES
 from worldfork.desk.scoring.predictions import Prediction
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration
@@ -18,7 +19,11 @@ class Rules:
     rate: float = 0.3  # of the running quantile
     permutations: int = 20_000
     seed: int = 0
-    triggers: tuple[str, ...] | None = None  # None: all that can be read
+    triggers: tuple[str, ...] | None = None  # that are read; None: all that can be
+    candidates: tuple[str, ...] | None = None  # the registered family; None: a flat table's own signals
+    members: tuple[tuple[str, str], ...] | None = (
+        None  # every (arm, task) of the study; None: those that are scored
+    )
     edges: Mapping[str, Sequence[float]] = dataclasses.field(
         default_factory=dict
     )  # of the contraction's bins, by task
@@ -31,6 +36,8 @@ class Rules:
             divergence=registration.scoring.divergence_fraction,
             rate=registration.scoring.running_quantile_rate,
             edges=registration.scoring.contraction_edges,
+            candidates=CANDIDATES,
+            members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
             predictions=tuple(Prediction(**said.model_dump()) for said in registration.predictions),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import contrast, effects, policies, power, proxies
+from worldfork.desk.scoring import contrast, effects, power, proxies, yardsticks
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
@@ -17,7 +17,6 @@ from worldfork.desk.scoring.records import (
     Estimands,
     ForkCounts,
     Proxies,
-    ReferencePolicies,
     RegisteredDivergence,
     TaskScore,
 )
@@ -25,6 +24,7 @@ from worldfork.desk.scoring.result import ArmScore, Score
 from worldfork.desk.scoring.rivals import rivals
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, finite
+from worldfork.desk.scoring.verdicts import judge_all, judge_mean, registered_family
 from worldfork.desk.triggers import Unavailable, read_triggers
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
@@ -51,11 +51,15 @@ def score(
 
     progress("scoring", done, total)
     scored = {
-        arm: ArmScore({task: score_task(forks, rules, arm=arm, advance=advance) for task, forks in tasks.items()})
+        (arm, task): score_task(forks, rules, advance=advance)
         for arm, tasks in arms.items()
+        for task, forks in tasks.items()
     }
+    family = registered_family(arms, rules)
+    judged = _answered(judge_all(scored, family), rules)
     return Score(
-        arms=scored,
+        arms={arm: ArmScore({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},
+        family=family,
         contrasts={
             f"{first} - {second}": contrast_all(arms, first, second=second, rules=rules)
             for first, second in contrasts
@@ -89,17 +93,20 @@ def score_task(
     forks: Forks,
     rules: Rules,
     *,
-    arm: str = "",
     advance: Callable[[int], None] = lambda forks: None,
 ) -> TaskScore:
-    """Every figure of one task in one arm. `advance` hears how many forks are done."""
+    """Every figure of one task in one arm, but for what depends on the registered family and the predictions.
+
+    `advance` hears how many forks are done.
+    """
     divergence = diverged(forks, rules.divergence)
     kept = forks.take(~divergence.dropped)
     readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
-    compared = rivals(forks, divergence, decisions=decisions, rules=rules, advance=advance)
+    measured = Estimands(all_attempted=yardsticks.measure(forks), retained=yardsticks.measure(kept))
+    compared = rivals(forks, divergence, decisions=decisions, yardsticks=measured, rules=rules, advance=advance)
     effect = Estimands(
         all_attempted=effects.effect(forks, seed=rules.seed), retained=effects.effect(kept, seed=rules.seed)
     )
@@ -113,13 +120,14 @@ def score_task(
         ),
         effect=effect,
         verdict=effects.verdict(effect.all_attempted),
+        judgement=judge_mean(finite(effect.all_attempted), seed=rules.seed, task=forks.task),
         drift_quartiles=effects.drift_quartiles(kept),
         direction_contrast=Estimands(
             all_attempted=contrast.contrast_directions(forks, seed=rules.seed),
             retained=contrast.contrast_directions(kept, seed=rules.seed),
         ),
-        policies=_references(kept),
-        policies_all_attempted=_references(forks),
+        policies=measured.retained.figures,
+        policies_all_attempted=measured.all_attempted.figures,
         triggers=compared.retained,
         triggers_all_attempted=compared.all_attempted,
         triggers_unavailable={
@@ -141,14 +149,19 @@ def score_task(
         ),
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
-    settled = finite(figures)
-    answers = tuple(
-        answer(prediction, settled)
-        for prediction in rules.predictions
-        if prediction.task == forks.task and prediction.arm in (None, arm)
-    )
-    return dataclasses.replace(settled, predictions=answers)
+    return finite(figures)
 
 
-def _references(forks: Forks) -> ReferencePolicies:
-    return ReferencePolicies(never=0.0, always=float(forks.delta.sum()), oracle=policies.oracle_total(forks.delta))
+def _answered(tasks: Mapping[tuple[str, str], TaskScore], rules: Rules) -> dict[tuple[str, str], TaskScore]:
+    """The tasks with the registered predictions that are about them answered."""
+    return {
+        (arm, task): dataclasses.replace(
+            one,
+            predictions=tuple(
+                answer(prediction, one)
+                for prediction in rules.predictions
+                if prediction.task == task and prediction.arm in (None, arm)
+            ),
+        )
+        for (arm, task), one in tasks.items()
+    }
