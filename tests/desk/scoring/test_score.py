@@ -227,7 +227,7 @@ def test_the_seed_decides_the_draws_and_leaves_the_rest():
 
 
 def test_figures_do_not_depend_on_which_triggers_are_compared():
-    table = assemble(study(), name="table").arms
+    table = read_table(study()).arms
     all_of_them = score(table, Rules(permutations=99))["world"].triggers["residual"]
     alone = score(table, Rules(permutations=99, triggers=("residual",)))["world"].triggers["residual"]
     family = ("adjusted", "passes_control", "useful")
@@ -241,9 +241,7 @@ def test_scoring_one_trigger_alone_does_not_let_it_pass():
     """Among eleven signals .02 is no discovery, and it is none where `triggers` names that one alone."""
     table = study()
     noise = {f"signal_noise_{index}": np.random.default_rng(index).normal(size=len(table)) for index in range(9)}
-    arms = assemble(
-        table.with_columns(**{name: pl.Series(values) for name, values in noise.items()}), name="t"
-    ).arms
+    arms = read_table(table.with_columns(**{name: pl.Series(values) for name, values in noise.items()})).arms
     alone = score(arms, Rules(permutations=99, triggers=("noise_3",)))["world"].triggers["noise_3"]
     assert alone.adjusted["random"] == pytest.approx(min(1.0, 11 * alone.random.p))
     assert alone.standing == "candidate"
@@ -251,7 +249,7 @@ def test_scoring_one_trigger_alone_does_not_let_it_pass():
 
 def test_what_was_not_registered_is_exploratory():
     registered = Rules(permutations=99, candidates=("residual",), members=(("", "world"), ("", "elsewhere")))
-    found = score(assemble(study(), name="t").arms, registered)
+    found = score(read_table(study()).arms, registered)
     assert found.family.registered
     triggers = found["world"].triggers
     assert {name: one.standing for name, one in triggers.items()} == {
@@ -268,18 +266,18 @@ def test_what_was_not_registered_is_exploratory():
 def test_five_checkpoints_lean_and_do_not_resolve():
     """All five lose, far from 0: Student-t has no doubt, and the sign flips can not be sure of it."""
     table = study().with_columns(r_update=pl.col("r_hold") - 50)
-    task = score(assemble(table, name="t").arms, QUICK)["world"]
+    task = score(read_table(table).arms, QUICK)["world"]
     assert (task.verdict, task.judgement.grade) == ("harmful", "leaning")
     assert (task.judgement.p_sign_flip, task.judgement.least_p) == (0.0625, 0.0625)
     assert task.judgement.more_checkpoints == 1
-    six = score(assemble(study(checkpoints=6).with_columns(r_update=pl.col("r_hold") - 50), name="t").arms, QUICK)
+    six = score(read_table(study(checkpoints=6).with_columns(r_update=pl.col("r_hold") - 50)).arms, QUICK)
     assert six["world"].judgement.grade == "resolved"
 
 
 def test_a_grade_reads_the_whole_family():
     """Six checkpoints reach .03125 alone; among four registered means that is not enough."""
     table = study(checkpoints=6).with_columns(r_update=pl.col("r_hold") - 50)
-    arms = assemble(table, name="t").arms
+    arms = read_table(table).arms
     members = tuple(("", name) for name in ("world", "second", "third", "fourth"))
     task = score(arms, dataclasses.replace(QUICK, members=members))["world"]
     assert (task.judgement.grade, task.judgement.adjusted_sign_flip) == ("leaning", 0.125)
@@ -288,7 +286,7 @@ def test_a_grade_reads_the_whole_family():
 
 def test_a_policy_has_an_interval_and_is_compared_with_what_costs_nothing():
     """The totals by checkpoint add up; the drift level, which both directions share, is a function of position."""
-    task = score(assemble(study(checkpoints=6), name="t").arms, QUICK)["world"]
+    task = score(read_table(study(checkpoints=6)).arms, QUICK)["world"]
     drift = task.triggers["drift"]
     assert sum(drift.earned.by_checkpoint.values()) == pytest.approx(drift.policy_total)
     assert drift.gains["never"].mean == pytest.approx(drift.earned.mean)
