@@ -3,7 +3,7 @@
 import ledgers
 import pytest
 
-from worldfork.desk.page.material import gather
+from worldfork.desk.page import gather
 from worldfork.lab.run import run
 
 

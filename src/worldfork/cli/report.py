@@ -1,9 +1,14 @@
 """`worldfork report`: a study as one page that opens from disk, as figures for a paper, or live while it runs."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worldfork.desk.page import Material
 
 __all__ = ["report"]
 
@@ -11,7 +16,10 @@ __all__ = ["report"]
 def report(
     ledger: Path = typer.Argument(help="A study folder, or a flat table: .csv, .parquet, .jsonl."),
     output: Path | None = typer.Option(
-        None, "-o", "--output", help="Where the page goes; STUDY/report/index.html, or TABLE.html beside a table."
+        None,
+        "-o",
+        "--output",
+        help="A file or an existing folder; else STUDY/report/index.html, or TABLE.html.",
     ),
     figures: Path | None = typer.Option(
         None, help="Write the paper's Figures 1 to 3 into this folder instead, as PDF and PNG."
@@ -29,53 +37,37 @@ def report(
 
     The page asks the network for nothing and can be sent to anyone.
     """
-    import functools
+    from worldfork.cli.progress import bars
+    from worldfork.desk.page import Material, default_place, gather, render
 
-    from worldfork.desk.page import page
+    def scored(ledger: Path) -> Material:
+        with bars(transient=True) as progress:
+            return gather(ledger, seed=seed, permutations=permutations, progress=progress)
 
-    gather = functools.partial(_gather, seed=seed, permutations=permutations)
     if live:
-        _serve(ledger, gather, port)
+        _serve(ledger, scored, port)
         return
-    material = gather(ledger)
     if figures is not None:
         from worldfork.desk.figures import write_figures
 
-        for path in write_figures(material.score, figures):
+        for path in write_figures(scored(ledger).score, figures):
             typer.echo(str(path))
         return
-    target = output or (ledger / "report" / "index.html" if ledger.is_dir() else ledger.with_suffix(".html"))
-    page.write(material, target)
-    typer.echo(f"{target} ({target.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+    target = output or default_place(ledger)
+    assert target is not None  # only a data frame has none
+    if target.is_dir():
+        target /= "index.html" if ledger.is_dir() else f"{ledger.stem}.html"
+    page = render(scored(ledger)).save(target)
+    typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
 
 
-def _gather(ledger: Path, *, seed: int, permutations: int) -> Any:
-    """Read and score, with a progress bar where someone is watching."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from worldfork.desk.page.material import gather
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("reading", total=None)
-        return gather(
-            ledger,
-            seed=seed,
-            permutations=permutations,
-            begin=lambda forks: progress.update(bar, description="scoring", total=forks),
-            watch=lambda what: progress.update(bar, description=what),
-            advance=lambda forks: progress.advance(bar, forks),
-        )
-
-
-def _serve(ledger: Path, gather: Any, port: int) -> None:
-    from worldfork.desk.page.live import Watched, server
+def _serve(ledger: Path, scored: "Callable[[Path], Material]", port: int) -> None:
+    from worldfork.desk.page import Watched, server
     from worldfork.errors import WorldforkError
 
     if not ledger.exists():
         raise WorldforkError(f"There is no `{ledger}`. Start the study first, or name a flat table.")
-    with server(Watched(ledger, gather), port=port) as serving:
+    with server(Watched(ledger, scored), port=port) as serving:
         typer.echo(f"http://127.0.0.1:{serving.server_port}/ shows {ledger} as it grows. Ctrl-C ends it.")
         try:
             serving.serve_forever()

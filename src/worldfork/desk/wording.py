@@ -1,35 +1,48 @@
 """Numbers as people read them; an undefined one is a dash."""
 
-from typing import Any
+import typing
 
-__all__ = ["DASH", "digits_for", "number", "rate", "span", "with_span"]
+from worldfork.desk.scoring.records import Contrast, DirectionContrast, Effect
+from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+
+__all__ = ["DASH", "digits_for", "known", "minus", "number", "rate", "span", "with_span"]
 
 DASH = "–"
+T = typing.TypeVar("T")
 
 
-def digits_for(effect: Any) -> int:
+def known(figure: T | Undefined) -> T | None:
+    """The figure, or None where it is undefined.
+
+    >>> known(1.5), known(Undefined("one class only"))
+    (1.5, None)
+    """
+    return None if isinstance(figure, Undefined) else figure
+
+
+def digits_for(effect: Effect | Contrast | DirectionContrast) -> int:
     """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
-    known = [effect["mean"], *(effect["student_t"] or ())]
-    size = max((abs(value) for value in known if value is not None), default=100.0)
+    values = [known(effect.mean), *(known(effect.student_t) or ())]
+    size = max((abs(value) for value in values if value is not None), default=100.0)
     return 1 if size >= 10 else 2 if size >= 1 else 3
 
 
-def number(value: Any, digits: int = 1) -> str:
+def number(value: Figure | None, digits: int = 1) -> str:
     """A signed number: an effect has a direction.
 
     >>> number(-113.42), number(None), number(0.04)
     ('-113.4', '–', '+0.0')
     """
-    return DASH if value is None else f"{value:+,.{digits}f}"
+    return DASH if value is None or isinstance(value, Undefined) else f"{value:+,.{digits}f}"
 
 
-def rate(value: Any, digits: int = 3) -> str:
+def rate(value: Figure | None, digits: int = 3) -> str:
     """A number between 0 and 1.
 
     >>> rate(0.9187), rate(0.00004), rate(1.0)
     ('.919', '<.001', '1')
     """
-    if value is None:
+    if value is None or isinstance(value, Undefined):
         return DASH
     smallest = 10**-digits
     if 0 < value < smallest:
@@ -38,19 +51,32 @@ def rate(value: Any, digits: int = 3) -> str:
     return "1" if float(text) == 1 else text.replace("0.", ".", 1)
 
 
-def span(interval: Any, digits: int = 1) -> str:
+def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
     """An interval.
 
-    >>> span([-131.2, 90.14]), span(None)
+    >>> span(Interval(-131.2, 90.14)), span(None)
     ('[-131.2, +90.1]', '–')
     """
-    return DASH if interval is None else f"[{number(interval[0], digits)}, {number(interval[1], digits)}]"
+    if interval is None or isinstance(interval, Undefined):
+        return DASH
+    return f"[{number(interval.low, digits)}, {number(interval.high, digits)}]"
 
 
-def with_span(value: Any, interval: Any, digits: int = 1) -> str:
+def with_span(value: Figure | None, interval: Interval | Undefined | None, digits: int = 1) -> str:
     """A number with its interval, where there is one.
 
-    >>> with_span(-113.42, [-131.2, -90.14]), with_span(1.0, None)
+    >>> with_span(-113.42, Interval(-131.2, -90.14)), with_span(1.0, None)
     ('-113.4 [-131.2, -90.1]', '+1.0')
     """
-    return number(value, digits) if interval is None else f"{number(value, digits)} {span(interval, digits)}"
+    if interval is None or isinstance(interval, Undefined):
+        return number(value, digits)
+    return f"{number(value, digits)} {span(interval, digits)}"
+
+
+def minus(text: str) -> str:
+    """Hyphens as minus signs.
+
+    >>> minus("-113.4")
+    '−113.4'
+    """
+    return text.replace("-", "\N{MINUS SIGN}")

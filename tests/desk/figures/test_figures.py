@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from worldfork.desk import figures
 from worldfork.desk.figures import write_figures
-from worldfork.desk.page.material import gather
+from worldfork.desk.page import gather
 from worldfork.errors import WorldforkError
 
 FIGURES = ("figure1-ledger", "figure2-policies", "figure3-contraction")

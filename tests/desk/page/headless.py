@@ -86,8 +86,8 @@ class Browser(contextlib.AbstractContextManager):
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, address, *, width=1280, height=900, dark=False):
-        """A new page at `address`, once it has drawn itself."""
+    def open(self, address, *, width=1280, height=900, dark=False, wait=True):
+        """A new page at `address`; with `wait`, once it has drawn itself."""
         target = self.send("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         page = Page(self, target, session)
@@ -97,7 +97,9 @@ class Browser(contextlib.AbstractContextManager):
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.send("Emulation.setEmulatedMedia", {"features": [scheme]})
         page.send("Page.navigate", {"url": address})
-        page.wait("document.querySelector('html[data-ready]') !== null")
+        page.wait(
+            "document.querySelector('html[data-ready]') !== null" if wait else "document.readyState === 'complete'"
+        )
         return page
 
     def _receive(self):
@@ -121,6 +123,21 @@ class Page:
 
     def close(self):
         self.browser.send("Target.closeTarget", {"targetId": self.target})
+
+    def frames(self):
+        """The frames inside this page that run by themselves, each as a page."""
+        targets = self.browser.send("Target.getTargets")["targetInfos"]
+        found = []
+        for one in targets:
+            if one["type"] == "iframe":
+                options = {"targetId": one["targetId"], "flatten": True}
+                frame = Page(
+                    self.browser, one["targetId"], self.browser.send("Target.attachToTarget", options)["sessionId"]
+                )
+                for domain in ("Runtime", "Log"):
+                    frame.send(f"{domain}.enable")
+                found.append(frame)
+        return found
 
     def resize(self, width, height):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

@@ -6,8 +6,7 @@ import threading
 import ledgers
 import pytest
 
-from worldfork.desk.page.live import Watched, server
-from worldfork.desk.page.material import gather
+from worldfork.desk.page import Watched, gather, server
 from worldfork.errors import WorldforkError
 
 

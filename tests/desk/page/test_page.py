@@ -6,13 +6,15 @@ import html.parser
 import io
 import json
 import re
+import shutil
 
 import ledgers
 import polars as pl
+import pytest
 
-from worldfork.desk.page.material import gather
-from worldfork.desk.page.page import render, write
+from worldfork.desk.page import gather, render, write_page
 from worldfork.desk.reading import study_frame
+from worldfork.errors import WorldforkError
 
 HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", '"&amp;', "$x$", "<!--")
 
@@ -40,7 +42,7 @@ class Elements(html.parser.HTMLParser):
 
 
 def test_the_page_asks_nothing_of_anyone(material):
-    page = render(material)
+    page = render(material).html
     elements = Elements(page)
     for tag, attributes in elements.found:
         for name in ("src", "href"):
@@ -50,18 +52,18 @@ def test_the_page_asks_nothing_of_anyone(material):
 
 
 def test_only_the_pages_own_script_may_run(material):
-    elements = Elements(render(material))
+    elements = Elements(render(material).html)
     (policy,) = [a["content"] for t, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
     digest = base64.b64encode(hashlib.sha256(elements.scripts[-1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "connect-src 'none'" in policy
-    live = Elements(render(material, version="v1"))
+    live = Elements(render(material, version="v1").html)
     assert any("connect-src 'self'" in (a.get("content") or "") for _, a in live.found)
 
 
 def test_text_from_a_table_stays_text(tmp_path):
     path = ledgers.flat(tmp_path / "hostile.parquet", checkpoints=HOSTILE, tasks=("<b>task</b>",), arms=HOSTILE[:2])
-    elements = Elements(render(gather(path, permutations=50)))
+    elements = Elements(render(gather(path, permutations=50)).html)
     kinds = [tag for tag, _ in elements.found]
     assert kinds.count("script") == 3
     assert "img" not in kinds
@@ -71,13 +73,13 @@ def test_text_from_a_table_stays_text(tmp_path):
 
 
 def test_the_registration_is_printed_escaped(material):
-    page = render(material)
+    page = render(material).html
     assert "Does &lt;script&gt; stay text &amp; not run?" in page
     assert material.study.registration.digest in page
 
 
 def test_the_verdict_comes_first_with_both_intervals_and_both_estimands(material):
-    page = render(material)
+    page = render(material).html
     verdict = page.index("by the Student-t interval")
     assert verdict < page.index('id="evidence"')
     for words in ("all attempted", "retained", "Student-t 95%", "bootstrap 95%", "n forks"):
@@ -85,30 +87,30 @@ def test_the_verdict_comes_first_with_both_intervals_and_both_estimands(material
 
 
 def test_undefined_is_undefined_with_its_reason(tmp_path):
-    page = render(gather(ledgers.flat(tmp_path / "one.parquet", checkpoints=("0",)), permutations=50))
+    page = render(gather(ledgers.flat(tmp_path / "one.parquet", checkpoints=("0",)), permutations=50)).html
     verdicts = page[: page.index('id="evidence"')]
     assert "<b>undecided</b>" in verdicts
-    assert verdicts.count(">undefined</span>") == 4  # two intervals of two estimands
+    assert verdicts.count(">undefined</abbr>") == 4  # two intervals of two estimands
     assert "an interval over checkpoints needs at least two of them" in verdicts
     assert "leave-one-checkpoint-out needs at least two checkpoints" in page
 
 
 def test_the_flat_table_is_inside(material, tmp_path):
-    tables = json.loads(Elements(render(material)).scripts[1])
+    tables = json.loads(Elements(render(material).html).scripts[1])
     inside = {one["name"]: base64.b64decode(one["base64"]) for one in tables}
     exported = study_frame(material.study)
     assert pl.read_parquet(io.BytesIO(inside["small-dose.parquet"])).equals(exported)
     assert inside["small-dose.csv"].decode() == exported.drop("hold", "update").write_csv()
     path = ledgers.flat(tmp_path / "t.parquet")
-    (given,) = json.loads(Elements(render(gather(path, permutations=50))).scripts[1])
+    (given,) = json.loads(Elements(render(gather(path, permutations=50)).html).scripts[1])
     assert base64.b64decode(given["base64"]) == path.read_bytes()
 
 
 def test_a_paper_sized_study_is_small(tmp_path):
     """240 forks with 30 episodes each, six signals' worth of figures: far below 8 MB."""
     path = ledgers.flat(tmp_path / "paper.parquet", checkpoints=tuple("01234"), k=24, episodes=30)
-    write(gather(path, permutations=50), tmp_path / "out" / "index.html")
-    assert (tmp_path / "out" / "index.html").stat().st_size < 2_000_000
+    write_page(path, tmp_path / "out", permutations=50)
+    assert (tmp_path / "out" / "index.html").stat().st_size < 1_000_000
 
 
 def test_the_same_ledger_gives_the_same_page(small, material):
@@ -117,23 +119,21 @@ def test_the_same_ledger_gives_the_same_page(small, material):
 
 def test_replays_beside_the_page_are_shown_in_it(small, material, tmp_path):
     """As data, so that the page stays one file; what would make it too large is left out."""
-    import shutil
-
     copy = tmp_path / "study"
     shutil.copytree(small.path, copy)
     (copy / "report").mkdir(exist_ok=True)
     (copy / "report" / "fork<7>.gif").write_bytes(b"GIF89a tiny")
     (copy / "report" / "zz-large.gif").write_bytes(b"GIF89a" + bytes(3_000_000))
-    page = render(gather(copy, permutations=10))
+    page = render(gather(copy, permutations=10)).html
     addresses = [a["src"] for tag, a in Elements(page).found if tag == "img"]
     assert [base64.b64decode(address.split(",")[1]) for address in addresses] == [b"GIF89a tiny"]
     assert "fork&lt;7&gt;" in page
-    assert "Watch both branches" not in render(material)
+    assert "Watch both branches" not in render(material).html
 
 
 def test_rejected_seeds_are_on_the_page(small, tmp_path):
     study = ledgers.rewritten(small, tmp_path / "study", lambda cell, rows: rows)
-    assert "Seeds that were trained" not in render(gather(study.path, permutations=20)), (
+    assert "Seeds that were trained" not in render(gather(study.path, permutations=20)).html, (
         "none was: they are generated"
     )
     for name in ("pretraining", "checkpoints"):
@@ -142,5 +142,71 @@ def test_rejected_seeds_are_on_the_page(small, tmp_path):
     one = {"task": "linear_quadratic", "gate": 123.4, "returns": [120.0, 122.0]}
     seeds = [{**one, "seed": 6, "index": 0, "digest": "d"}, {**one, "seed": 7, "index": None, "digest": None}]
     (study.path / "pretraining" / "r.json").write_text(json.dumps({"recipe": "r", "seeds": seeds}))
-    page = render(gather(study.path, permutations=20))
+    page = render(gather(study.path, permutations=20)).html
     assert "<td>7</td><td>123.4</td><td>not known</td><td>121.0</td><td>–</td><td>not kept</td>" in page
+
+
+def test_a_table_claims_nothing_about_its_random_numbers(tmp_path, material):
+    table = render(gather(ledgers.flat(tmp_path / "t.parquet", episodes=4), permutations=50)).html
+    text = table[: table.index('<script type="application/json"')]
+    assert "under common random numbers" not in text
+    assert "common random numbers" not in text.lower()
+    assert "a table does not say" in text
+    assert "under common random numbers" in render(material).html
+
+
+def test_a_page_lies_where_it_was_put_and_says_so(small, tmp_path):
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    page = write_page(str(copy), permutations=10)
+    assert page.path == copy / "report" / "index.html"
+    assert page.path.read_text(encoding="utf-8") == page.html
+    assert write_page(copy, tmp_path / "elsewhere", permutations=10).path == tmp_path / "elsewhere" / "index.html"
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(material):
+    page = render(material)
+    (frame,) = Elements(page._repr_html_()).found
+    tag, attributes = frame
+    assert tag == "iframe"
+    assert attributes["srcdoc"] == page.html
+    assert "allow-same-origin" not in attributes["sandbox"]
+
+
+def test_nothing_is_written_through_a_link_out_of_the_study(small, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious.html").write_text("precious")
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    (copy / "report").mkdir(exist_ok=True)
+    (copy / "report" / "index.html").unlink(missing_ok=True)
+    (copy / "report" / "index.html").symlink_to(outside / "precious.html")
+    page = write_page(copy, permutations=10)
+    assert (outside / "precious.html").read_text() == "precious"
+    assert not page.path.is_symlink()
+    shutil.rmtree(copy / "report")
+    (copy / "report").symlink_to(outside)
+    with pytest.raises(WorldforkError, match="leads out of"):
+        write_page(copy, permutations=10)
+    assert sorted(path.name for path in outside.iterdir()) == ["precious.html"]
+
+
+def test_a_replay_that_is_a_link_is_not_read(small, tmp_path):
+    """What a link in a stranger's study leads to would be in the page that its reader sends on."""
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    (tmp_path / "secret").write_text("secret")
+    (copy / "report").mkdir(exist_ok=True)
+    (copy / "report" / "film.gif").symlink_to(tmp_path / "secret")
+    page = render(gather(copy, permutations=10)).html
+    assert "Watch both branches" not in page
+    assert base64.b64encode(b"secret").decode() not in page
+
+
+def test_a_malformed_amendment_is_one_clear_error(small, tmp_path):
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    (copy / "amendments.jsonl").write_text('{"reason":"because"}\n')
+    with pytest.raises(WorldforkError, match="amendments"):
+        render(gather(copy, permutations=10))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.desk.page.material import gather
+from worldfork.desk.page import gather, view
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.streams import condense
+from worldfork.desk.scoring.sweep import sweep
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
 from worldfork.registration import cells, parse
@@ -26,38 +27,64 @@ def test_embedded_json_reads_back_and_closes_no_element(value):
 
 
 def test_forks_keep_every_digit_and_their_order(material):
-    found = payload(material)
-    assert [part["arm"] for part in found["parts"]] == ["n-10", "n-50", "n-200"]  # as registered, not as sorted
-    for part in found["parts"]:
-        forks = material.score[part["arm"], part["task"]].evidence.forks
-        assert sorted(fork["delta"] for fork in part["forks"]) == sorted(forks.delta.tolist())
-        places = [(fork["cell"], fork["k"]) for fork in part["forks"]]
+    data = payload(material)
+    for part, (arm, scored) in zip(data["parts"], material.score.arms.items(), strict=True):
+        forks = scored.tasks["linear_quadratic"].evidence.forks
+        columns = part["forks"]
+        assert sorted(columns["delta"]) == sorted(forks.delta.tolist()), arm
+        places = list(zip(columns["cell"], columns["k"], strict=True))
         assert places == sorted(places)
-        for fork in part["forks"]:
-            assert fork["delta"] == fork["r_update"] - fork["r_hold"]
-            assert len(fork["hold"]) == len(fork["update"]) == 4
-            assert fork["fit"]["window"] == min(200, 50 * fork["k"])
+        assert columns["delta"] == [u - h for u, h in zip(columns["r_update"], columns["r_hold"], strict=True)]
+        assert {len(pair) for pair in columns["hold"] + columns["update"]} == {4}
+        assert [fit[4] for fit in columns["fit"]] == [min(200, 50 * k) for k in columns["k"]]
+
+
+def test_arms_stand_in_the_order_they_were_registered_in(material):
+    assert list(material.score.arms) == ["n-10", "n-50", "n-200"]  # as registered, not as sorted
+    assert [part.arm for part in view.parts(material)] == ["n-10", "n-50", "n-200"]
 
 
 def test_arms_with_one_stream_share_it_on_the_page(material):
-    found = payload(material)
-    assert len(found["streams"]) == 4  # two checkpoints, two directions; three arms use each
-    assert {cell["stream"] for part in found["parts"] for cell in part["cells"]} == set(found["streams"])
+    data = payload(material)
+    assert len(data["streams"]) == 4  # two checkpoints, two directions; three arms use each
+    assert {cell["stream"] for part in data["parts"] for cell in part["cells"]} == {0, 1, 2, 3}
 
 
-def test_thresholds_are_those_that_scoring_fitted(material):
+def test_every_threshold_on_the_page_fires_on_the_forks_of_the_librarys(material):
+    """The page's thresholds are shortened: they must lie between the same two values."""
+    score = material.score["n-200", "linear_quadratic"]
+    evidence = score.evidence
     part = payload(material)["parts"][2]
-    one = material.score["n-200", "linear_quadratic"]
-    for name, trigger in part["triggers"].items():
-        if "signal" not in trigger:
-            continue
-        by_checkpoint = {owner: float(value) for owner, value in trigger["thresholds"]["retained"].items()}
-        fired = [
-            fork["delta"]
-            for fork, signal in zip(part["forks"], trigger["signal"], strict=True)
-            if signal is not None and signal >= by_checkpoint[part["cells"][fork["cell"]]["checkpoint"]]
-        ]
-        assert math.fsum(fired) == pytest.approx(one.triggers[name].policy_total, abs=1e-12)
+    swept = sweep(
+        {name: one.signal for name, one in evidence.all_attempted.items() if one.signal is not None},
+        evidence.forks,
+        scored=np.ones(len(evidence.forks), bool),
+        permutations=500,
+        seed=0,
+    )
+    for name, library in swept.items():
+        rows = part["triggers"][name]["rows"]["all_attempted"]
+        assert rows["total"] == library.total.tolist()
+        assert rows["fires"] == library.fires.tolist()
+        for short, long in zip(rows["threshold"], library.threshold[1:-1], strict=True):
+            signal = evidence.all_attempted[name].signal
+            assert ((signal >= short) == (signal >= long)).all()
+            assert len(repr(short)) <= len(repr(float(long)))
+
+
+def test_fired_flags_are_those_that_scoring_decided(material):
+    score = material.score["n-50", "linear_quadratic"]
+    part = payload(material)["parts"][1]
+    delta = part["forks"]["delta"]
+    for side, triggers in (("retained", score.triggers), ("all_attempted", score.triggers_all_attempted)):
+        for name, figures in triggers.items():
+            flags = part["triggers"][name]["fired"][side]
+            fired = [
+                value
+                for value, flag, out in zip(delta, flags, part["forks"]["diverged"], strict=True)
+                if flag == "1" and not (out and side == "retained")
+            ]
+            assert math.fsum(fired) == pytest.approx(figures.policy_total, abs=1e-12)
 
 
 def test_streams_in_bins():
@@ -67,6 +94,7 @@ def test_streams_in_bins():
         "episode": 1 + steps // 240,
         "error": np.where(steps % 2, 3.0, 1.0),
         "kl": np.full(480, np.nan),
+        "disagreement": np.ones(480),
         "level": steps / 480,
         "reward": np.ones(480),
     }
@@ -74,11 +102,13 @@ def test_streams_in_bins():
     log["error"][2] = np.inf
     found = condense(log)
     assert found["width"] == 2
-    assert (found["error"]["low"][0], found["error"]["mean"][0]) == (None, None)
-    assert [found["error"][name][1] for name in ("low", "mean", "high")] == [3.0, 3.0, 3.0]
-    assert [found["error"][name][2] for name in ("low", "mean", "high")] == [1.0, 2.0, 3.0]
-    assert found["kl"] is None
-    assert found["non_finite"] == {"error": 3, "kl": 480}
+    error, kl, disagreement = found["panels"]
+    assert (error["low"][0], error["mean"][0]) == (None, None)
+    assert [error[name][1] for name in ("low", "mean", "high")] == [3.0, 3.0, 3.0]
+    assert [error[name][2] for name in ("low", "mean", "high")] == [1.0, 2.0, 3.0]
+    assert error["non_finite"] == 3
+    assert "mean" not in kl  # this agent logged none
+    assert (disagreement["name"], disagreement["words"]) == ("disagreement", "disagreement")
     assert found["episode_return"] == [240.0, 240.0]
     assert found["level"][1] == pytest.approx(2 / 480, rel=1e-4)
 
@@ -93,26 +123,27 @@ def test_a_fork_without_a_return_is_shown_and_not_scored(small, tmp_path):
 
     found = gather(ledgers.rewritten(small, tmp_path / "lost", lose).path, permutations=50)
     part = payload(found)["parts"][0]
-    (fork,) = [one for one in part["forks"] if one["delta"] is None]
-    assert (fork["k"], fork["r_update"], fork["update"][0]) == (3, None, None)
-    assert len(part["forks"]) == 24
-    assert part["figures"]["forks"]["attempted"] == 23
-    index = part["forks"].index(fork)
+    forks = part["forks"]
+    (index,) = [index for index, delta in enumerate(forks["delta"]) if delta is None]
+    assert (forks["k"][index], forks["r_update"][index], forks["update"][index][0]) == (3, None, None)
+    assert forks["broken"][index] == "Counted: 1 non-finite returns in UPDATE."
+    assert len(forks["k"]) == 24
+    assert part["policies"]["all_attempted"]["forks"] == 23
     assert all("signal" not in one or one["signal"][index] is None for one in part["triggers"].values())
     said = record(found)
-    assert len(said["unscored"]) == 1
-    assert "1 non-finite returns in UPDATE" in [one["what"] for one in said["deviations"]]
+    assert len(said.unscored) == 1
+    assert "1 non-finite returns in UPDATE" in [one.what for one in said.deviations]
 
 
 def test_what_was_executed_as_registered_has_no_deviation(material):
     said = record(material)
-    assert said["deviations"] == []
-    assert said["forks"] == said["registered_forks"] == 72
-    assert said["digest"] == material.study.registration.digest
-    made = dict(said["made_with"])
+    assert said.deviations == []
+    assert said.forks == said.registered_forks == 72
+    assert said.digest == material.study.registration.digest
+    made = dict(said.made_with)
     assert made["device"] == ["cpu"]
     assert any(package.startswith("numpy ") for package in made["packages"])
-    assert len(said["checkpoints"]) == 2
+    assert len(said.checkpoints) == 2
 
 
 def test_deviations_are_found_by_comparing(small, tmp_path):
@@ -120,20 +151,20 @@ def test_deviations_are_found_by_comparing(small, tmp_path):
         small, tmp_path / "short", lambda cell, rows: rows[: 6 if cell.direction == "away" else 4]
     )
     said = record(gather(short.path, permutations=50))
-    (unfinished,) = said["deviations"]
-    assert unfinished["what"] == "4 of 6 registered forks are in the ledger"
-    assert len(unfinished["cells"]) == 6
-    assert (said["forks"], said["registered_forks"]) == (60, 72)
+    (unfinished,) = said.deviations
+    assert unfinished.what == "4 of 6 registered forks are in the ledger"
+    assert len(unfinished.cells) == 6
+    assert (said.forks, said.registered_forks) == (60, 72)
 
     changed = parse(ledgers.REGISTRATION.replace("episodes = 4", "episodes = 5").replace("0.02", "0.03"))
     ledgers.amended(short, changed, reason="more episodes")
     said = record(gather(short.path, permutations=50))
-    what = " | ".join(one["what"] for one in said["deviations"])
+    what = " | ".join(one.what for one in said.deviations)
     assert "made under an earlier registration" in what
     assert "arm.evaluation.episodes: 5 -> 4" in what
     assert "task.settings.learning_rate: 0.03 -> 0.02" in what
     assert "6 forks have 4 episodes per branch; 5 are registered" in what
-    (amendment,) = said["amendments"]
+    (amendment,) = said.amendments
     assert amendment.reason == "more episodes"
 
 
@@ -144,9 +175,9 @@ def test_a_task_that_has_not_begun_is_no_obstacle(small, tmp_path):
     )
     begun = ledgers.rewritten(small, tmp_path / "begun", lambda cell, rows: rows, registration=parse(other))
     said = record(gather(begun.path, permutations=50))
-    assert said["registered_forks"] == 144
-    assert said["notes"] == []
-    assert "0 of 6 registered forks are in the ledger" in [one["what"] for one in said["deviations"]]
+    assert said.registered_forks == 144
+    assert said.notes == []
+    assert "0 of 6 registered forks are in the ledger" in [one.what for one in said.deviations]
 
 
 def test_arms_say_what_they_vary(small):
@@ -168,14 +199,16 @@ def test_a_flat_table_has_no_record_and_no_streams(tmp_path):
     found = gather(ledgers.flat(tmp_path / "t.parquet", missing=0.4), permutations=50)
     assert record(found) is None
     page = payload(found)
-    assert page["streams"] == {}
+    assert page["streams"] == []
+    assert {cell["stream"] for cell in page["parts"][0]["cells"]} == {None}
     assert None in page["parts"][0]["triggers"]["residual"]["signal"]
-    assert "adwin" in page["parts"][0]["unavailable"]
+    assert "fit" not in page["parts"][0]["forks"]
 
 
 def test_streams_are_read_as_they_were_written(small, material):
     cell = next(cell for cell in cells(small.registration) if cell.arm == "n-10")
     log = arrays.read_parquet(small.cell(cell.id).path / "stream.parquet")
-    shown = payload(material)["streams"][arrays.content_digest(log)]
-    assert shown["steps"] == 300
-    assert sum(shown["episode_return"]) == pytest.approx(float(log["reward"].sum()), rel=1e-4)
+    shown = [one for one in payload(material)["streams"] if one == condense(log)]
+    assert len(shown) == 1
+    assert shown[0]["steps"] == 300
+    assert sum(shown[0]["episode_return"]) == pytest.approx(float(log["reward"].sum()), rel=1e-4)

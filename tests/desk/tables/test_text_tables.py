@@ -4,7 +4,7 @@ import ledgers
 import pytest
 
 from worldfork.desk import tables
-from worldfork.desk.page.material import gather
+from worldfork.desk.page import gather
 from worldfork.desk.reading import open_ledger
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.desk.tables.paper import beside_paper, stated

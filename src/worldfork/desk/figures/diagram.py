@@ -1,6 +1,6 @@
 """Figure 1: what a fork is, drawn with the numbers of one study."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
@@ -80,8 +80,7 @@ def _brace(axes: Axes, left: float, right: float) -> None:
 
 def _numbers(one: TaskScore) -> dict[str, str]:
     """What this study has to say at each place of the diagram."""
-    plain: dict[str, Any] = one.to_json()
-    effect = plain["effect"]["all_attempted"]
+    effect = one.effect.all_attempted
     digits = digits_for(effect)
     outcomes, prefork = one.evidence.forks.outcomes, one.evidence.forks.prefork
     points = int(prefork.k.max())
@@ -90,13 +89,13 @@ def _numbers(one: TaskScore) -> dict[str, str]:
     steps = one.evidence.forks.gradient_steps
     spaced = f", {last // points:,} control steps apart" if last else ""
     return {
-        "stream": f"{effect['cells']} cells, K = {points} decision points{spaced}",
+        "stream": f"{effect.cells} cells, K = {points} decision points{spaced}",
         "update": "train the model" if steps is None else f"{steps} gradient steps",
         "episodes": f"m = {episodes} episodes" if episodes else "m episodes",
         "r_hold": number(_averaged(one, outcomes.r_hold), digits).lstrip("+"),
         "r_update": number(_averaged(one, outcomes.r_update), digits).lstrip("+"),
-        "effect": f"mean {number(effect['mean'], digits)}, Student-t 95% {span(effect['student_t'], digits)}, "
-        f"n = {effect['forks']} forks",
+        "effect": f"mean {number(effect.mean, digits)}, Student-t 95% {span(effect.student_t, digits)}, "
+        f"n = {effect.forks} forks",
     }
 
 

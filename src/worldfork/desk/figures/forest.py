@@ -1,17 +1,20 @@
 """Mean dR of every task, with its intervals, its checkpoints and its directions (paper, Table 1)."""
 
-from typing import Any
+from typing import Literal
+
+from matplotlib.axes import Axes
 
 from worldfork.desk.figures.drawing import HELP, HURT, INK, SOFT, Drawing, literal, tidy
-from worldfork.desk.scoring import Score
-from worldfork.desk.wording import digits_for, number
+from worldfork.desk.scoring import Score, TaskScore
+from worldfork.desk.wording import digits_for, known, number
 
 __all__ = ["effects"]
 
 COLOURS = {"harmful": HURT, "helpful": HELP}
+ROW, GAP = 1.0, 0.3
 
 
-def effects(score: Score, *, estimand: str = "all_attempted") -> Drawing:
+def effects(score: Score, *, estimand: Literal["all_attempted", "retained"] = "all_attempted") -> Drawing:
     """A line per arm and task: mean, Student-t interval (thin), bootstrap interval (thick), dots for checkpoints;
     below it each direction. Tasks have axes of their own: their returns are not on one scale."""
     tasks = list(dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks))
@@ -21,32 +24,36 @@ def effects(score: Score, *, estimand: str = "all_attempted") -> Drawing:
     panels = figure.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, task in zip(panels, tasks, strict=True):
         axes.axvline(0, color=SOFT, lw=0.8)
-        labels: list[tuple[float, str]] = []
-        row = 0.0
+        labels: dict[float, str] = {}
         for arm in arms[task]:
-            figures: dict[str, Any] = score[arm, task].to_json()
-            effect = figures["effect"][estimand]
-            digits = digits_for(effect)
-            colour = COLOURS.get(figures["verdict"], INK)
-            lines = [(arm or task, effect, 1.0)] + [
-                (direction, {"mean": mean, **effect["by_direction_intervals"][direction]}, 0.55)
-                for direction, mean in effect["by_direction"].items()
-            ]
-            for name, one, weight in lines:
-                if one["student_t"]:
-                    axes.plot(one["student_t"], [row, row], color=colour, lw=1.2 * weight, alpha=0.9)
-                if one["bootstrap"]:
-                    axes.plot(one["bootstrap"], [row, row], color=colour, lw=4 * weight, alpha=0.45)
-                if one["mean"] is not None:
-                    axes.plot(one["mean"], row, "o", color=colour, ms=6 * weight)
-                labels.append((row, f"{literal(name)}  {number(one['mean'], digits)}"))
-                row += 1.0
-            means = [mean for mean in effect["by_checkpoint"].values() if mean is not None]
-            axes.plot(means, [row - len(lines) + 0.35] * len(means), "o", color=SOFT, ms=2.5)
-            row += 0.3
-        axes.set_yticks([place for place, _ in labels], [label for _, label in labels], fontsize=8)
+            top = max(labels, default=-ROW - GAP) + ROW + GAP
+            labels |= _draw(axes, score[arm, task], estimand, name=arm or task, top=top)
+        axes.set_yticks(list(labels), list(labels.values()), fontsize=8)
         axes.invert_yaxis()
         axes.set_title(f"{literal(task)}, {estimand.replace('_', ' ')} forks", fontsize=9, loc="left")
     panels[-1].set_xlabel("mean dR (return per episode); line: Student-t 95%, thick: bootstrap 95%", fontsize=8)
     tidy(*panels)
     return figure
+
+
+def _draw(axes: Axes, one: TaskScore, estimand: str, *, name: str, top: float) -> dict[float, str]:
+    """One arm from `top` down; returns the labels of its lines by their height."""
+    effect = one.effect.retained if estimand == "retained" else one.effect.all_attempted
+    digits, colour = digits_for(effect), COLOURS.get(known(one.verdict) or "", INK)
+    lines = [(name, known(effect.mean), effect.student_t, effect.bootstrap, 1.0)]
+    for direction, intervals in effect.by_direction_intervals.items():
+        of_direction = known(effect.by_direction[direction])
+        lines.append((direction, of_direction, intervals.student_t, intervals.bootstrap, 0.55))
+    labels = {}
+    for index, (label, mean, student_t, bootstrap, weight) in enumerate(lines):
+        row = top + index * ROW
+        if thin := known(student_t):
+            axes.plot(thin, [row, row], color=colour, lw=1.2 * weight, alpha=0.9)
+        if thick := known(bootstrap):
+            axes.plot(thick, [row, row], color=colour, lw=4 * weight, alpha=0.45)
+        if mean is not None:
+            axes.plot(mean, row, "o", color=colour, ms=6 * weight)
+        labels[row] = f"{literal(label)}  {number(mean, digits)}"
+    checkpoints = [value for figure in effect.by_checkpoint.values() if (value := known(figure)) is not None]
+    axes.plot(checkpoints, [top + 0.35] * len(checkpoints), "o", color=SOFT, ms=2.5)
+    return labels

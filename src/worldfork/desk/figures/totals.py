@@ -1,12 +1,12 @@
 """Figure 2: every rule's total beside its random control, and the forks against one signal."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 
 from worldfork.desk.figures.drawing import BAND, INK, SOFT, Drawing, chosen, draw_forks, literal, set_decades, tidy
 from worldfork.desk.scoring import Score, TaskScore
+from worldfork.desk.scoring.records import RandomControl
+from worldfork.desk.wording import known
 
 __all__ = ["policies"]
 
@@ -28,19 +28,19 @@ def policies(
 
 
 def _totals(axes: Axes, one: TaskScore, prefix: str) -> None:
-    plain: dict[str, Any] = one.to_json()
-    rows: list[tuple[str, float | None, dict[str, Any] | None]] = [
-        (name, plain["policies"][name], None) for name in ("never", "always", "oracle")
+    rows: list[tuple[str, float | None, RandomControl | None]] = [
+        ("never", known(one.policies.never), None),
+        ("always", known(one.policies.always), None),
+        ("oracle", known(one.policies.oracle), None),
     ]
-    rows += [(name, trigger["policy_total"], trigger["random"]) for name, trigger in plain["triggers"].items()]
-    known = [abs(total) for _, total, _ in rows if total]
-    bend = 10.0 ** (np.floor(np.log10(max(known))) - 1) if known else 1.0
+    rows += [(name, known(figures.policy_total), known(figures.random)) for name, figures in one.triggers.items()]
+    sizes = [abs(total) for _, total, _ in rows if total]
+    bend = 10.0 ** (np.floor(np.log10(max(sizes))) - 1) if sizes else 1.0
     axes.set_xscale("symlog", linthresh=bend)
     axes.axvline(0, color=SOFT, lw=0.8)
     for place, (_, total, random) in enumerate(rows):
-        if random:
-            low, high = random["interval"]
-            axes.plot([low, high], [place, place], color=BAND, alpha=0.3, lw=7, solid_capstyle="butt")
+        if random and (interval := known(random.interval)):
+            axes.plot(interval, [place, place], color=BAND, alpha=0.3, lw=7, solid_capstyle="butt")
         if total is None:
             axes.text(0, place, " undefined", va="center", style="italic", color=SOFT, fontsize=8)
         else:

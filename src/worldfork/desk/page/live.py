@@ -42,7 +42,7 @@ class Watched:
             version = self.version()
             if self._made is None or self._made[0] != version:
                 try:
-                    self._made = (version, render(self._gather(self._path), version=version))
+                    self._made = (version, render(self._gather(self._path), version=version).html)
                 except WorldforkError as error:
                     if self._made is None:
                         return WAITING.format(html.escape(str(error)))

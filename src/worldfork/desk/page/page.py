@@ -1,96 +1,126 @@
 """The page: one HTML file that opens from disk, asks the network for nothing, and keeps every text a text.
 
-The template (`files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled,
-from one JSON value (`payload`). Jinja escapes whatever comes from a registration or a table; marked safe are only
-the package's own style and script, and JSON that `embed` has made harmless.
+The template (`files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled, from
+one JSON value (`payload`). Jinja escapes whatever comes from a registration or a table; marked safe are only the
+package's own style and script, and JSON that `embed` has made harmless.
 """
 
 import base64
+import dataclasses
 import functools
 import hashlib
+import html
 import importlib.metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jinja2
-from markupsafe import Markup
 
-from worldfork.desk import wording
-from worldfork.desk.page.material import Material
-from worldfork.desk.page.payload import embed, payload
-from worldfork.desk.page.record import record
+from worldfork.desk.page import filters, view
+from worldfork.desk.page.material import Material, gather
+from worldfork.desk.page.payload import SIDES, embed, payload
+from worldfork.desk.page.record import record, varies
 from worldfork.desk.reading.files import encode
+from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.study import flat_frame
-from worldfork.desk.scoring.records import TaskScore
-from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.scoring.undefined import settle
+from worldfork.errors import WorldforkError
 from worldfork.ledger import files
+from worldfork.ledger.store import Study
+from worldfork.progress import Progress, silent
 
-__all__ = ["render", "write"]
+__all__ = ["Page", "default_place", "render", "write_page"]
 
 FOLDER: Final = Path(__file__).parent / "files"
 STYLES: Final = ("base.css", "charts.css", "layout.css")
+SCRIPTS: Final = ("core.js", "chart.js", "evidence.js", "stream.js", "threshold.js", "contraction.js", "page.js")
 VIDEO_BYTES: Final = 3_000_000
-SCRIPTS: Final = (
-    "core.js",
-    "chart.js",
-    "evidence.js",
-    "stream.js",
-    "fork.js",
-    "control.js",
-    "threshold.js",
-    "signal.js",
-    "readout.js",
-    "compare.js",
-    "spending.js",
-    "policies.js",
-    "contraction.js",
-    "page.js",
-)
+NOTEBOOK_HEIGHT: Final = 780
 
 
-def write(material: Material, path: Path) -> None:
-    """Write the page to `path`; readers see the old one or the new one."""
-    if material.study is not None and path.is_relative_to(material.study.path):
-        files.confined(path, within=material.study.path)  # the study may come from a stranger
-    files.make_folders(path.parent)
-    files.replace(path, render(material).encode())
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A page that was made; `path` says where it lies, if anywhere. A notebook shows it in place."""
+
+    html: str = dataclasses.field(repr=False)
+    path: Path | None = None
+
+    def save(self, path: str | Path) -> "Page":
+        """Put the page at `path`, whole or not at all; a link that lies there is replaced, not followed."""
+        target = Path(path)
+        if target.is_dir():
+            raise WorldforkError(f"`{target}` is a folder: name a file, such as `{target / 'index.html'}`.")
+        files.make_folders(target.parent)
+        files.replace(target, self.html.encode())
+        return dataclasses.replace(self, path=target)
+
+    def _repr_html_(self) -> str:
+        """The whole page inside a frame of its own: it neither reads the notebook nor asks the network."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html, quote=True)}" width="100%" height="{NOTEBOOK_HEIGHT}" '
+            'style="border:0" sandbox="allow-scripts allow-downloads"></iframe>'
+        )
 
 
-def render(material: Material, *, version: str | None = None) -> str:
-    """The page as text. A live page carries the `version` it shows and asks its server whether there is another."""
-    parts = [
-        {"arm": arm, "task": task, "figures": one, "digits": _digits(one)}
-        for arm, scored in material.score.arms.items()
-        for task, one in scored.tasks.items()
-    ]
-    reasons: Any = material.score.to_json()["undefined"]
+def write_page(
+    source: Source,
+    folder: str | Path | None = None,
+    *,
+    seed: int = 0,
+    permutations: int = 20_000,
+    progress: Progress = silent,
+) -> Page:
+    """Read and score a ledger, and write its page: `folder`/index.html; by default STUDY/report/index.html, or
+    TABLE.html beside a table. The page of a data frame is only returned, unless a folder is named."""
+    place = default_place(source) if folder is None else Path(folder) / "index.html"
+    page = render(gather(source, seed=seed, permutations=permutations, progress=progress))
+    return page if place is None else page.save(place)
+
+
+def default_place(source: Source) -> Path | None:
+    """Where a ledger's page goes when nobody says otherwise; never through a link out of the study."""
+    path = source.path if isinstance(source, Study) else Path(source) if isinstance(source, str | Path) else None
+    if path is None:
+        return None
+    if not path.is_dir():
+        return path.with_suffix(".html")
+    return files.confined(path / "report" / "index.html", within=path)
+
+
+def render(material: Material, *, version: str | None = None) -> Page:
+    """The page. A live one carries the `version` it shows and asks its server whether there is another."""
+    parts = view.parts(material)
+    registration = material.study.registration if material.study else None
+    data = payload(material)
     script = _script()
-    page: str = (
+    text = (
         _environment()
         .get_template("page.html")
         .render(
             name=material.name,
             parts=parts,
+            sides=SIDES,
+            comparisons=view.comparisons(material, parts),
+            compare_axis=functools.partial(view.compare_axis, parts),
+            doses=view.doses(registration, parts),
+            varies=varies(registration) if registration else {},
+            several_arms=len(material.score.arms) > 1,
+            fraction=material.rules.divergence,
             videos=_videos(material),
             record=record(material),
             ignored=material.table.ignored,
-            undefined=_by_reason(reasons),
-            several_arms=len(material.score.arms) > 1,
+            undefined=_by_reason(material),
             permutations=material.rules.permutations,
+            threshold_permutations=data["threshold_permutations"],
             made_by=f"worldfork {importlib.metadata.version('worldfork')}",
             style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             script=script,
             policy=_policy(script, live=version is not None),
-            ledger=embed({**payload(material), "version": version}),
+            ledger=embed({**data, "version": version}),
             tables=embed(_downloads(material)),
         )
     )
-    return page
-
-
-def _digits(one: TaskScore) -> int:
-    plain: dict[str, Any] = one.to_json()
-    return wording.digits_for(plain["effect"]["all_attempted"])
+    return Page(text)
 
 
 @functools.cache
@@ -102,33 +132,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "unsigned": _unsigned, "span": _span, "is_undefined": _is_undefined}
+    environment.filters |= filters.FILTERS
+    environment.tests["figure"] = filters.is_figure
     return environment
-
-
-def _number(value: Any, digits: int = 1) -> str:
-    """A signed number, or a word that says why there is none."""
-    return _why(value) if isinstance(value, Undefined) else _minus(wording.number(value, digits))
-
-
-def _unsigned(value: Any, digits: int = 1) -> str:
-    return _number(value, digits).removeprefix("+")
-
-
-def _span(value: Any, digits: int = 1) -> str:
-    return _why(value) if isinstance(value, Undefined) else _minus(wording.span(value, digits))
-
-
-def _is_undefined(value: Any) -> bool:
-    return isinstance(value, Undefined)
-
-
-def _why(value: Undefined) -> str:
-    return Markup('<span class="undefined" tabindex="0" title="{}">undefined</span>').format(value.why)
-
-
-def _minus(spelled: str) -> str:
-    return spelled.replace("-", "\N{MINUS SIGN}")
 
 
 @functools.cache
@@ -149,33 +155,39 @@ def _policy(script: str, *, live: bool) -> str:
 
 
 def _videos(material: Material) -> list[dict[str, str]]:
-    """The replays (`worldfork replay -o STUDY/report/NAME.gif`) that lie beside the page, while it stays small."""
+    """The replays (`worldfork replay -o STUDY/report/NAME.gif`) that lie beside the page, while it stays small.
+
+    Files alone: a link could lead to anything on this machine, and what it led to would be in the page.
+    """
     if material.study is None:
         return []
     found, room = [], VIDEO_BYTES
     for path in sorted((material.study.path / "report").glob("*.gif")):
+        if path.is_symlink() or not path.is_file():
+            continue
         room -= path.stat().st_size
         if room >= 0:
             data = base64.b64encode(path.read_bytes()).decode()
-            found.append({"name": path.stem, "address": f"data:image/gif;base64,{data}"})
+            found.append({"name": path.stem.replace("-", " "), "address": f"data:image/gif;base64,{data}"})
     return found
 
 
-def _by_reason(undefined: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
+def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
     """Undefined figures by their reason, the commonest first."""
     found: dict[str, list[str]] = {}
-    for one in undefined:
-        found.setdefault(one["why"], []).append(one["figure"])
+    _, reasons = settle({"arms": material.score.arms, "contrasts": material.score.contrasts})
+    for reason in reasons:
+        found.setdefault(reason["why"], []).append(reason["figure"])
     return sorted(found.items(), key=lambda item: -len(item[1]))
 
 
-def _downloads(material: Material) -> list[dict[str, str]]:
+def _downloads(material: Material) -> list[object]:
     """The flat table: a study's as `worldfork export` writes it, or the file that was given."""
     if material.study is None:
-        return [_download(material.path.name, material.path.read_bytes())]
+        return [] if material.file is None else [_download(material.file.name, material.file.read_bytes())]
     frame = flat_frame(material.rows)
     return [_download(f"{material.name}{suffix}", encode(frame, suffix)) for suffix in (".csv", ".parquet")]
 
 
-def _download(name: str, data: bytes) -> dict[str, str]:
-    return {"name": name, "base64": base64.b64encode(data).decode(), "bytes": str(len(data))}
+def _download(name: str, data: bytes) -> dict[str, object]:
+    return {"name": name, "base64": base64.b64encode(data).decode(), "bytes": len(data)}

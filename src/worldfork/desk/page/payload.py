@@ -1,57 +1,54 @@
-"""Everything that the page computes with, as one JSON value.
+"""Everything that the page's script looks up, as one JSON value.
 
-Outcomes and signals keep every digit, because the page sums them and must come to what `worldfork score` says;
-what is only drawn is rounded. An undefined figure is `{"why": reason}`, never null and never zero.
+Nothing is left for the script to compute but places on a screen. dR and totals keep every digit, so that what the
+page shows is what `worldfork score` says; what is only drawn is rounded. A figure that is undefined is null.
 """
 
 import json
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from jaxtyping import Bool, Float
 
+from worldfork.desk.page.forks import Places, fork_columns, places
 from worldfork.desk.page.material import Material
-from worldfork.desk.page.record import varies
 from worldfork.desk.page.streams import read_condensed, rounded
-from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.decisions import Decisions
-from worldfork.desk.scoring.partition import natural
-from worldfork.desk.scoring.records import TaskScore
-from worldfork.desk.scoring.undefined import Undefined, as_tree
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.policies import fit_threshold
+from worldfork.desk.scoring.records import TaskScore, TriggerScore
+from worldfork.desk.scoring.sweep import Sweep, sweep
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.triggers import is_reference
-from worldfork.desk.wording import digits_for
-from worldfork.ledger.row import ForkRow
+from worldfork.desk.wording import digits_for, known, minus, number, rate, with_span
 from worldfork.registration import Cell
 
-__all__ = ["embed", "payload", "reasoned"]
+__all__ = ["SIDES", "embed", "payload"]
 
-SCHEMA: Final = "worldfork.page/1"
-OVERFLOW: Final = "the arithmetic overflowed: the returns are too large to square"
-NOT_SHOWN: Final = ("triggers_unavailable", "divergence", "predictions")  # the template prints these
+SCHEMA: Final = "worldfork.page/2"
+SIDES: Final = ("all_attempted", "retained")
+THRESHOLD_PERMUTATIONS: Final = 5_000  # at each of hundreds of thresholds; a fitted policy has the full number
 
 
-def payload(material: Material) -> dict[str, Any]:
+def payload(material: Material) -> dict[str, object]:
     """The page's data: one part per arm and task, and the streams that they share."""
-    streams: dict[str, dict[str, Any]] = {}
-    parts = [
-        _part(material, arm, task, one, streams)
-        for arm, scored in material.score.arms.items()
-        for task, one in scored.tasks.items()
+    streams: dict[str, dict[str, object]] = {}
+    parts: list[object] = [
+        _part(material, arm, task, task_score, streams)
+        for arm, arm_score in material.score.arms.items()
+        for task, task_score in arm_score.tasks.items()
     ]
-    registration = material.study.registration if material.study else None
     return {
         "schema": SCHEMA,
-        "name": material.name,
         "parts": parts,
-        "streams": streams,
-        "contrasts": material.score.to_json()["contrasts"],
-        "varies": varies(registration) if registration else {},
-        "steps": {arm.name: arm.mechanism.steps for arm in registration.arms} if registration else {},
+        "streams": list(streams.values()),
         "permutations": material.rules.permutations,
+        "threshold_permutations": _threshold_permutations(material),
     }
 
 
-def embed(value: Any) -> str:
+def embed(value: object) -> str:
     """JSON that can stand inside a script element: nothing in it can close the element or open a comment.
 
     >>> embed({"cell": "</script>"})
@@ -63,153 +60,219 @@ def embed(value: Any) -> str:
     return text
 
 
-def reasoned(tree: Any) -> Any:
-    """Plain JSON values, with `{"why": reason}` where there is none.
-
-    >>> reasoned({"auc": Undefined("one class only"), "n": 3})
-    {'auc': {'why': 'one class only'}, 'n': 3}
-    """
-    match tree:
-        case Undefined(why):
-            return {"why": why}
-        case dict():
-            return {str(key): reasoned(value) for key, value in tree.items()}
-        case list() | tuple():
-            return [reasoned(value) for value in tree]
-        case np.generic():
-            return reasoned(tree.item())
-        case float() if not math.isfinite(tree):
-            return {"why": OVERFLOW}
-        case _:
-            return tree
-
-
 def _part(
-    material: Material, arm: str, task: str, one: TaskScore, streams: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    rows = {
-        CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed): (cell, found)
-        for cell, found in material.rows.items()
-        if (cell.arm, cell.task) == (arm, task)
-    }
-    scored = {
-        (one.evidence.forks.prefork.cells[cell], int(k)): index
-        for index, (cell, k) in enumerate(
-            zip(one.evidence.forks.prefork.cell, one.evidence.forks.prefork.k, strict=True)
-        )
-    }
-    lost = [(key, row.k) for key, (_, found) in rows.items() for row in found if (key, row.k) not in scored]
-    keys = sorted([*scored, *lost], key=lambda place: (_by_direction(place[0]), place[1]))
-    cells = list(dict.fromkeys(key for key, _ in keys))
-    order = [scored.get(place) for place in keys]
-    details = {(key, row.k): row for key, (_, found) in rows.items() for row in found}
-    tree: Any = as_tree(one)
-    figures = {name: value for name, value in tree.items() if name not in NOT_SHOWN}
-    plain: dict[str, Any] = one.to_json()
+    material: Material, arm: str, task: str, score: TaskScore, streams: dict[str, dict[str, object]]
+) -> dict[str, object]:
+    forks = score.evidence.forks
+    shown = places(forks, material.rows, arm=arm, task=task)
+    means = dict(zip(forks.prefork.cells, partition(forks.prefork).cell_means(forks.delta).tolist(), strict=True))
+    sizes = np.sort(np.abs(forks.delta))
     return {
-        "arm": arm,
-        "task": task,
-        "digits": digits_for(plain["effect"]["all_attempted"]),
-        "figures": reasoned(figures),
+        "digits": digits_for(score.effect.all_attempted),
+        "full_colour": float(sizes[int(0.95 * (len(sizes) - 1))]) or 1.0,  # the largest twentieth is left out
         "cells": [
             {
                 "checkpoint": key.checkpoint,
                 "direction": key.direction,
                 "stream_seed": key.stream_seed,
-                "stream": _stream(material, rows[key][0], streams) if key in rows else None,
+                "stream": _stream(material, shown.cells[key], streams),
+                "mean": None if math.isnan(mean := means.get(key, math.nan)) else mean,
             }
-            for key in cells
+            for key in shown.cells
         ],
-        "forks": [
-            _fork(one, index, cells.index(key), k, details.get((key, k)))
-            for (key, k), index in zip(keys, order, strict=True)
-        ],
-        "triggers": {
-            name: _trigger(name, one.evidence.retained[name], one.evidence.all_attempted[name], one, order)
-            for name in one.evidence.retained
+        "forks": fork_columns(shown, forks, score.evidence.divergence.dropped),
+        "policies": {
+            "all_attempted": _references(score, "all_attempted"),
+            "retained": _references(score, "retained"),
         },
-        "unavailable": {name: why.why for name, why in one.triggers_unavailable.items()},
+        "triggers": _triggers(material, score, shown),
+        "contraction": _contraction(score),
     }
 
 
-def _by_direction(key: CellKey) -> tuple[str, tuple[int, int, str], int]:
-    """Cells by direction, then checkpoint, then stream seed: the order in which people compare them."""
-    return key.direction, natural(key.checkpoint), key.stream_seed
+def _references(score: TaskScore, side: str) -> dict[str, object]:
+    attempted = side == "all_attempted"
+    references = score.policies_all_attempted if attempted else score.policies
+    return {
+        "always": known(references.always),
+        "oracle": known(references.oracle),
+        "forks": score.forks.attempted if attempted else score.forks.retained,
+    }
 
 
-def _fork(one: TaskScore, index: int | None, cell: int, k: int, row: ForkRow | None) -> dict[str, Any]:
-    fork: dict[str, Any] = {"cell": cell, "k": k}
-    if index is not None:
-        prefork, outcomes = one.evidence.forks.prefork, one.evidence.forks.outcomes
-        level = float(prefork.level[index])
-        fork |= {
-            "step": int(prefork.step[index]),
-            "level": None if math.isnan(level) else level,
-            "r_hold": float(outcomes.r_hold[index]),
-            "r_update": float(outcomes.r_update[index]),
-            "delta": float(outcomes.delta[index]),
-            "diverged": bool(one.evidence.divergence.dropped[index]),
-        }
-        if outcomes.hold is not None and outcomes.update is not None:
-            paired = ~np.isnan(outcomes.hold[index]) | ~np.isnan(outcomes.update[index])
-            fork |= {
-                "hold": rounded(outcomes.hold[index][paired]),
-                "update": rounded(outcomes.update[index][paired]),
-            }
-    if row is not None:
-        if index is None:
-            fork |= {"step": row.step, "level": row.level, "r_hold": row.r_hold, "r_update": row.r_update}
-            fork |= {"delta": None, "diverged": False, "hold": list(row.hold), "update": list(row.update)}
-        fork |= {
-            "env_step": row.env_step,
-            "fit": row.fit.model_dump(),
-            "counts": {
-                "non-finite actions": row.nonfinite_actions.model_dump(),
-                "non-finite returns": row.nonfinite_returns.model_dump(),
-                "unstable episodes": row.unstable_episodes.model_dump(),
-            },
-            "digest": row.digest,
-        }
-    return fork
-
-
-def _trigger(
-    name: str, retained: Decisions, attempted: Decisions, one: TaskScore, order: list[int | None]
-) -> dict[str, Any]:
-    """What a trigger saw at every fork and the thresholds that scoring fitted; or, for alarms, its decisions."""
-    if retained.signal is None:
-        fired = retained.fired
-        assert not isinstance(fired, Undefined)
-        return {
+def _triggers(material: Material, score: TaskScore, shown: Places) -> dict[str, object]:
+    """What every trigger saw and where it fired; for a signal, what each of its thresholds would earn."""
+    evidence = score.evidence
+    decisions = {"all_attempted": evidence.all_attempted, "retained": evidence.retained}
+    figures = {"all_attempted": score.triggers_all_attempted, "retained": score.triggers}
+    masks = {"all_attempted": np.ones(len(evidence.forks), bool), "retained": ~evidence.divergence.dropped}
+    signals = {name: one.signal for name, one in evidence.all_attempted.items() if one.signal is not None}
+    # Where nothing diverged the two sets of forks are one.
+    sides = SIDES if evidence.divergence.dropped.any() else SIDES[:1]
+    sweeps = {
+        side: sweep(
+            signals,
+            evidence.forks,
+            scored=masks[side],
+            permutations=_threshold_permutations(material),
+            seed=material.rules.seed,
+        )
+        for side in sides
+    }
+    found: dict[str, object] = {}
+    for name in evidence.all_attempted:
+        trigger: dict[str, object] = {
             "reference": is_reference(name),
-            "fired": [index is not None and bool(fired[index]) for index in order],
+            "fired": {side: _flags(decisions[side][name], shown) for side in SIDES},
+            "official": {side: _official(figures[side][name]) for side in SIDES},
+            "words": {side: _official_words(figures[side][name], score) for side in SIDES},
+            "auc": {side: _auc(figures[side][name]) for side in SIDES},
         }
-    values = [None if index is None else float(retained.signal[index]) for index in order]
+        if name in signals:
+            values = [None if index is None else float(signals[name][index]) for index in shown.index]
+            trigger["signal"] = [None if value is None or math.isnan(value) else value for value in values]
+            trigger["fitted"] = {side: _fitted(decisions[side][name]) for side in SIDES}
+            trigger["rows"] = {
+                side: _rows(
+                    swept[name],
+                    decisions[side][name],
+                    signal=signals[name][masks[side]],
+                    delta=evidence.forks.delta[masks[side]],
+                )
+                for side, swept in sweeps.items()
+            }
+        found[name] = trigger
+    return found
+
+
+def _rows(
+    swept: Sweep, decided: Decisions, *, signal: Float[np.ndarray, "scored"], delta: Float[np.ndarray, "scored"]
+) -> dict[str, object]:
+    """A sweep by column. `start` is where the page opens, the middle of the fitted thresholds; `best` fits all."""
+    start = len(swept.fires) // 2
+    if decided.threshold is not None and len(finite := np.sort(decided.threshold[np.isfinite(decided.threshold)])):
+        fires = (signal >= finite[(len(finite) - 1) // 2]).sum()
+        start = int(np.argmin(np.abs(swept.fires - fires)))
+    best = np.flatnonzero(swept.threshold == fit_threshold(signal, delta))
+    values = np.sort(signal[~np.isnan(signal)])
     return {
-        "reference": is_reference(name),
-        "signal": [None if value is None or math.isnan(value) else value for value in values],
-        "thresholds": {
-            "retained": _thresholds(retained, one),
-            "all_attempted": _thresholds(attempted, one),
-        },
+        "threshold": [_shortest(threshold, values) for threshold in swept.threshold[1:-1].tolist()],
+        "total": swept.total.tolist(),
+        "fires": swept.fires.tolist(),
+        "mean": rounded(swept.mean, 7),
+        "low": rounded(swept.low, 7),
+        "high": rounded(swept.high, 7),
+        "p": rounded(swept.p, 4),
+        "p_shift": rounded(swept.p_shift, 4),
+        "start": start,
+        "best": int(best[0]) if len(best) else start,
     }
 
 
-def _thresholds(decisions: Decisions, one: TaskScore) -> dict[str, float | str] | None:
-    """By checkpoint; an infinite one is spelled out, for JSON has no infinity."""
-    if decisions.threshold is None:
+def _shortest(threshold: float, values: Float[np.ndarray, "known"]) -> float:
+    """The number with the fewest digits that lies between the same two values: it fires on the same forks."""
+    place = int(np.searchsorted(values, threshold))
+    for digits in range(1, 17):
+        short = float(f"{threshold:.{digits}g}")
+        if values[place - 1] < short <= values[place]:
+            return short
+    return threshold
+
+
+def _flags(decided: Decisions, shown: Places) -> str:
+    """Where it fires, one character per fork."""
+    if isinstance(decided.fired, Undefined):
+        return "0" * len(shown.index)
+    fired: Bool[np.ndarray, forks] = decided.fired
+    return "".join("1" if index is not None and fired[index] else "0" for index in shown.index)
+
+
+def _fitted(decided: Decisions) -> list[object]:
+    """The distinct thresholds that scoring fitted and that a line can be drawn at."""
+    if decided.threshold is None:
+        return []
+    return [float(value) for value in np.unique(decided.threshold) if math.isfinite(value)]
+
+
+def _official(figures: TriggerScore) -> dict[str, object] | None:
+    """The fitted policy, as scored: 20,000 draws where nobody chose otherwise."""
+    random, shift = known(figures.random), known(figures.random_shift)
+    if random is None or shift is None:
         return None
-    owners = [one.evidence.forks.prefork.cells[cell].checkpoint for cell in one.evidence.forks.prefork.cell]
+    interval = known(random.interval)
     return {
-        owner: threshold if math.isfinite(threshold) else f"{threshold}"
-        for owner, threshold in zip(owners, decisions.threshold.tolist(), strict=True)
+        "total": known(figures.policy_total),
+        "fires": known(figures.fires),
+        "mean": known(random.mean),
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "p": random.p,
+        "p_shift": shift.p,
     }
 
 
-def _stream(material: Material, cell: Cell, streams: dict[str, dict[str, Any]]) -> str | None:
-    assert material.study is not None
+def _official_words(figures: TriggerScore, score: TaskScore) -> str:
+    random, shift = figures.random, figures.random_shift
+    if isinstance(random, Undefined) or isinstance(shift, Undefined):
+        reason = random.why if isinstance(random, Undefined) else "it is undefined"
+        return f"worldfork score fits no threshold: {reason}."
+    digits = max(0, digits_for(score.effect.all_attempted) - 1)
+    passes = "passes" if figures.passes_control is True else "does not pass"
+    figures_in_words = (
+        f"total {number(figures.policy_total, digits)}, {figures.fires} fires, chance "
+        f"{with_span(random.mean, random.interval, digits)}, p {rate(random.p)}, shifted {rate(shift.p)}"
+    )
+    return (
+        "worldfork score, thresholds fitted leave-one-checkpoint-out: "
+        f"{minus(figures_in_words)}: {passes} its control."
+    )
+
+
+def _auc(figures: TriggerScore) -> str:
+    interval = known(figures.auc_interval)
+    if isinstance(figures.auc, Undefined) or interval is None:
+        return "undefined"
+    return f"{rate(figures.auc)} [{rate(interval.low)}, {rate(interval.high)}] {known(figures.auc_interval_kind)}"
+
+
+def _contraction(score: TaskScore) -> dict[str, object]:
+    """The fitted line, for the script to draw, and everything about it in words."""
+    fit = score.contraction
+    kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
+    slope, halves = known(fit.slope), known(fit.split_half.slope)
+    level = kept.outcomes.r_update.mean() - slope * kept.outcomes.r_hold.mean() if slope is not None else None
+    words = [
+        f"n = {len(kept)} retained forks; dotted: the identity.",
+        _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
+        _fitted_words("crossing", fit.crossing, None, digits=digits_for(score.effect.all_attempted)) + ",",
+        _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
+        "(95%, cells resampled).",
+        "" if halves is None else f"HOLD's own halves give slope {halves:.2f} without any update.",
+    ]
+    return {
+        "slope": slope,
+        "intercept": None if level is None else float(level),
+        "crossing": known(fit.crossing),
+        "words": minus(" ".join(words)),
+    }
+
+
+def _fitted_words(name: str, value: Figure, interval: Bounds | None, *, digits: int) -> str:
+    if isinstance(value, Undefined):
+        return f"{name} undefined ({value.why})"
+    return f"{name} {with_span(value, interval, digits).removeprefix('+')}"
+
+
+def _stream(material: Material, cell: Cell | None, streams: dict[str, dict[str, object]]) -> int | None:
+    if cell is None or material.study is None:
+        return None
     path = material.study.cell(cell.id).path / "stream.parquet"
     if not path.exists():
         return None
     digest, condensed = read_condensed(path)
-    return streams.setdefault(digest, {**condensed, "id": digest})["id"]
+    streams.setdefault(digest, condensed)
+    return list(streams).index(digest)
+
+
+def _threshold_permutations(material: Material) -> int:
+    return min(material.rules.permutations, THRESHOLD_PERMUTATIONS)

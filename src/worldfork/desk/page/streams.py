@@ -2,30 +2,31 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
 
 from worldfork.ledger.arrays import content_digest, read_parquet
 
-__all__ = ["condense", "read_condensed"]
+__all__ = ["condense", "read_condensed", "rounded"]
 
-BINS = 240  # a pixel or two each at the width of a phone
-DIGITS = 5
+BINS: Final = 240  # a pixel or two each at the width of a phone
+DIGITS: Final = 5
+WORLD: Final = ("step", "env_step", "episode", "level", "rate", "sigma_a", "reward")  # the rest is the agent's
+WORDS: Final = {"error": "one-step error (the model's units)", "kl": "KL (nats)"}
 
 
-def read_condensed(path: Path) -> tuple[str, dict[str, Any]]:
+def read_condensed(path: Path) -> tuple[str, dict[str, object]]:
     """The log at `path`, condensed, with the content digest that tells which arms share it."""
     log = read_parquet(path)
     return content_digest(log), condense(log)
 
 
-def condense(log: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Error and KL in bins, level at the bins' first steps, and the return of every episode."""
+def condense(log: Mapping[str, np.ndarray]) -> dict[str, object]:
+    """What the agent logged in bins, level at the bins' first steps, and the return of every episode."""
     steps = len(log["step"])
     width = max(1, -(-steps // BINS))
-    quantities = {name: np.asarray(log[name], dtype=np.float64) for name in ("error", "kl") if name in log}
     episode = np.asarray(log["episode"], dtype=np.int64)
     return {
         "steps": steps,
@@ -33,37 +34,39 @@ def condense(log: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "level": rounded(np.asarray(log["level"], dtype=np.float64)[::width]),
         "episode_return": rounded(np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:]),
         "episode_steps": int((episode == episode[0]).sum()) if steps else 0,
-        "non_finite": {name: int((~np.isfinite(values)).sum()) for name, values in quantities.items()},
-        **{name: _bins(values, width) for name, values in quantities.items()},
+        "panels": [
+            _panel(name, np.asarray(values, dtype=np.float64), width)
+            for name, values in log.items()
+            if name not in WORLD
+        ],
     }
 
 
-def rounded(values: Float[np.ndarray, "*shape"]) -> list[Any]:
+def rounded(values: Float[np.ndarray, "values"], digits: int = DIGITS) -> list[object]:
     """Few digits for a picture; what is not finite is null.
 
-    >>> rounded(np.array([1 / 3, np.nan]))
-    [0.33333, None]
+    >>> rounded(np.array([1 / 3, 12.0, np.nan]))
+    [0.33333, 12, None]
     """
-    if values.ndim > 1:
-        return [rounded(row) for row in values]
-    return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in values.tolist()]
+    return [_short(float(f"{value:.{digits}g}")) if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _bins(values: Float[np.ndarray, "steps"], width: int) -> dict[str, list[float | None]] | None:
-    """Least, mean and largest finite value of each bin; None where nothing was logged at all."""
+def _short(value: float) -> object:
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+def _panel(name: str, values: Float[np.ndarray, "steps"], width: int) -> dict[str, object]:
+    """Least, mean and largest finite value of each bin; without them where nothing was logged at all."""
     known = np.isfinite(values)
+    panel: dict[str, object] = {"name": name, "words": WORDS.get(name, name), "non_finite": int((~known).sum())}
     if not known.any():
-        return None
+        return {**panel, "non_finite": 0}
     starts = np.arange(0, len(values), width)
     count = np.add.reduceat(known, starts)
-    total = np.add.reduceat(np.where(known, values, 0.0), starts)
-    empty = count == 0
-
-    def settled(bins: Float[np.ndarray, "bins"]) -> list[Any]:
-        return rounded(np.where(empty, np.nan, bins))
-
-    return {
-        "low": settled(np.minimum.reduceat(np.where(known, values, np.inf), starts)),
-        "mean": settled(total / np.maximum(count, 1)),
-        "high": settled(np.maximum.reduceat(np.where(known, values, -np.inf), starts)),
-    }
+    mean = np.where(count, np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(count, 1), np.nan)
+    low = np.where(count, np.minimum.reduceat(np.where(known, values, np.inf), starts), np.nan)
+    high = np.where(count, np.maximum.reduceat(np.where(known, values, -np.inf), starts), np.nan)
+    # A few bursts would flatten all the rest: the axis ends where a tenth of the bins still reaches.
+    cap = min(np.nanmax(high), max(1.6 * np.nanmax(mean), np.nanquantile(high, 0.9)))
+    (top,) = rounded(np.array([cap]))
+    return {**panel, "low": rounded(low), "mean": rounded(mean), "high": rounded(high), "cap": top}

@@ -24,7 +24,7 @@ from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.undefined import Interval
 
-__all__ = ["BLOCKS", "Policies", "control_totals", "judge"]
+__all__ = ["BLOCKS", "Policies", "control_totals", "interval", "judge", "p_value"]
 
 BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
@@ -82,14 +82,24 @@ def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomC
 
     A draw within rounding of the observed total earns as much, so that always firing has p = 1.
     """
-    reached = int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
-    low, high = np.quantile(totals, [0.025, 0.975])
     return RandomControl(
         mean=float(totals.mean()),
-        interval=Interval(float(low), float(high)),
-        p=(1 + reached) / (1 + len(totals)),
+        interval=interval(totals),
+        p=p_value(observed, totals),
         permutations=len(totals),
     )
+
+
+def interval(totals: Float[np.ndarray, "permutations"]) -> Interval:
+    """The 95% interval of a null."""
+    low, high = np.quantile(totals, [0.025, 0.975])
+    return Interval(float(low), float(high))
+
+
+def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float:
+    """The share of draws, with the policy itself, that earn as much."""
+    reached = int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
+    return (1 + reached) / (1 + len(totals))
 
 
 def _add_cell(

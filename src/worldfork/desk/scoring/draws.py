@@ -8,7 +8,7 @@ from worldfork.randomness import Event, Purpose, generator
 __all__ = ["cell_draws", "figure_draws"]
 
 # One number per figure that resamples. Figures never share draws, so leaving one out changes no other.
-FIGURES = {"clusters": 1, "contraction": 2, "control": 3, "signs": 4, "wild": 5, "swap": 6}
+FIGURES = {"clusters": 1, "contraction": 2, "control": 3, "signs": 4, "wild": 5, "swap": 6, "thresholds": 7}
 
 
 def figure_draws(figure: str, *, seed: int, task: str) -> np.random.Generator:

@@ -13,7 +13,15 @@ from jaxtyping import Bool, Float, Int
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.ties import rises
 
-__all__ = ["fires", "fit_threshold", "leave_one_checkpoint_out", "oracle_total", "policy_total", "running_quantile"]
+__all__ = [
+    "between",
+    "fires",
+    "fit_threshold",
+    "leave_one_checkpoint_out",
+    "oracle_total",
+    "policy_total",
+    "running_quantile",
+]
 
 EARLIER = 4  # a running quantile needs so many earlier values
 
@@ -120,10 +128,10 @@ def _fit(
         below -= 1
     if above >= len(lowest):
         return math.inf
-    return -math.inf if below < 0 else _between(float(highest[below]), float(lowest[above]))
+    return -math.inf if below < 0 else between(float(highest[below]), float(lowest[above]))
 
 
-def _between(below: float, above: float) -> float:
+def between(below: float, above: float) -> float:
     middle = below + (above - below) / 2
     return middle if below < middle else above  # the two smallest numbers there are have no midpoint
 

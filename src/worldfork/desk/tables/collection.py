@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import Rules, Score
+from worldfork.desk.scoring import Rules, Score, TaskScore
 from worldfork.desk.tables import design, effects, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
@@ -37,22 +37,21 @@ def paper_tables(
     """
     tables = [design.gate(seeds)]
     for number, (arm, scored) in enumerate(score.arms.items()):
-        plain: effects.Plain = {task: one.to_json() for task, one in scored.tasks.items()}
-        made = _primary(plain, effects.seed_replication(scored.tasks, replication or {}, rules))
-        if paper:
-            made = (
-                [beside_paper(one) for one in made] if number == 0 else [one for one in made if one.label in BRIEF]
-            )
-        tables += [dataclasses.replace(one, caption=one.caption + (f" Arm: {arm}." if arm else "")) for one in made]
-    contrasts: Any = score.to_json()["contrasts"]
-    tables.append(design.arms(contrasts))
-    return [one for one in tables if one.rows]
+        of_arm = _arm_tables(scored.tasks, effects.seed_replication(scored.tasks, replication or {}, rules))
+        if paper and number == 0:
+            of_arm = [beside_paper(table) for table in of_arm]
+        elif paper:
+            of_arm = [table for table in of_arm if table.label in BRIEF]
+        named = f" Arm: {arm}." if arm else ""
+        tables += [dataclasses.replace(table, caption=table.caption + named) for table in of_arm]
+    tables.append(design.arms(score.contrasts))
+    return [table for table in tables if table.rows]
 
 
 def planned_tables(tasks: Collection[str]) -> list[TextTable]:
     """What the paper states about these tasks, with our place left free: a study that has not been run."""
-    found = [not_run_yet(one, tasks) for one in _primary({}, effects.seed_replication({}, {}, Rules()))]
-    return [one for one in found if one.rows]
+    planned = [not_run_yet(table, tasks) for table in _arm_tables({}, effects.seed_replication({}, {}, Rules()))]
+    return [table for table in planned if table.rows]
 
 
 def choose(tables: Iterable[TextTable], labels: str | None) -> list[TextTable]:
@@ -60,21 +59,21 @@ def choose(tables: Iterable[TextTable], labels: str | None) -> list[TextTable]:
     wanted = [label.strip() for label in labels.split(",")] if labels else LABELS
     if unknown := [label for label in wanted if label not in LABELS]:
         raise WorldforkError(f"There is no table `{unknown[0]}`; there are {', '.join(LABELS)}.")
-    return [one for one in tables if one.label in wanted]
+    return [table for table in tables if table.label in wanted]
 
 
-def _primary(plain: effects.Plain, replicated: TextTable) -> list[TextTable]:
+def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[TextTable]:
     """The tables of one arm."""
     return [
-        effects.effects(plain),
-        effects.directions(plain),
-        effects.quartiles(plain),
+        effects.effects(tasks),
+        effects.directions(tasks),
+        effects.quartiles(tasks),
         replicated,
-        triggers.rivals(plain),
-        triggers.controls(plain),
-        triggers.proxies(plain),
-        effects.contraction(plain),
-        effects.predictions(plain),
-        design.variance(plain),
-        design.budget(plain),
+        triggers.rivals(tasks),
+        triggers.controls(tasks),
+        triggers.proxies(tasks),
+        effects.contraction(tasks),
+        effects.predictions(tasks),
+        design.variance(tasks),
+        design.budget(tasks),
     ]

@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
+from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, digits_for, number, rate, span, with_span
+from worldfork.desk.wording import DASH, digits_for, known, number, rate, span, with_span
 from worldfork.ledger.pretraining import Seed
 
 __all__ = ["arms", "budget", "gate", "variance"]
 
-Plain = Mapping[str, dict[str, Any]]
+Tasks = Mapping[str, TaskScore]
 
 
 def gate(seeds: Iterable[Seed]) -> TextTable:
@@ -22,27 +23,29 @@ def gate(seeds: Iterable[Seed]) -> TextTable:
         ("Task", "Seed", "gate return", "floor", "clean return", "as deployed", "fate"),
         tuple(
             (
-                one.task,
-                str(one.seed),
-                f"{one.gate:.1f}",
-                DASH if one.floor is None else f"{one.floor:.1f}",
-                f"{one.clean_return:.1f}",
-                DASH if one.deployed is None else f"{one.deployed:.1f}",
-                one.fate,
+                seed.task,
+                str(seed.seed),
+                f"{seed.gate:.1f}",
+                DASH if seed.floor is None else f"{seed.floor:.1f}",
+                f"{seed.clean_return:.1f}",
+                DASH if seed.deployed is None else f"{seed.deployed:.1f}",
+                seed.fate,
             )
-            for one in seeds
+            for seed in seeds
         ),
         keys=2,
     )
 
 
-def variance(plain: Plain) -> TextTable:
+def variance(tasks: Tasks) -> TextTable:
     """Variance components of dR and the gain of common random numbers."""
     rows = []
-    for task, one in plain.items():
-        parts, gain = (one["design"] or {}).get("components") or one["variance_components"], one["crn"]["gain"]
-        told = [_variance(parts.get(name)) for name in ("checkpoint", "decision_point", "fork", "episode")]
-        rows.append((task, *told, DASH if gain is None else f"{gain:.2f}"))
+    for task, score in tasks.items():
+        design, gain = known(score.design), known(score.crn.gain)
+        parts = design.components if design else score.variance_components
+        point = design.components.decision_point if design else None
+        cells = [_variance(value) for value in (parts.checkpoint, point, parts.fork, parts.episode)]
+        rows.append((task, *cells, DASH if gain is None else f"{gain:.2f}"))
     return TextTable(
         "variance",
         "Variance of dR (standard deviation), all attempted forks. What decision points have in common over "
@@ -60,18 +63,18 @@ def variance(plain: Plain) -> TextTable:
     )
 
 
-def budget(plain: Plain) -> TextTable:
+def budget(tasks: Tasks) -> TextTable:
     """What more episodes buy, by what they are spent on."""
     rows = []
-    for task, one in plain.items():
-        design, digits = one["design"], digits_for(one["effect"]["all_attempted"]) + 1
+    for task, score in tasks.items():
+        design, digits = known(score.design), digits_for(score.effect.all_attempted) + 1
         if design is None:
             continue
-        size = f"{design['checkpoints']:g} x {design['forks']:g} x {design['episodes']:g}"
-        rows.append((task, f"as it is: {size}", *[f"{design['standard_error']:.{digits}f}"] * 3))
-        for times, errors in design["standard_error_at"].items():
+        size = f"{design.checkpoints:g} x {design.forks:g} x {design.episodes:g}"
+        rows.append((task, f"as it is: {size}", *[_error(design.standard_error, digits)] * 3))
+        for times, errors in design.standard_error_at.items():
             label = "without limit" if times == "unlimited" else f"{times} times"
-            rows.append((task, label, *(f"{error:.{digits}f}" for error in errors.values())))
+            rows.append((task, label, *(_error(error, digits) for error in errors.values())))
     return TextTable(
         "budget",
         "Standard error of the mean dR, all attempted forks, if the paired episodes (checkpoints x forks x m) "
@@ -82,28 +85,28 @@ def budget(plain: Plain) -> TextTable:
     )
 
 
-def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> TextTable:
+def arms(contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]) -> TextTable:
     """Every pair of arms that was compared, on the cells and forks that both have."""
     rows = []
     for pair, tasks in contrasts.items():
         for task, sides in tasks.items():
-            for estimand, one in sides.items():
-                if one is None:
+            for estimand, contrast in sides.items():
+                if isinstance(contrast, Undefined):
                     continue
-                digits, forks = digits_for(one), one["paired"]
+                digits, forks = digits_for(contrast), contrast.paired
                 rows.append(
                     (
                         pair,
                         task,
                         estimand.replace("_", " "),
-                        number(one["first"], digits),
-                        number(one["second"], digits),
-                        with_span(one["mean"], one["bootstrap"], digits),
-                        span(one["student_t"], digits),
-                        str(forks["forks"]),
-                        number(forks["pearson"], 3),
-                        number(forks["spearman"], 3),
-                        rate(forks["same_sign"]),
+                        number(contrast.first, digits),
+                        number(contrast.second, digits),
+                        with_span(contrast.mean, contrast.bootstrap, digits),
+                        span(contrast.student_t, digits),
+                        str(forks.forks),
+                        number(forks.pearson, 3),
+                        number(forks.spearman, 3),
+                        rate(forks.same_sign),
                     )
                 )
     return TextTable(
@@ -119,7 +122,11 @@ def arms(contrasts: Mapping[str, Mapping[str, dict[str, Any]]]) -> TextTable:
     )
 
 
-def _variance(value: float | None) -> str:
-    if value is None:
+def _variance(value: Figure | None) -> str:
+    if value is None or isinstance(value, Undefined):
         return DASH
     return f"{value:,.{0 if abs(value) >= 100 else 2}f} ({f'{math.sqrt(value):.3g}' if value >= 0 else 'none'})"
+
+
+def _error(value: Figure, digits: int) -> str:
+    return DASH if isinstance(value, Undefined) else f"{value:.{digits}f}"

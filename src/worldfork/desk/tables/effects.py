@@ -1,36 +1,38 @@
 """Tables of what updating was worth: by task, direction, drift level and stream seed (paper, Tables 1 and 2)."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
-from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import digits_for, number, span, with_span
+from worldfork.desk.wording import digits_for, known, number, span, with_span
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication"]
 
-ESTIMANDS = ("all_attempted", "retained")
 BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t")
-Plain = Mapping[str, dict[str, Any]]
+Tasks = Mapping[str, TaskScore]
+Estimate = tuple[Figure, Bounds, Bounds]  # a mean, its bootstrap and its Student-t interval
 
 
-def effects(plain: Plain) -> TextTable:
+def effects(tasks: Tasks) -> TextTable:
     """Table 1, with both estimands and both intervals."""
     rows = []
-    for task, one in plain.items():
-        kept, forks = one["effect"]["retained"], one["forks"]
+    for task, score in tasks.items():
+        forks, estimates = (
+            score.forks,
+            [(one.mean, one.bootstrap, one.student_t) for _, one in score.effect.items()],
+        )
         rows.append(
             (
                 task,
-                str(one["effect"]["all_attempted"]["cells"]),
-                f"{forks['retained']} of {forks['attempted']}",
-                *_both([one["effect"][name] for name in ESTIMANDS], _digits(one)),
-                f"{forks['helped']} / {forks['hurt']}",
-                str(kept["cells_below_zero"]),
+                str(score.effect.all_attempted.cells),
+                f"{forks.retained} of {forks.attempted}",
+                *_estimates(estimates, _digits(score)),
+                f"{forks.helped} / {forks.hurt}",
+                str(score.effect.retained.cells_below_zero),
             )
         )
     return TextTable(
@@ -41,23 +43,22 @@ def effects(plain: Plain) -> TextTable:
     )
 
 
-def directions(plain: Plain) -> TextTable:
+def directions(tasks: Tasks) -> TextTable:
     """Every direction by itself, and their difference at the drift levels that both visit."""
     rows = []
-    for task, one in plain.items():
-        sides = [one["effect"][name] for name in ESTIMANDS]
-        for direction in _directions(one):
-            parts = [
-                {
-                    "mean": side["by_direction"].get(direction),
-                    **(side["by_direction_intervals"].get(direction) or {}),
-                }
-                for side in sides
+    for task, score in tasks.items():
+        for direction in _directions(score):
+            estimates = [
+                (one.by_direction[direction], intervals.bootstrap, intervals.student_t)
+                for _, one in score.effect.items()
+                if (intervals := one.by_direction_intervals[direction])
             ]
-            rows.append((task, direction, *_both(parts, _digits(one))))
-        turns = [one["direction_contrast"][name] for name in ESTIMANDS]
-        if all(turns):
-            rows.append((task, f"toward - away at {turns[0]['levels']} levels", *_both(turns, _digits(one))))
+            rows.append((task, direction, *_estimates(estimates, _digits(score))))
+        turns = [turn for _, turn in score.direction_contrast.items() if not isinstance(turn, Undefined)]
+        if len(turns) == 2:
+            estimates = [(turn.mean, turn.bootstrap, turn.student_t) for turn in turns]
+            label = f"toward - away at {turns[0].levels} levels"
+            rows.append((task, label, *_estimates(estimates, _digits(score))))
     return TextTable(
         "directions",
         "Mean dR by drift direction, and toward less away at the levels both directions visit.",
@@ -67,13 +68,13 @@ def directions(plain: Plain) -> TextTable:
     )
 
 
-def quartiles(plain: Plain) -> TextTable:
+def quartiles(tasks: Tasks) -> TextTable:
     """Where in the drift an update helps."""
     rows = [
-        (task, direction, *(number(run, _digits(one)) for run in one["drift_quartiles"][direction]))
-        for task, one in plain.items()
-        for direction in _directions(one)
-        if one["drift_quartiles"].get(direction)
+        (task, direction, *(number(run, _digits(score)) for run in runs))
+        for task, score in tasks.items()
+        for direction in _directions(score)
+        if (runs := known(score.drift_quartiles[direction]))
     ]
     return TextTable(
         "quartiles",
@@ -84,16 +85,17 @@ def quartiles(plain: Plain) -> TextTable:
     )
 
 
-def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, Forks], rules: Rules) -> TextTable:
+def seed_replication(tasks: Tasks, replication: Mapping[str, Forks], rules: Rules) -> TextTable:
     """Table 2; without rows where there is one stream seed."""
     rows = []
-    for task, one in tasks.items():
-        repeated = replicate(one.evidence.forks, replication.get(task), rules=rules)
+    for task, score in tasks.items():
+        repeated = replicate(score.evidence.forks, replication.get(task), rules=rules)
         if repeated is not None:
-            figures: list[Any] = [settle(effect)[0] for effect in (repeated.first, repeated.all_seeds)]
-            shown = (with_span(one["mean"], one["bootstrap"], digits_for(one)) for one in figures)
-            cells = (f" ({one['cells']} cells)" for one in figures)
-            rows.append((task, *(mean + count for mean, count in zip(shown, cells, strict=True))))
+            cells = [
+                f"{with_span(effect.mean, effect.bootstrap, digits_for(effect))} ({effect.cells} cells)"
+                for effect in (repeated.first, repeated.all_seeds)
+            ]
+            rows.append((task, *cells))
     return TextTable(
         "seedrep",
         "Stream-seed replication: mean dR of retained forks with the bootstrap over checkpoints.",
@@ -102,22 +104,23 @@ def seed_replication(tasks: Mapping[str, TaskScore], replication: Mapping[str, F
     )
 
 
-def contraction(plain: Plain) -> TextTable:
+def contraction(tasks: Tasks) -> TextTable:
     """r_update against r_hold, and the same between two halves of HOLD's episodes."""
     rows = []
-    for task, one in plain.items():
-        fit, half = one["contraction"], one["contraction"]["split_half"] or {}
-        if fit["slope"] is not None:
-            rows.append(
-                (
-                    task,
-                    with_span(fit["slope"], fit["slope_interval"], 2),
-                    number(fit["crossing"], _digits(one)).lstrip("+"),
-                    with_span(fit["variance_ratio"], fit["variance_ratio_interval"], 2),
-                    number(half.get("slope"), 2),
-                    number(half.get("variance_ratio"), 2),
-                )
+    for task, score in tasks.items():
+        fit = score.contraction
+        if isinstance(fit.slope, Undefined):
+            continue
+        rows.append(
+            (
+                task,
+                with_span(fit.slope, fit.slope_interval, 2),
+                number(fit.crossing, _digits(score)).lstrip("+"),
+                with_span(fit.variance_ratio, fit.variance_ratio_interval, 2),
+                number(fit.split_half.slope, 2),
+                number(fit.split_half.variance_ratio, 2),
             )
+        )
     return TextTable(
         "contraction",
         "r_update on r_hold, retained forks, intervals over cells; HOLD's second half of episodes on its first.",
@@ -126,18 +129,18 @@ def contraction(plain: Plain) -> TextTable:
     )
 
 
-def predictions(plain: Plain) -> TextTable:
-    """What was said beforehand, and what came."""
+def predictions(tasks: Tasks) -> TextTable:
+    """What was predicted beforehand, and what came."""
     rows = [
         (
             task,
-            said["name"],
-            number(said["value"], _digits(one)),
-            span(said["interval"], _digits(one)),
-            said["answer"],
+            prediction.name,
+            number(prediction.value, _digits(score)),
+            span(prediction.interval, _digits(score)),
+            prediction.answer,
         )
-        for task, one in plain.items()
-        for said in one["predictions"]
+        for task, score in tasks.items()
+        for prediction in score.predictions
     ]
     return TextTable(
         "predictions",
@@ -148,19 +151,17 @@ def predictions(plain: Plain) -> TextTable:
     )
 
 
-def _both(parts: list[dict[str, Any]], digits: int) -> list[str]:
+def _estimates(estimates: Sequence[Estimate], digits: int) -> list[str]:
     """A mean with its bootstrap interval and the Student-t interval, of each estimand."""
     cells = []
-    for one in parts:
-        cells += [with_span(one["mean"], one.get("bootstrap"), digits), span(one.get("student_t"), digits)]
+    for mean, bootstrap, student_t in estimates:
+        cells += [with_span(mean, bootstrap, digits), span(student_t, digits)]
     return cells
 
 
-def _directions(one: dict[str, Any]) -> list[str]:
-    return sorted(
-        one["effect"]["all_attempted"]["by_direction"], reverse=True
-    )  # toward before away, as in the paper
+def _directions(score: TaskScore) -> list[str]:
+    return sorted(score.effect.all_attempted.by_direction, reverse=True)  # toward before away, as in the paper
 
 
-def _digits(one: dict[str, Any]) -> int:
-    return digits_for(one["effect"]["all_attempted"])
+def _digits(score: TaskScore) -> int:
+    return digits_for(score.effect.all_attempted)

@@ -20,12 +20,12 @@ def stated() -> dict[str, TextTable]:
     return {
         label: TextTable(
             label,
-            f"Paper: {one['source']}.",
-            tuple(one["heads"]),
-            tuple(tuple(row) for row in one["rows"]),
-            keys=one["keys"],
+            f"Paper: {table['source']}.",
+            tuple(table["heads"]),
+            tuple(tuple(row) for row in table["rows"]),
+            keys=table["keys"],
         )
-        for label, one in given.items()
+        for label, table in given.items()
     }
 
 

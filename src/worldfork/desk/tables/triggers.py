@@ -1,49 +1,31 @@
 """Tables of triggers: how they rank, what they earn, and what firing as often at random earns (paper, Table 3)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from worldfork.desk.scoring.records import TaskScore, TriggerScore
+from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.triggers import is_reference
-from worldfork.desk.wording import DASH, digits_for, number, rate, with_span
+from worldfork.desk.wording import DASH, digits_for, known, number, rate, with_span
 
 __all__ = ["controls", "proxies", "rivals"]
 
 SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the ledger has them
-Plain = Mapping[str, dict[str, Any]]
+Tasks = Mapping[str, TaskScore]
 
 
-def rivals(plain: Plain) -> TextTable:
+def rivals(tasks: Tasks) -> TextTable:
     """Table 3, for every trigger, with the two policies that need no trigger."""
     rows: list[tuple[str, ...]] = []
-    for task, one in plain.items():
-        digits = _digits(one)
-        for name, trigger in one["triggers"].items():
-            random, everything = trigger["random"] or {}, one["triggers_all_attempted"][name]
-            earned = trigger["by_direction"] or {}
-            rows.append(
-                (
-                    task,
-                    name,
-                    _auc(trigger),
-                    number(trigger["policy_total"], digits),
-                    number(earned.get("toward"), digits),
-                    number(earned.get("away"), digits),
-                    DASH if trigger["fires"] is None else str(trigger["fires"]),
-                    with_span(random.get("mean"), random.get("interval"), digits),
-                    rate(random.get("p")),
-                    rate((trigger["random_shift"] or {}).get("p")),
-                    {True: "yes", False: "no", None: DASH}[trigger["passes_control"]],
-                    number(trigger["running_quantile"]["policy_total"], digits),
-                    number(everything["policy_total"], digits),
-                    rate((everything["random"] or {}).get("p")),
-                )
-            )
+    for task, score in tasks.items():
+        digits = _digits(score)
+        for name, trigger in score.triggers.items():
+            rows.append((task, name, *_rival(trigger, score.triggers_all_attempted[name], digits)))
         for name in ("always", "oracle"):
-            total, everything = one["policies"][name], one["policies_all_attempted"][name]
-            told = [DASH] * 12
-            told[1], told[10] = number(total, digits), number(everything, digits)
-            rows.append((task, name, *told))
+            cells = [DASH] * 12
+            cells[1] = number(getattr(score.policies, name), digits)
+            cells[10] = number(getattr(score.policies_all_attempted, name), digits)
+            rows.append((task, name, *cells))
     return TextTable(
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
@@ -58,15 +40,16 @@ def rivals(plain: Plain) -> TextTable:
     )
 
 
-def controls(plain: Plain) -> TextTable:
+def controls(tasks: Tasks) -> TextTable:
     """The random control within ever shorter stretches of the stream."""
     rows = []
-    for task, one, name, trigger in _chosen(plain):
-        if trigger["random"] is None:
+    for task, score, name, trigger in _chosen(tasks):
+        random, blocks, shift = known(trigger.random), known(trigger.random_blocks), known(trigger.random_shift)
+        if random is None or blocks is None or shift is None:
             continue
-        nulls = [trigger["random"], *trigger["random_blocks"].values(), trigger["random_shift"]]
-        told = (f"{number(null['mean'], _digits(one))}, p {rate(null['p'])}" for null in nulls)
-        rows.append((task, name, number(trigger["policy_total"], _digits(one)), *told))
+        nulls = [random, *blocks.values(), shift]
+        cells = (f"{number(null.mean, _digits(score))}, p {rate(null.p)}" for null in nulls)
+        rows.append((task, name, number(trigger.policy_total, _digits(score)), *cells))
     return TextTable(
         "controls",
         "Random controls: the mean total of firing as often anywhere in a cell, within blocks of it, or shifted.",
@@ -76,16 +59,18 @@ def controls(plain: Plain) -> TextTable:
     )
 
 
-def proxies(plain: Plain) -> TextTable:
+def proxies(tasks: Tasks) -> TextTable:
     """Whether a ranking is a ranking of something else."""
     rows = [
         (
             task,
             name,
-            *(number(trigger[figure], 3) for figure in ("correlation", "partial_correlation", "spearman_hold")),
-            number(trigger["excluded_quantile"], 2).lstrip("+"),
+            number(trigger.correlation, 3),
+            number(trigger.partial_correlation, 3),
+            number(trigger.spearman_hold, 3),
+            number(trigger.excluded_quantile, 2).lstrip("+"),
         )
-        for task, one, name, trigger in _chosen(plain)
+        for task, _, name, trigger in _chosen(tasks)
     ]
     return TextTable(
         "proxies",
@@ -96,21 +81,40 @@ def proxies(plain: Plain) -> TextTable:
     )
 
 
-def _chosen(plain: Plain) -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
+def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[str]:
+    random, shift = known(trigger.random), known(trigger.random_shift)
+    on_all, by_direction = known(attempted.random), known(trigger.by_direction) or {}
+    return [
+        _auc(trigger),
+        number(trigger.policy_total, digits),
+        number(by_direction.get("toward"), digits),
+        number(by_direction.get("away"), digits),
+        DASH if isinstance(trigger.fires, Undefined) else str(trigger.fires),
+        with_span(random.mean, random.interval, digits) if random else DASH,
+        rate(random.p if random else None),
+        rate(shift.p if shift else None),
+        {True: "yes", False: "no", None: DASH}[known(trigger.passes_control)],
+        number(trigger.running_quantile.policy_total, digits),
+        number(attempted.policy_total, digits),
+        rate(on_all.p if on_all else None),
+    ]
+
+
+def _chosen(tasks: Tasks) -> Iterator[tuple[str, TaskScore, str, TriggerScore]]:
     """The paper's triggers, or else the first two candidates there are."""
-    for task, one in plain.items():
-        known = list(one["triggers"])
-        names = [name for name in SHOWN if name in known] or [name for name in known if not is_reference(name)][:2]
-        for name in names:
-            yield task, one, name, one["triggers"][name]
+    for task, score in tasks.items():
+        candidates = [name for name in score.triggers if not is_reference(name)]
+        for name in [name for name in SHOWN if name in score.triggers] or candidates[:2]:
+            yield task, score, name, score.triggers[name]
 
 
-def _auc(trigger: dict[str, Any]) -> str:
-    if trigger["auc"] is None:
+def _auc(trigger: TriggerScore) -> str:
+    interval = known(trigger.auc_interval)
+    if interval is None:
         return DASH
-    low, high = trigger["auc_interval"]
-    return f"{rate(trigger['auc'])} [{rate(low)}, {rate(high)}]" + "*" * (trigger["auc_interval_kind"] == "min-max")
+    star = "*" if trigger.auc_interval_kind == "min-max" else ""
+    return f"{rate(trigger.auc)} [{rate(interval.low)}, {rate(interval.high)}]{star}"
 
 
-def _digits(one: dict[str, Any]) -> int:
-    return digits_for(one["effect"]["all_attempted"]) - 1
+def _digits(score: TaskScore) -> int:
+    return digits_for(score.effect.all_attempted) - 1

@@ -5,39 +5,32 @@ function linear(domain, range) {
   const scale = (value) => range[0] + ((value - low) / (high - low)) * (range[1] - range[0]);
   scale.invert = (place) => low + ((place - range[0]) / (range[1] - range[0])) * (high - low);
   scale.domain = [low, high];
-  scale.ticks = (count = 5) => steps(low, high, count);
+  scale.ticks = (count) => steps(low, high, count);
   return scale;
 }
 
-// Linear within ±c, logarithmic beyond, smooth in between.
-function symlog(domain, range, c) {
-  const bend = (value) => Math.sign(value) * Math.log1p(Math.abs(value) / c);
-  const unbend = (value) => Math.sign(value) * c * Math.expm1(Math.abs(value));
-  const base = linear([bend(domain[0]), bend(domain[1])], range);
-  const scale = (value) => base(bend(value));
-  scale.invert = (place) => unbend(base.invert(place));
+// For signals that are positive and spread over more than a decade.
+function logarithmic(domain, range) {
+  const base = linear(domain.map(Math.log10), range);
+  const scale = (value) => base(Math.log10(Math.max(value, Number.MIN_VALUE)));
+  scale.invert = (place) => 10 ** base.invert(place);
   scale.domain = domain;
   scale.ticks = () => {
-    const reach = Math.max(Math.abs(domain[0]), Math.abs(domain[1]));
     const among = (multiples) => {
-      const found = [0];
-      for (let size = c; size <= reach; size *= 10)
-        for (const times of multiples) found.push(times * size, -times * size);
-      return found
-        .filter((value) => value >= domain[0] && value <= domain[1])
-        .map((value) => Number(value.toPrecision(6)))
-        .sort((a, b) => a - b);
+      const found = [];
+      for (let power = Math.floor(Math.log10(domain[0])); 10 ** power <= domain[1]; power++)
+        for (const times of multiples) found.push(Number((times * 10 ** power).toPrecision(6)));
+      return found.filter((value) => value >= domain[0] && value <= domain[1]);
     };
-    return among([1]).length > 3 ? among([1]) : among([1, 2, 5]);
+    return among([1]).length > 2 ? among([1]) : among([1, 2, 5]);
   };
-  scale.bent = c;
   return scale;
 }
 
 function steps(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const size = power * ([1, 2, 5, 10].find((one) => one * power >= rough) || 10);
+  const size = power * ([1, 2, 5, 10].find((times) => times * power >= rough) || 10);
   const found = [];
   for (let index = Math.ceil(low / size - 1e-9); index * size <= high + 1e-9 * size; index++)
     found.push(Number((index * size).toPrecision(12)));
@@ -45,31 +38,13 @@ function steps(low, high, count) {
 }
 
 function extent(values, { pad = 0.05, zero = false } = {}) {
-  const known = values.filter(isNumber);
-  if (zero) known.push(0);
+  const known = values.filter(isNumber).concat(zero ? [0] : []);
   if (!known.length) return [0, 1];
-  let [low, high] = [known[0], known[0]];
-  for (const value of known) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
+  const [low, high] = known.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [known[0], known[0]]);
   // Totals that differ by rounding alone are one value, and no axis has ticks between them.
   const flat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
   const room = (flat ? Math.abs(high) || 1 : high - low) * Math.max(pad, flat ? 0.05 : 0);
   return [low - room, high + room];
-}
-
-// Where values spread over orders of magnitude a bent axis shows them all; the bend is at a power of ten.
-function bentOrNot(values, range, { zero = true, spread = 8 } = {}) {
-  const known = values.filter(isNumber);
-  const domain = extent(known, { zero });
-  const sizes = known
-    .map(Math.abs)
-    .filter((size) => size > 0)
-    .sort((a, b) => a - b);
-  const [middle, top] = [sizes[Math.floor(sizes.length / 2)], sizes[sizes.length - 1]];
-  if (!(top > spread * middle)) return linear(domain, range);
-  return symlog(domain, range, 10 ** Math.floor(Math.log10(middle)));
 }
 
 function tickText(value) {
@@ -79,41 +54,29 @@ function tickText(value) {
   return minus(value.toLocaleString("en-US", { maximumSignificantDigits: 4 }));
 }
 
-function axisX(scale, { y, top, label, count = 5, width }) {
+function axisX(scale, { y, top = y, words, count = 5, width }) {
   const marks = [];
   for (const value of scale.ticks(count)) {
-    const near = () =>
-      marks.length && scale(value) - scale(marks[marks.length - 1]) < tickText(value).length * 7 + 8;
-    if (value === 0) while (near()) marks.pop();
-    if (!near()) marks.push(value);
+    const last = marks[marks.length - 1];
+    const room = 3.5 * (tickText(value).length + tickText(last ?? 0).length) + 10;
+    if (last === undefined || scale(value) - scale(last) >= room) marks.push(value);
+    else if (value === 0) marks[marks.length - 1] = 0;
   }
-  return svg(
-    "g",
-    { class: "axis" },
-    marks.map((value) => [
-      svg("line", { class: value === 0 ? "zero" : "grid", x1: scale(value), x2: scale(value), y1: top, y2: y }),
-      svg("text", { x: scale(value), y: y + 15, "text-anchor": "middle" }, tickText(value)),
-    ]),
-    svg("text", { class: "label", x: width, y: y + 32, "text-anchor": "end" }, label),
-  );
+  const drawn = marks.map((value) => [
+    line(value === 0 ? "zero" : "grid", scale(value), top, scale(value), y),
+    label("", scale(value), y + 15, "middle", tickText(value)),
+  ]);
+  return svg("g", { class: "axis" }, drawn, label("label", width, y + 32, "end", words));
 }
 
-function axisY(scale, { x, right, label, count = 5, top }) {
-  let last = Infinity;
-  const marks = scale.ticks(count).filter((value) => {
-    const keep = last - scale(value) > 13 || value === 0;
-    if (keep) last = scale(value);
-    return keep;
-  });
-  return svg(
-    "g",
-    { class: "axis" },
-    marks.map((value) => [
-      svg("line", { class: value === 0 ? "zero" : "grid", x1: x, x2: right, y1: scale(value), y2: scale(value) }),
-      svg("text", { x: x - 6, y: scale(value) + 4, "text-anchor": "end" }, tickText(value)),
-    ]),
-    svg("text", { class: "label", x: 0, y: top - 11 }, label),
-  );
+function axisY(scale, { x, right, words, count = 5, top }) {
+  const drawn = scale
+    .ticks(count)
+    .map((value) => [
+      line(value === 0 ? "zero" : "grid", x, scale(value), right, scale(value)),
+      label("", x - 6, scale(value) + 4, "end", tickText(value)),
+    ]);
+  return svg("g", { class: "axis" }, drawn, label("label", 0, top - 11, "start", words));
 }
 
 // A figure with its caption. `draw(canvas, width)` fills the canvas and returns its height.
@@ -121,20 +84,16 @@ function chart(name, draw, ...caption) {
   const canvas = svg("svg", { role: "img", "aria-label": name });
   const node = el("figure", {}, canvas, el("figcaption", {}, ...caption));
   let drawn = 0;
-  const redraw = () => {
+  node.redraw = () => {
     const width = Math.floor(node.clientWidth);
     if (!width) return;
     drawn = width;
     canvas.replaceChildren();
     const height = draw(canvas, width);
-    canvas.setAttribute("width", width);
-    canvas.setAttribute("height", height);
-    canvas.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` }))
+      canvas.setAttribute(key, value);
   };
-  new ResizeObserver(() => {
-    if (Math.floor(node.clientWidth) !== drawn) redraw();
-  }).observe(node);
-  node.redraw = redraw;
+  new ResizeObserver(() => Math.floor(node.clientWidth) !== drawn && node.redraw()).observe(node);
   node.canvas = canvas;
   return node;
 }
@@ -143,36 +102,20 @@ function path(points) {
   let pen = "M";
   return points
     .map(([x, y]) => {
-      if (!isNumber(y)) {
-        pen = "M";
-        return "";
-      }
-      const text = `${pen}${x.toFixed(1)} ${y.toFixed(1)}`;
-      pen = "L";
+      const text = isNumber(y) ? `${pen}${x.toFixed(1)} ${y.toFixed(1)}` : "";
+      pen = text ? "L" : "M";
       return text;
     })
     .join("");
 }
 
 function mark(side, x, y, size, attributes) {
-  const shape =
-    side === "help"
-      ? `M${x} ${y - size}L${x + size} ${y + 0.8 * size}H${x - size}Z`
-      : side === "hurt"
-        ? `M${x} ${y + size}L${x + size} ${y - 0.8 * size}H${x - size}Z`
-        : `M${x - size} ${y}a${size} ${size} 0 1 0 ${2 * size} 0a${size} ${size} 0 1 0 ${-2 * size} 0Z`;
-  return svg("path", { d: shape, class: `mark ${side}`, ...attributes });
-}
-
-// The fork nearest to the pointer, among [x, y, index].
-function nearest(places, x, y, reach = 24) {
-  let best = null;
-  let least = reach * reach;
-  for (const [px, py, index] of places) {
-    const far = (px - x) ** 2 + (py - y) ** 2;
-    if (far < least) [least, best] = [far, index];
-  }
-  return best;
+  const shape = {
+    help: `M${x} ${y - size}L${x + size} ${y + 0.8 * size}H${x - size}Z`,
+    hurt: `M${x} ${y + size}L${x + size} ${y - 0.8 * size}H${x - size}Z`,
+    even: `M${x - size} ${y}a${size} ${size} 0 1 0 ${2 * size} 0a${size} ${size} 0 1 0 ${-2 * size} 0Z`,
+  };
+  return svg("path", { d: shape[side], class: `mark ${side}`, ...attributes });
 }
 
 function pointIn(canvas, event) {

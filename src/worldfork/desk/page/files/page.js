@@ -1,12 +1,10 @@
 // Puts the sections on the page, draws anew what a choice concerns, and keeps a live page up to date.
 
 const SECTIONS = {
-  "evidence-body": { draw: () => el("div", {}, evidence(), quartiles()), of: ["part", "fork"] },
+  "evidence-body": { draw: evidenceSection, of: ["part", "fork"] },
   "stream-body": { draw: streamSection, of: ["part", "fork"] },
   "threshold-body": { draw: thresholdSection, of: ["part", "trigger", "side"] },
-  "policies-body": { draw: policiesSection, of: ["part", "side"] },
   "contraction-body": { draw: contractionSection, of: ["part"] },
-  "compare-body": { draw: compareSection, of: ["side"] },
 };
 
 // A section that is drawn anew gives the focus back to the control that had it.
@@ -15,52 +13,52 @@ function drawSection(id) {
   const reachable = () => [...place.querySelectorAll("button, select, input, summary, [tabindex]")];
   const focused = reachable().indexOf(document.activeElement);
   place.replaceChildren(SECTIONS[id].draw());
-  if (focused >= 0 && reachable()[focused]) reachable()[focused].focus({ preventScroll: true });
+  if (focused >= 0) reachable()[focused]?.focus({ preventScroll: true });
 }
 
-function drawChooser() {
-  const options = ledger.parts.map((one, index) => [index, partName(one)]);
-  byId("chooser").replaceChildren(
-    ...(ledger.parts.length > 1
-      ? [
-          select("Everything down to “Side by side” is about", options, state.part, (index) =>
-            change({ part: Number(index) }),
-          ),
-        ]
-      : []),
-  );
+// What the template printed once per part and set of forks: the chosen one is shown.
+function showChosen() {
+  for (const node of document.querySelectorAll("[data-of-part], [data-of-side]")) {
+    const { ofPart = String(state.part), ofSide = state.side } = node.dataset;
+    node.hidden = ofPart !== String(state.part) || ofSide !== state.side;
+  }
+  for (const box of document.querySelectorAll("select[data-choice]")) box.value = state[box.dataset.choice];
 }
 
-onChange((before) => {
-  const changed = Object.keys(state).filter((key) => state[key] !== before[key]);
+listeners.push((changed) => {
   for (const [id, { of }] of Object.entries(SECTIONS)) if (of.some((key) => changed.includes(key))) drawSection(id);
-  const body = byId("threshold-body").firstChild;
-  if (changed.includes("threshold") && body && body.refresh) body.refresh();
-  if (changed.includes("part")) drawChooser();
+  if (changed.includes("threshold")) byId("threshold-body").firstChild?.refresh?.();
+  showChosen();
 });
 
-function downloads() {
-  byId("downloads").replaceChildren(
-    ...JSON.parse(byId("tables").textContent).map((table) => {
-      const bytes = Uint8Array.from(atob(table.base64), (character) => character.charCodeAt(0));
-      const link = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-      return el(
-        "a",
-        { class: "download", href: link, download: table.name },
-        `↓ ${table.name}`,
-        el("small", {}, ` ${Math.ceil(Number(table.bytes) / 1024)} KB`),
-      );
-    }),
-  );
+function choices() {
+  for (const box of document.querySelectorAll("select[data-choice]"))
+    box.addEventListener("change", () => change({ [box.dataset.choice]: box.dataset.choice === "part" ? Number(box.value) : box.value, threshold: null }));
+  for (const node of document.querySelectorAll("button[data-to-part]"))
+    node.addEventListener("click", () => {
+      change({ part: Number(node.dataset.toPart) });
+      byId("evidence").scrollIntoView();
+    });
+  // Inside a notebook a fragment would lead to the notebook's own address.
+  for (const link of document.querySelectorAll("a[href^='#']"))
+    link.addEventListener("click", (event) => {
+      if (location.protocol === "about:") event.preventDefault();
+      byId(link.getAttribute("href").slice(1))?.scrollIntoView();
+    });
+  const root = document.documentElement;
+  byId("theme").addEventListener("click", () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    root.dataset.theme = (root.dataset.theme || dark) === "dark" ? "light" : "dark";
+  });
 }
 
-function theme() {
-  const root = document.documentElement;
-  const dark = () =>
-    (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  byId("theme").addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-  });
+function downloads() {
+  for (const { name, base64, bytes } of JSON.parse(byId("tables").textContent)) {
+    const data = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
+    const size = el("small", {}, ` ${Math.ceil(bytes / 1024)} KB`);
+    byId("downloads").append(el("a", { class: "download", href, download: name }, `↓ ${name}`, size));
+  }
 }
 
 // A live page asks its server, on this machine, whether more rows have arrived; the address keeps the reader's place.
@@ -78,11 +76,9 @@ function live() {
 }
 
 readAddress();
-for (const article of document.querySelectorAll("[data-forest]"))
-  article.append(forest(Number(article.dataset.forest)));
-drawChooser();
+choices();
 for (const id of Object.keys(SECTIONS)) drawSection(id);
+showChosen();
 downloads();
-theme();
 live();
 document.documentElement.dataset.ready = "true";

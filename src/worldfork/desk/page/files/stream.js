@@ -1,212 +1,196 @@
-// One cell over time: what the forks earned, and what a trigger could see before each of them.
+// One cell over time: what the forks earned, and what a trigger could see before each of them; beside it one fork's row.
 
 function streamSection() {
-  const current = part();
-  const cell = fork().cell;
-  const inside = current.forks.map((one, index) => ({ one, index })).filter(({ one }) => one.cell === cell);
-  const log = ledger.streams[current.cells[cell].stream];
-  const firstOf = (index) => current.forks.findIndex((one) => one.cell === index);
+  const { cells, forks } = part();
+  const cell = chosenFork().cell;
+  const inside = forks.filter((fork) => fork.cell === cell);
+  const log = ledger.streams[cells[cell].stream];
   const to = (index) => {
-    const sameK = current.forks.findIndex((one) => one.cell === index && one.k === fork().k);
-    change({ fork: sameK >= 0 ? sameK : firstOf(index) });
+    const sameK = forks.findIndex((fork) => fork.cell === index && fork.k === chosenFork().k);
+    change({ fork: sameK >= 0 ? sameK : forks.findIndex((fork) => fork.cell === index) });
   };
+  const options = cells.map((one, index) => [index, cellName(one)]);
   const controls = el(
     "div",
     { class: "controls" },
-    el(
-      "button",
-      { type: "button", disabled: cell === 0, onclick: () => to(cell - 1), "aria-label": "Previous cell" },
-      "←",
-    ),
-    select(
-      "Cell",
-      current.cells.map((one, index) => [index, cellName(one)]),
-      cell,
-      (index) => to(Number(index)),
-    ),
-    el(
-      "button",
-      {
-        type: "button",
-        disabled: cell === current.cells.length - 1,
-        onclick: () => to(cell + 1),
-        "aria-label": "Next cell",
-      },
-      "→",
-    ),
+    button("←", () => to(cell - 1), { disabled: cell === 0, "aria-label": "Previous cell" }),
+    select("Cell", options, cell, (index) => to(Number(index))),
+    button("→", () => to(cell + 1), { disabled: cell === cells.length - 1, "aria-label": "Next cell" }),
   );
   const figure = chart(
-    `The stream of ${cellName(current.cells[cell])}`,
-    (canvas, width) => drawStream(canvas, width, current, inside, log),
+    `The stream of ${cellName(cells[cell])}`,
+    (canvas, width) => drawStream(canvas, width, inside, log),
     streamCaption(inside, log),
   );
   figure.canvas.setAttribute("tabindex", "0");
   figure.canvas.addEventListener("keydown", walkByKey);
-  const near = (event) => {
+  pointAtForks(figure.canvas, (event) => {
     const [x] = pointIn(figure.canvas, event);
-    const places = figure.canvas.places || [];
-    return places.length
-      ? places.reduce((best, place) => (Math.abs(place[0] - x) < Math.abs(best[0] - x) ? place : best))[1]
-      : null;
-  };
-  figure.canvas.addEventListener("pointermove", (event) => {
-    const index = near(event);
-    if (index !== null) tell(event, forkLines(current.forks[index], current));
+    const far = (fork) => Math.abs(figure.canvas.place(fork) - x);
+    return forks.indexOf(inside.reduce((best, fork) => (far(fork) < far(best) ? fork : best)));
   });
-  figure.canvas.addEventListener("pointerleave", hush);
-  figure.canvas.addEventListener("click", (event) => {
-    const index = near(event);
-    if (index !== null) change({ fork: index });
-  });
-  return el("div", { class: "two" }, el("div", {}, controls, figure), forkPanel(current, fork()));
+  return el("div", { class: "two" }, el("div", {}, controls, figure), forkPanel(chosenFork()));
 }
 
 function streamCaption(inside, log) {
-  const forks = `n = ${inside.length} forks`;
-  if (!log)
-    return `${forks}. No stream: a flat table has the forks alone. Stems run from HOLD (○) to UPDATE (▲ helped, ▼ hurt).`;
-  const lost = Object.entries(log.non_finite)
-    .filter(([name, count]) => count && log[name])
-    .map(([name, count]) => `${count} non-finite values of ${name} are not drawn`);
-  return [
-    `${forks}, ${log.steps} control steps, ${log.episode_return.length} episodes. Stems run from HOLD (○) to UPDATE (▲ helped, ▼ hurt), `,
-    `the grey steps are the frozen model's own return; error and KL are means of ${log.width} steps with their range. `,
-    "The shaded segment is what a trigger sees before the chosen fork. ",
-    lost.length ? lost.join("; ") + "." : "",
-  ].join("");
+  const stems = "Stems run from HOLD (○) to UPDATE (▲ helped, ▼ hurt)";
+  if (!log) return `n = ${inside.length} forks. No stream: a flat table has the forks alone. ${stems}.`;
+  const lost = log.panels.filter(({ non_finite }) => non_finite).map(({ name, non_finite }) => ` ${non_finite} values of ${name} are not finite and not drawn.`);
+  return `n = ${inside.length} forks, ${log.steps} control steps, ${log.episode_return.length} episodes. ${stems}, the grey steps are the frozen model's own return; below, means of ${log.width} steps with their range. The shaded segment is what a trigger sees before the chosen fork.${lost.join("")}`;
 }
 
-function drawStream(canvas, width, current, inside, log) {
-  const { colour } = colouring(current);
+function drawStream(canvas, width, inside, log) {
   const [left, right] = [52, width - 10];
-  const stepOf = (one) => (log && isNumber(one.step) && one.step ? one.step : one.k);
-  const last = log ? log.steps : Math.max(...inside.map(({ one }) => one.k)) + 0.5;
-  const x = linear([log ? 0 : 0.5, last], [left, right]);
+  const stepOf = (fork) => (log && fork.step ? fork.step : fork.k);
+  const x = linear(log ? [0, log.steps] : [0.5, Math.max(...inside.map((fork) => fork.k)) + 0.5], [left, right]);
   const segment = log ? log.episode_steps : 1;
-  const chosen = fork();
+  const heights = log ? [150, ...log.panels.map(({ mean }) => (mean ? 84 : 20)), 64] : [190];
+  const bottom = heights.reduce((sum, height) => sum + height + 34, 28) - 34;
+  const from = x(Math.max(x.domain[0], stepOf(chosenFork()) - segment));
+  const at = x(stepOf(chosenFork()));
+  add(canvas, svg("rect", { class: "segment", x: from, y: 18, width: Math.max(2, at - from), height: bottom - 18 }));
+  add(canvas, line("here", at, 18, at, bottom));
   let top = 28;
-  const panel = (height, draw) => {
+  const panel = (draw) => {
+    const height = heights.shift();
     draw(top, top + height);
     top += height + 34;
   };
-  const high = (bins) => (bins ? 84 : 20);
-  const bottom = log ? 28 + 150 + 34 + high(log.error) + 34 + high(log.kl) + 34 + 64 : 28 + 190;
-  add(
-    canvas,
-    svg("rect", {
-      class: "segment",
-      x: x(Math.max(x.domain[0], stepOf(chosen) - segment)),
-      y: 18,
-      width: Math.max(2, x(stepOf(chosen)) - x(Math.max(x.domain[0], stepOf(chosen) - segment))),
-      height: bottom - 18,
-    }),
-    svg("line", { class: "here", x1: x(stepOf(chosen)), x2: x(stepOf(chosen)), y1: 18, y2: bottom }),
-  );
-  panel(log ? 150 : 190, (from, to) => {
-    const returns = inside.flatMap(({ one }) => [one.r_hold, one.r_update]).concat(log ? log.episode_return : []);
-    const y = linear(extent(returns), [to, from]);
-    add(canvas, axisY(y, { x: left, right, top: from, label: "return per episode", count: 4 }));
-    if (log)
-      log.episode_return.forEach((value, index) => {
-        if (isNumber(value))
-          add(
-            canvas,
-            svg("line", {
-              class: "deployed",
-              x1: x(index * segment),
-              x2: x((index + 1) * segment),
-              y1: y(value),
-              y2: y(value),
-            }),
-          );
-      });
-    for (const { one, index } of inside) {
-      const at = x(stepOf(one));
-      const size = index === state.fork ? 7 : 5;
-      if (!isScored(one)) {
-        add(canvas, svg("text", { class: "lost", x: at, y: to - 4, "text-anchor": "middle" }, "×"));
-        continue;
-      }
-      add(
-        canvas,
-        svg("line", { class: "stem", x1: at, x2: at, y1: y(one.r_hold), y2: y(one.r_update), stroke: colour(one) }),
-        svg("circle", { class: "held", cx: at, cy: y(one.r_hold), r: size - 2 }),
-        mark(sideOf(one), at, y(one.r_update), size, { fill: colour(one), "data-fork": index }),
-      );
-    }
-  });
-  if (log) {
-    panel(high(log.error), (from, to) =>
-      drawBins(canvas, log.error, log, {
-        x,
-        from,
-        to,
-        left,
-        right,
-        label: "one-step error (the model's units)",
-        name: "error",
-      }),
-    );
-    panel(high(log.kl), (from, to) =>
-      drawBins(canvas, log.kl, log, { x, from, to, left, right, label: "KL (nats)", name: "KL" }),
-    );
-    panel(64, (from, to) => {
-      const y = linear([-0.05, 1.05], [to, from]);
-      add(
-        canvas,
-        axisY(y, { x: left, right, top: from, label: "drift level g (0 to 1)", count: 2 }),
-        svg("path", {
-          class: "level",
-          d: path(log.level.map((value, index) => [x(index * log.width), isNumber(value) ? y(value) : null])),
-        }),
-      );
+  panel((top, bottom) => drawReturns(canvas, inside, log, { x, stepOf, left, right, top, bottom }));
+  for (const one of log ? log.panels : []) panel((top, bottom) => drawBins(canvas, one, log, { x, left, right, top, bottom }));
+  if (log)
+    panel((top, bottom) => {
+      const y = linear([-0.05, 1.05], [bottom, top]);
+      const points = log.level.map((value, index) => [x(index * log.width), isNumber(value) ? y(value) : null]);
+      add(canvas, axisY(y, { x: left, right, top, words: "drift level g (0 to 1)", count: 2 }), svg("path", { class: "level", d: path(points) }));
     });
-  }
-  add(
-    canvas,
-    axisX(x, {
-      y: bottom,
-      top: bottom,
-      label: log ? "control steps since deployment" : "decision point k",
-      count: width < 500 ? 4 : 8,
-      width: right,
-    }),
-  );
-  canvas.places = inside.map(({ one, index }) => [x(stepOf(one)), index]);
+  const words = log ? "control steps since deployment" : "decision point k";
+  add(canvas, axisX(x, { y: bottom, words, count: width < 500 ? 4 : 8, width: right }));
+  canvas.place = (fork) => x(stepOf(fork));
   return bottom + 40;
 }
 
-function drawBins(canvas, bins, log, { x, from, to, left, right, label, name }) {
-  if (!bins) {
-    add(
-      canvas,
-      svg("text", { class: "label", x: 0, y: from - 8 }, label),
-      svg("text", { class: "absent", x: left, y: (from + to) / 2 + 4 }, `undefined: this agent logged no ${name}`),
-    );
-    return;
-  }
-  const top = Math.max(...bins.mean.filter(isNumber));
-  const highs = bins.high.filter(isNumber).sort((a, b) => a - b);
-  const cap = Math.min(highs[highs.length - 1], Math.max(1.6 * top, highs[Math.floor(0.9 * (highs.length - 1))]));
-  const y = linear(extent([0, cap, ...bins.mean, ...bins.low], { pad: 0.03 }), [to, from]);
-  const place = (index) => x(Math.min(log.steps, (index + 0.5) * log.width));
-  const clip = (value) => (isNumber(value) ? y(Math.min(value, cap)) : null);
-  add(canvas, axisY(y, { x: left, right, top: from, label, count: 3 }));
-  bins.mean.forEach((value, index) => {
-    if (isNumber(value))
+function drawReturns(canvas, inside, log, { x, stepOf, left, right, top, bottom }) {
+  const deployed = log ? log.episode_return : [];
+  const y = linear(extent([...inside.flatMap((fork) => [fork.r_hold, fork.r_update]), ...deployed]), [bottom, top]);
+  add(canvas, axisY(y, { x: left, right, top, words: "return per episode", count: 4 }));
+  deployed.forEach((value, index) => {
+    const [from, to] = [x(index * log.episode_steps), x((index + 1) * log.episode_steps)];
+    if (isNumber(value)) add(canvas, line("deployed", from, y(value), to, y(value)));
+  });
+  for (const fork of inside) {
+    const [at, size] = [x(stepOf(fork)), fork === chosenFork() ? 7 : 5];
+    const stem = { x1: at, x2: at, y1: y(fork.r_hold), y2: y(fork.r_update), stroke: colour(fork) };
+    if (!isScored(fork)) add(canvas, label("lost", at, bottom - 4, "middle", "×"));
+    else
       add(
         canvas,
-        svg("line", {
-          class: "range",
-          x1: place(index),
-          x2: place(index),
-          y1: clip(bins.low[index]),
-          y2: clip(bins.high[index]),
-        }),
+        svg("line", { class: "stem", ...stem }),
+        dot("held", at, y(fork.r_hold), size - 2),
+        mark(sideOf(fork), at, y(fork.r_update), size, { fill: colour(fork) }),
       );
-  });
+  }
+}
+
+function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left, right, top, bottom }) {
+  if (!mean) {
+    add(canvas, label("label", 0, top - 8, "start", words), label("absent", left, (top + bottom) / 2 + 4, "start", `undefined: this agent logged no ${name}`));
+    return;
+  }
+  const y = linear(extent([0, cap, ...mean, ...low], { pad: 0.03 }), [bottom, top]);
+  const place = (index) => x(Math.min(log.steps, (index + 0.5) * log.width));
+  const clip = (value) => (isNumber(value) ? y(Math.min(value, cap)) : null);
   add(
     canvas,
-    svg("path", { class: "trace", d: path(bins.mean.map((value, index) => [place(index), clip(value)])) }),
+    mean.map((value, index) => isNumber(value) && line("range", place(index), clip(low[index]), place(index), clip(high[index]))),
+    svg("path", { class: "trace", d: path(mean.map((value, index) => [place(index), clip(value)])) }),
+    axisY(y, { x: left, right, top, words, count: 3 }),
+  );
+}
+
+function forkPanel(fork) {
+  const { digits, cells, forks, triggers } = part();
+  const side = sideOf(fork);
+  const index = forks.indexOf(fork);
+  const seen = ({ signal, fired }) =>
+    !signal ? (fired.all_attempted[index] === "1" ? "alarm" : "no alarm") : isNumber(signal[index]) ? brief(signal[index]) : "missing: it never fires";
+  const number = (value) => (isNumber(value) ? brief(value) : "not finite");
+  return el(
+    "aside",
+    { class: "panel fork-panel", id: "fork", "aria-live": "polite", "data-k": fork.k, "data-delta": fork.delta ?? "undefined" },
+    el("h3", {}, `Fork ${fork.k}`, el("small", {}, cellName(cells[fork.cell]))),
+    el(
+      "p",
+      { class: `big ${side}` },
+      isScored(fork) ? `${GLYPH[side]} ${signed(fork.delta, digits)}` : "undefined",
+      el("small", {}, isScored(fork) ? "dR, return per episode" : "dR: an episode's return is not finite"),
+    ),
+    fork.diverged ? el("p", { class: "warning" }, "Diverged: counted among all attempted forks, left out of the retained ones.") : null,
+    fork.hold ? slopes(fork) : el("p", { class: "small" }, "Episode returns: undefined, the table holds the means alone."),
+    el(
+      "dl",
+      {},
+      pair("HOLD", plain(fork.r_hold, digits)),
+      pair("UPDATE", plain(fork.r_update, digits)),
+      pair("drift level", brief(fork.level)),
+      fork.step ? pair("control step", whole(fork.step)) : null,
+      fork.env_step ? pair("environment step", whole(fork.env_step)) : null,
+    ),
+    fork.fit && [
+      el("h4", {}, "What the update did"),
+      el(
+        "dl",
+        {},
+        pair("loss", `${number(fork.fit[0])} → ${number(fork.fit[1])}`),
+        pair("gradient norm, last step", number(fork.fit[2])),
+        pair("parameter shift", number(fork.fit[3])),
+        pair("window", `${whole(fork.fit[4])} transitions`),
+      ),
+      el("p", { class: "small" }, fork.broken || "Nothing was non-finite or unstable: parameters, actions, returns, episodes."),
+    ],
+    el(
+      "details",
+      {},
+      el("summary", {}, `Signals before the fork (${Object.keys(triggers).length})`),
+      table(null, Object.entries(triggers).map(([name, trigger]) => [name, seen(trigger)])),
+    ),
+    fork.hold &&
+      el(
+        "details",
+        {},
+        el("summary", {}, `Episode returns (m = ${fork.hold.length} pairs)`),
+        table(["episode", "HOLD", "UPDATE"], fork.hold.map((hold, row) => [row + 1, brief(hold), brief(fork.update[row])]), { id: "episodes" }),
+      ),
+    fork.digest && el("p", { class: "small digest" }, "row ", el("code", {}, fork.digest), "…"),
+  );
+}
+
+// The same episode in both branches, joined: lines that rise are episodes that the update made better.
+function slopes(fork) {
+  return chart(
+    "Paired episode returns",
+    (canvas, width) => {
+      const [left, right, top, bottom] = [58, width - 58, 22, 168];
+      const y = linear(extent([...fork.hold, ...fork.update]), [bottom, top]);
+      const joined = (kind, hold, update) => line(kind, left, y(hold), right, y(update));
+      add(
+        canvas,
+        axisY(y, { x: 44, right: width - 44, top, words: "", count: 4 }),
+        label("strong", left, 12, "middle", "HOLD"),
+        label("strong", right, 12, "middle", "UPDATE"),
+        fork.hold.map((hold, index) => {
+          const update = fork.update[index];
+          const kind = update > hold ? "help" : update < hold ? "hurt" : "even";
+          return isNumber(hold) && isNumber(update) && joined(`pair ${kind}`, hold, update);
+        }),
+        isScored(fork) && [
+          joined("pair-mean", fork.r_hold, fork.r_update),
+          dot("mean first", left, y(fork.r_hold), 4),
+          dot("mean first", right, y(fork.r_update), 4),
+        ],
+      );
+      return bottom + 12;
+    },
+    `m = ${fork.hold.length} paired episodes, return per episode; UPDATE is better in ${fork.better}. Thick: the means.`,
   );
 }

@@ -1,194 +1,203 @@
-// A trigger, a threshold that can be dragged, and what firing there earns.
+// A trigger, a threshold that can be moved, and what firing there earns. Totals, controls and p at every threshold come
+// with the page (`worldfork.desk.scoring.sweep`); here they are looked up.
 
 function thresholdSection() {
-  const current = part();
-  const names = Object.keys(current.triggers);
+  const names = Object.keys(part().triggers);
   if (!names.length) return el("p", {}, "undefined: the ledger has no signal that a trigger could read.");
-  const trigger = current.triggers[state.trigger];
-  const side = state.side;
-  const scored = scoredForks(current, side);
-  const figures = current.figures[side === "retained" ? "triggers" : "triggers_all_attempted"][state.trigger];
-  const known = trigger.signal ? scored.filter(({ index }) => isNumber(trigger.signal[index])) : [];
-  const values = [...new Set(known.map(({ index }) => trigger.signal[index]))].sort((a, b) => a - b);
-  const fitted = trigger.signal && trigger.thresholds[side];
-  const view = { current, trigger, side, scored, known, values, fitted, figures };
-
-  const [said, more] = [el("div", { "aria-live": "polite" }), el("div", {})];
-  const scatter = trigger.signal && values.length ? signalChart(view, (value) => set(value)) : null;
-  const slider = el("input", {
-    type: "range",
-    id: "slider",
-    min: 0,
-    max: values.length,
-    step: 1,
-    "aria-label": "Threshold, one fork at a time",
-    oninput: (event) => set(cut(values, Number(event.target.value))),
-  });
-  const box = el("input", {
-    type: "text",
-    id: "threshold-value",
-    inputmode: "text",
-    size: 12,
-    placeholder: "per checkpoint",
-    "aria-label": "Threshold value",
-    onchange: (event) => {
-      const value = readThreshold(event.target.value);
-      if (value !== null && value !== "fitted") set(value);
-    },
-  });
-  const drawn = chart("What chance earns", (canvas, width) => drawNull(canvas, width, view), "");
-  const readout = el("div", { class: "panel", id: "readout" }, said, drawn, more);
-  const set = (value) => {
-    change({ threshold: value });
+  const view = thresholdView();
+  const { trigger, rows } = view;
+  const [headline, scale, figures] = [el("div", { "aria-live": "polite" }), chart("The total between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""), el("dl")];
+  const about = el("p", { class: "small", id: "official" }, trigger.words[state.side]);
+  const readout = el("div", { class: "panel", id: "readout" }, headline, scale, figures, about);
+  const set = (threshold) => change({ threshold });
+  const scatter = rows && view.known.length ? signalChart(view, set) : null;
+  const slider = el("input", { type: "range", id: "slider", min: 0, max: rows ? rows.total.length - 1 : 0, step: 1, "aria-label": "Threshold, one value at a time", oninput: (event) => set(rows.threshold[event.target.value]) });
+  const typed = (event) => {
+    const value = readThreshold(event.target.value);
+    if (value !== null && value !== "fitted") set(value);
   };
-  const refresh = () => {
-    if (trigger.signal && (state.threshold === null || (state.threshold === "fitted" && !fitted)))
-      state.threshold = firstThreshold(view);
-    const fired = firedFlags(view);
-    view.total = scored.reduce((sum, { one, index }) => sum + (fired[index] ? one.delta : 0), 0);
-    view.fires = scored.filter(({ index }) => fired[index]).length;
-    view.chance = control(state.part, side, fired);
-    view.judged = judge(view.total, view.chance.permuted);
-    view.shifted = judge(view.total, view.chance.shifted);
-    if (trigger.signal && state.threshold !== "fitted") {
-      box.value = tidy(state.threshold);
-      slider.value = values.filter((value) => value < state.threshold).length;
-      slider.setAttribute(
-        "aria-valuetext",
-        `threshold ${tidy(state.threshold)}, ${view.fires} fires, total ${signed(view.total, current.digits)}`,
-      );
-    } else box.value = "";
-    if (scatter) scatter.update(fired);
-    drawn.redraw();
-    drawn.querySelector("figcaption").textContent =
-      `${view.chance.draws.toLocaleString("en-US")} random rules with ${view.fires} fires on n = ${scored.length} forks, as many in every cell as this one; return summed over fired forks.`;
-    said.replaceChildren(...headline(view));
-    more.replaceChildren(...readouts(view));
-    Object.assign(readout.dataset, {
-      total: view.total,
-      fires: view.fires,
-      threshold: String(state.threshold),
-      p: view.judged.p,
-      shifted: view.shifted.p,
-      mean: view.judged.mean,
-    });
-  };
+  const box = el("input", { type: "text", id: "threshold-value", size: 12, placeholder: "per checkpoint", "aria-label": "Threshold value", onchange: typed });
+  const title = { best: "the threshold with the largest total on these very forks: a ceiling, not a rule", fitted: "for each checkpoint the threshold that suits the others best" };
   const controls = el(
     "div",
     { class: "controls" },
-    select(
-      "Trigger",
-      names.map((name) => [name, name + (current.triggers[name].reference ? " (reference)" : "")]),
-      state.trigger,
-      (name) => change({ trigger: name, threshold: null }),
-    ),
-    select(
-      "Scored on",
-      [
-        ["retained", "retained forks"],
-        ["all_attempted", "all attempted forks"],
-      ],
-      side,
-      (name) => change({ side: name, threshold: null }),
-    ),
-    trigger.signal
-      ? [
-          el("label", { class: "select" }, el("span", {}, "Threshold"), box),
-          el("button", { type: "button", onclick: () => set(-Infinity) }, "always"),
-          el("button", { type: "button", onclick: () => set(Infinity) }, "never"),
-          el(
-            "button",
-            {
-              type: "button",
-              onclick: () => set(bestInHindsight(view)),
-              title: "the threshold with the largest total on these very forks: a ceiling, not a rule",
-            },
-            "best in hindsight",
-          ),
-          fitted
-            ? el(
-                "button",
-                {
-                  type: "button",
-                  id: "fitted",
-                  onclick: () => set("fitted"),
-                  title: "for each checkpoint the threshold that suits the others best",
-                },
-                "fitted, leave one out",
-              )
-            : null,
-        ]
-      : null,
+    select("Trigger", names.map((name) => [name, name + (part().triggers[name].reference ? " (reference)" : "")]), state.trigger, (name) => change({ trigger: name, threshold: null })),
+    scatter && [
+      el("label", { class: "select" }, el("span", {}, "Threshold"), box),
+      button("always", () => set(-Infinity)),
+      button("never", () => set(Infinity)),
+      button("best in hindsight", () => set(rows.threshold[rows.best]), { title: title.best }),
+      view.official && button("fitted, leave one out", () => set("fitted"), { id: "fitted", title: title.fitted }),
+    ],
   );
-  const left = trigger.signal
-    ? values.length
-      ? el("div", {}, scatter.node, el("div", { class: "slider" }, slider))
-      : el("p", {}, "undefined: every value of this signal is missing.")
-    : el(
-        "p",
-        { class: "lede" },
-        `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`,
-      );
+  const refresh = () => {
+    if (rows && (state.threshold === null || (state.threshold === "fitted" && !view.official))) state.threshold = rows.threshold[rows.start];
+    Object.assign(view, lookUp(view));
+    const digits = Math.max(0, part().digits - 1);
+    if (scatter) {
+      const fitted = state.threshold === "fitted";
+      box.value = fitted ? "" : tidy(state.threshold);
+      if (!fitted) slider.value = view.row;
+      slider.setAttribute("aria-valuetext", `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, total ${signed(view.total, digits)}`);
+      scatter.place(view);
+    }
+    headline.replaceChildren(...thresholdWords(view, digits));
+    scale.redraw();
+    scale.querySelector("figcaption").textContent = `n = ${view.forks} forks: never 0, always ${signed(view.always, digits)}, oracle ${signed(view.oracle, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+    figures.replaceChildren(
+      ...[
+        pair("chance, mean", signed(view.mean, digits)),
+        pair("chance, 95%", isNumber(view.low) ? `[${signed(view.low, digits)}, ${signed(view.high, digits)}]` : "undefined"),
+        pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
+        pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
+        pair("AUC (ranking)", trigger.auc[state.side]),
+        rows ? pair("n with signal", view.known.length) : [],
+      ].flat(),
+    );
+    for (const key of LOOKED_UP) readout.dataset[key] = view[key];
+    readout.dataset.threshold = state.threshold;
+  };
+  const absent = rows
+    ? el("p", {}, "undefined: every value of this signal is missing.")
+    : el("p", { class: "lede" }, `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`);
+  const left = scatter ? el("div", {}, scatter.node, el("div", { class: "slider" }, slider)) : absent;
   const node = el("div", {}, controls, el("div", { class: "two" }, left, readout));
   node.refresh = refresh;
   refresh();
   return node;
 }
 
-function firstThreshold({ fitted, values }) {
-  const finite = fitted
-    ? Object.values(fitted)
-        .filter(isNumber)
-        .sort((a, b) => a - b)
-    : [];
-  return finite.length ? finite[Math.floor((finite.length - 1) / 2)] : cut(values, Math.floor(values.length / 2));
+function thresholdView() {
+  const trigger = part().triggers[state.trigger];
+  const official = trigger.official[state.side];
+  let rows = trigger.rows && (trigger.rows[state.side] || trigger.rows.all_attempted);
+  if (rows) rows = { ...rows, threshold: [-Infinity, ...rows.threshold, Infinity].slice(0, rows.total.length) };
+  const scored = scoredForks();
+  const valueOf = (fork) => trigger.signal[part().forks.indexOf(fork)];
+  const known = rows ? scored.map((fork) => ({ fork, value: valueOf(fork) })).filter(({ value }) => isNumber(value)) : [];
+  return { trigger, official, rows, known, missing: scored.length - known.length, ...part().policies[state.side] };
 }
 
-// The threshold below which exactly `index` distinct values lie: the candidates that scoring fits among.
-function cut(values, index) {
-  if (index <= 0) return -Infinity;
-  if (index >= values.length) return Infinity;
-  const middle = values[index - 1] + (values[index] - values[index - 1]) / 2;
-  return values[index - 1] < middle ? middle : values[index];
+// The row of a threshold: the one that fires on everything which reaches it.
+function rowOf({ rows, known }, threshold) {
+  const reached = known.map(({ value }) => value).filter((value) => value >= threshold);
+  const least = Math.min(...reached);
+  return reached.length ? rows.threshold.findLastIndex((candidate) => candidate <= least) : rows.total.length - 1;
 }
 
-const tidy = (value) =>
-  value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6))));
+const LOOKED_UP = ["total", "fires", "mean", "low", "high", "p", "p_shift"];
 
-function firedFlags({ current, trigger, fitted }) {
-  if (!trigger.signal) return trigger.fired;
-  if (state.threshold !== "fitted")
-    return trigger.signal.map((value) => isNumber(value) && value >= state.threshold);
-  return trigger.signal.map((value, index) => {
-    const threshold = fitted[current.cells[current.forks[index].cell].checkpoint];
-    return (
-      isNumber(value) &&
-      threshold !== undefined &&
-      value >= (typeof threshold === "string" ? readThreshold(threshold) : threshold)
-    );
-  });
-}
-
-// Total at every candidate threshold, with what chance would earn there.
-function totals({ known, values, trigger, side }) {
-  const { cells } = randomOrders(state.part, side);
-  const owner = new Map(cells.flatMap((cell, index) => cell.forks.map((place) => [place, index])));
-  const order = [...known].sort((a, b) => trigger.signal[b.index] - trigger.signal[a.index]);
-  const fires = cells.map(() => 0);
-  const found = [{ index: values.length, total: 0, mean: 0, deviation: 0 }];
-  let [total, place] = [0, 0];
-  for (let index = values.length - 1; index >= 0; index--) {
-    for (; place < order.length && trigger.signal[order[place].index] === values[index]; place++) {
-      total += order[place].one.delta;
-      fires[owner.get(order[place].index)]++;
-    }
-    const [mean, deviation] = expectation(cells, fires);
-    found.push({ index, total, mean, deviation });
+function lookUp(view) {
+  const { trigger, official, rows, known } = view;
+  if (!rows || state.threshold === "fitted") {
+    const flags = trigger.fired[state.side];
+    const figures = official || Object.fromEntries(LOOKED_UP.map((key) => [key, null]));
+    return { ...figures, draws: ledger.permutations, fired: (fork) => flags[part().forks.indexOf(fork)] === "1" };
   }
-  return found.reverse();
+  const row = rowOf(view, state.threshold);
+  const firing = new Set(known.filter(({ value }) => value >= rows.threshold[row]).map(({ fork }) => fork));
+  const figures = Object.fromEntries(LOOKED_UP.map((key) => [key, rows[key][row]]));
+  return { ...figures, row, draws: ledger.threshold_permutations, fired: (fork) => firing.has(fork) };
 }
 
-function bestInHindsight(view) {
-  const best = totals(view).reduce((a, b) => (b.total > a.total + 1e-9 * Math.max(1, Math.abs(a.total)) ? b : a));
-  return cut(view.values, best.index);
+function thresholdWords({ total, fires, forks, p, p_shift, oracle }, digits) {
+  const verdict = fires === 0
+    ? "It never fires."
+    : fires === forks
+      ? "It always fires: chance can do nothing else."
+      : p < 0.05 && p_shift < 0.05
+        ? "Better than chance here, before any correction for looking."
+        : "No better than chance.";
+  const share = oracle > 0 && total > 0 ? `, ${plain((100 * total) / oracle, 0)}% of the oracle's` : "";
+  const known = isNumber(total);
+  return [
+    el("p", { class: "big" }, signed(total, digits), el("small", {}, "policy total: return summed over fired forks")),
+    el("p", {}, known ? [el("b", {}, fires), ` of ${forks} forks fire: ${signed(total / forks, digits + 1)} per decision point${share}. ${verdict}`] : "No threshold could be fitted."),
+  ];
+}
+
+// Where a total lies between never, always, chance and the oracle.
+function drawScale(canvas, width, { total, low, high, always, oracle }) {
+  const x = linear(extent([0, always, oracle, total, low, high], { pad: 0.06 }), [10, width - 10]);
+  const name = (value, words, y) => [
+    line("tick", x(value), 22, x(value), y < 29 ? 16 : 44),
+    label("small", Math.max(24, Math.min(width - 24, x(value))), y, "middle", words),
+  ];
+  add(
+    canvas,
+    line("track", 10, 29, width - 10, 29),
+    isNumber(low) && svg("rect", { class: "band", x: x(low), width: Math.max(2, x(high) - x(low)), y: 24, height: 10 }),
+    name(0, "never", 11),
+    name(always, "always", 56),
+    name(oracle, "oracle", 11),
+    isNumber(total) && dot("mean first", x(total), 29, 6),
+  );
+  return 62;
+}
+
+const tidy = (value) => (value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6)))));
+
+// dR against the signal with the threshold to drag; below it the total at every threshold.
+function signalChart({ trigger, rows, known, missing }, set) {
+  const values = known.map(({ value }) => value);
+  const [least, most] = extent(values, { pad: 0 });
+  const [height, from, to] = [300, 346, 476];
+  let [marks, x, movable, fitted, last] = [[], null, null, null, null];
+  const node = chart(
+    `dR against ${state.trigger}`,
+    (canvas, width) => {
+      const [left, right] = [52, width - 12];
+      const wide = least > 0 && most > 20 * least;
+      x = wide ? logarithmic([least, most], [left + 6, right - 6]) : linear(extent(values), [left + 6, right - 6]);
+      const y = linear(extent(known.map(({ fork }) => fork.delta), { zero: true }), [height, 40]);
+      const sums = linear(extent([...rows.total, ...rows.low, ...rows.high], { zero: true }), [to, from]);
+      const edge = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
+      const stairs = (column) => column.flatMap((value, row) => [[edge(row), sums(value)], [edge(row + 1), sums(value)]]).slice(0, -1);
+      marks = known.map(({ fork, value }) => [mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": part().forks.indexOf(fork) }), fork]);
+      fitted = svg("g", { class: "fitted" }, trigger.fitted[state.side].map((value) => line("threshold", x(value), 30, x(value), to)));
+      movable = svg("g", {}, line("threshold", 0, 30, 0, to), svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }));
+      add(
+        canvas,
+        axisY(y, { x: left, right, top: 18, words: "dR, return per episode" }),
+        marks.map(([shape]) => shape),
+        axisY(sums, { x: left, right, top: from, words: "policy total (return, summed over fired forks)", count: 4 }),
+        svg("path", { class: "band", d: path([...stairs(rows.high), ...stairs(rows.low).reverse()]) + "Z" }),
+        svg("path", { class: "chance", d: path(stairs(rows.mean)) }),
+        svg("path", { class: "total", d: path(stairs(rows.total)) }),
+        axisX(x, { y: to, words: `${state.trigger}${wide ? ", log axis" : ""} →  fires to the right of the line`, count: width < 500 ? 3 : 6, width: right }),
+        fitted,
+        movable,
+      );
+      if (last) place(last);
+      return to + 40;
+    },
+    `n = ${known.length} forks with the signal${missing ? `; ${missing} without it never fire` : ""}; ▲ helped, ▼ hurt, filled where the trigger fires. Below: the policy's total (line) and chance with as many fires in every cell (dashed mean, 95% band).`,
+  );
+  const place = (view) => {
+    last = view;
+    if (!x) return;
+    for (const [shape, fork] of marks) shape.classList.toggle("fired", view.fired(fork));
+    const many = state.threshold === "fitted";
+    fitted.style.display = many ? "" : "none";
+    movable.style.display = many ? "none" : "";
+    const spot = many ? 0 : Math.max(48, Math.min(node.clientWidth - 8, x(state.threshold)));
+    movable.setAttribute("transform", `translate(${spot} 0)`);
+  };
+  const drag = (event) => set(rows.threshold[rowOf({ rows, known }, x.invert(pointIn(node.canvas, event)[0]))]);
+  node.canvas.classList.add("draggable");
+  node.canvas.addEventListener("pointerdown", (event) => {
+    node.canvas.setPointerCapture(event.pointerId);
+    node.dragging = true;
+    hush();
+    drag(event);
+  });
+  node.canvas.addEventListener("pointermove", (event) => {
+    const index = event.target.dataset.fork;
+    if (node.dragging) drag(event);
+    else if (index) tell(event, [...forkLines(part().forks[index]), `${state.trigger} ${brief(trigger.signal[index])}`]);
+    else hush();
+  });
+  for (const end of ["pointerup", "pointercancel"]) node.canvas.addEventListener(end, () => (node.dragging = false));
+  node.canvas.addEventListener("pointerleave", hush);
+  return { node, place };
 }

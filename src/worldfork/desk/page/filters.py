@@ -1,0 +1,76 @@
+"""How the template spells a number: a true minus sign, and a word with its reason where there is none."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from markupsafe import Markup
+
+from worldfork.desk import wording
+from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+
+__all__ = ["FILTERS", "is_figure"]
+
+
+def is_figure(value: object) -> bool:
+    """Whether there is anything to print."""
+    return value is not None and not isinstance(value, Undefined)
+
+
+def number(value: Figure, digits: int = 1) -> str:
+    """A signed number."""
+    return _reason(value) if isinstance(value, Undefined) else wording.minus(wording.number(value, digits))
+
+
+def unsigned(value: Figure, digits: int = 1) -> str:
+    """A number that has no direction."""
+    return _reason(value) if isinstance(value, Undefined) else number(value, digits).removeprefix("+")
+
+
+def span(value: Interval | Undefined, digits: int = 1) -> str:
+    """An interval."""
+    return _reason(value) if isinstance(value, Undefined) else wording.minus(wording.span(value, digits))
+
+
+def rate(value: Figure) -> str:
+    """A number between 0 and 1."""
+    return _reason(value) if isinstance(value, Undefined) else wording.rate(value)
+
+
+def count(value: int | Undefined) -> str:
+    """How many."""
+    return _reason(value) if isinstance(value, Undefined) else f"{value:,}"
+
+
+def tick(value: float) -> str:
+    """A number at an axis."""
+    return wording.minus(f"{value:,.10g}")
+
+
+def spread(variance: Figure) -> str:
+    """A standard deviation; an estimated variance below zero has none."""
+    if isinstance(variance, Undefined):
+        return _reason(variance)
+    return "none" if variance < 0 else f"{math.sqrt(variance):,.1f}"
+
+
+def words(name: str) -> str:
+    """A field's name as words."""
+    return name.replace("_", " ")
+
+
+def _reason(value: Undefined) -> str:
+    return Markup('<abbr class="undefined" title="{}">undefined</abbr>').format(value.why)
+
+
+FILTERS: Final[dict[str, Callable[..., str]]] = {
+    "number": number,
+    "unsigned": unsigned,
+    "span": span,
+    "rate": rate,
+    "count": count,
+    "tick": tick,
+    "spread": spread,
+    "minus": wording.minus,
+    "words": words,
+}
