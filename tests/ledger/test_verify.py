@@ -1,39 +1,34 @@
 """`verify`: every way in which a study is not what was written or not what was registered has a name."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import AUTHORED, CELL, STREAM, TWO_ARMS, WINDOW, configuration, configurations, findings, fork, write
+from tiny import (
+    AUTHORED,
+    CELL,
+    STREAM,
+    TWO_ARMS,
+    WINDOW,
+    configuration,
+    configurations,
+    findings,
+    fork,
+    rechain,
+    write,
+)
 from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.ledger import arrays
-from worldfork.ledger.row import Digests, seal
-from worldfork.ledger.store import Study, writing
+from worldfork.ledger.row import Digests
+from worldfork.ledger.store import writing
 from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
 RESULTS = Path(__file__).parents[2] / "results"
 PUBLISHED = ("demo", "scope", "rate", "precision")
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
-
-
-def rechain(study: Study, cell_id: str, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change cell.json and compute the whole chain anew: what the chain alone can not find."""
-    folder = study.path / "cells" / cell_id
-    stored = json.loads((folder / "cell.json").read_text())
-    rows = Study(study.path).cell(cell_id).rows()
-    change(stored)
-    (folder / "cell.json").write_text(canonical(stored) + "\n")
-    lines, last = [], digest(stored)
-    for row in rows:
-        sealed = seal(row, prev=last)
-        lines.append(canonical(sealed.model_dump(mode="json", by_alias=True)) + "\n")
-        last = sealed.digest
-    (folder / "forks.jsonl").write_text("".join(lines))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

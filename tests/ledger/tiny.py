@@ -1,5 +1,7 @@
 """The smallest studies that are studies: rows written by hand, configurations as the lab writes them."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,10 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
-from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean, seal
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
-from worldfork.registration import Cell, Registration, cells, hold_owner, parse
+from worldfork.registration import Cell, Registration, canonical, cells, digest, hold_owner, parse
 
 AUTHORED = """
 schema = "worldfork.registration/1"
@@ -141,3 +143,18 @@ def findings(folder: Path) -> str:
         return "\n".join(verify(folder).problems)
     except WorldforkError as error:
         return str(error)
+
+
+def rechain(study: Study, cell_id: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change cell.json and compute the whole chain anew: what the chain alone can not find."""
+    folder = study.path / "cells" / cell_id
+    stored = json.loads((folder / "cell.json").read_text())
+    rows = Study(study.path).cell(cell_id).rows()
+    change(stored)
+    (folder / "cell.json").write_text(canonical(stored) + "\n")
+    lines, last = [], digest(stored)
+    for row in rows:
+        sealed = seal(row, prev=last)
+        lines.append(canonical(sealed.model_dump(mode="json", by_alias=True)) + "\n")
+        last = sealed.digest
+    (folder / "forks.jsonl").write_text("".join(lines))

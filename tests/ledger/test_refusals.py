@@ -1,0 +1,55 @@
+"""A run that is refused has changed nothing, whoever refuses it and however late."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kill_and_resume import REGISTRATION
+from tiny import contents
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+from worldfork.lab.run import run
+from worldfork.ledger.verify import verify
+
+FEWER_STEPS = REGISTRATION.replace("steps = 5\n", "steps = 3\n")
+
+
+def test_a_refused_amendment_leaves_the_study_as_it_was(tmp_path: Path) -> None:
+    for name, text in (("before", REGISTRATION), ("after", FEWER_STEPS)):
+        (tmp_path / f"{name}.toml").write_text(text)
+    study = tmp_path / "study"
+    run(tmp_path / "before.toml", study)
+    whole = contents(study)
+    arguments = ["run", str(tmp_path / "after.toml"), "-o", str(study), "--amend", "fewer steps"]
+    with pytest.raises(WorldforkError, match=r"arm\.mechanism\.steps: 5 -> 3[\s\S]*run it as before"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert contents(study) == whole
+    run(tmp_path / "before.toml", study)  # "run it as before"
+    assert verify(study).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('checkpoints = "models/{checkpoint}.safetensors"', "There is no checkpoint file"),
+        ("settings = { batchh = 3 }", "batchh"),
+        ("competence_floor = 1e9", "below the registered floor"),
+    ],
+)
+def test_a_refused_run_leaves_no_folder_behind(tmp_path: Path, change: str, message: str) -> None:
+    (tmp_path / "small.toml").write_text(REGISTRATION + change)
+    with pytest.raises(WorldforkError, match=message):
+        run(tmp_path / "small.toml", tmp_path / "runs" / "study")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small.toml"]
+
+
+def test_a_run_without_the_lab_leaves_no_folder_behind(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['jax'] = None; from worldfork.cli.main import main; main()"
+    command = [sys.executable, "-c", script, "run", "demo", "-o", "study"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "jax" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,191 @@
+"""What a study, a registration or a checkpoint from a stranger can not do. SECURITY.md names these tests."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from kill_and_resume import REGISTRATION
+from tiny import contents, rechain
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+from worldfork.lab.forks.context import BUNDLED
+from worldfork.lab.run import run
+from worldfork.ledger.publish import publish
+from worldfork.ledger.store import Study
+from worldfork.ledger.verify import verify
+from worldfork.registration import canonical, digest, parse
+
+PLUGIN = "raise SystemExit('the code of a stranger ran')\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small study as it was run."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "small.toml").write_text(REGISTRATION)
+    run(folder / "small.toml", folder / "study")
+    return folder / "study"
+
+
+@pytest.fixture
+def study(made: Path, tmp_path: Path) -> Study:
+    shutil.copytree(made, tmp_path / "study")
+    return Study(tmp_path / "study")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    path = tmp_path / "elsewhere" / "thesis.tex"
+    path.parent.mkdir()
+    path.write_text("a year of work\n")
+    return path
+
+
+def command(*arguments: str | Path) -> int:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments]).exit_code
+
+
+REPORT = ("report", "--permutations", "50")
+
+
+@pytest.mark.parametrize("name", ["index.html", ".index.html.partial"])
+def test_a_page_is_not_written_through_a_link(study: Study, victim: Path, name: str) -> None:
+    (study.path / "report").mkdir()
+    (study.path / "report" / name).symlink_to(victim)
+    assert command(*REPORT, study.path) == 0
+    assert victim.read_text() == "a year of work\n"
+    assert (study.path / "report" / "index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_report_folder_that_leads_elsewhere_is_refused(study: Study, victim: Path) -> None:
+    (study.path / "report").symlink_to(victim.parent)
+    with pytest.raises(WorldforkError, match=r"report` is a link that leads out of `.*study`"):
+        CliRunner().invoke(app, [*REPORT, str(study.path)], catch_exceptions=False)
+    assert sorted(path.name for path in victim.parent.iterdir()) == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    "place", ["timings.jsonl", "forks.jsonl", "execution.json", "stream.parquet", "window.npz"]
+)
+def test_a_run_is_not_carried_on_through_a_link(study: Study, victim: Path, place: str) -> None:
+    """Rows are missing, so that everything is written to; the link holds what was there, so that it can be read."""
+    for cell in study.cells():
+        rows = cell.path / "forks.jsonl"
+        rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:1]))
+        shutil.copyfile(cell.path / place, victim)
+        (cell.path / place).unlink()
+        (cell.path / place).symlink_to(victim)
+        break
+    before = contents(victim.parent)
+    command("run", study.path / "registration.toml", "-o", study.path, "--quiet")
+    assert contents(victim.parent) == before
+
+
+@pytest.mark.parametrize("place", ["cells", "sources", "checkpoints", "pretraining"])
+def test_a_run_is_not_carried_on_in_a_folder_that_leads_elsewhere(study: Study, victim: Path, place: str) -> None:
+    if (study.path / place).exists():
+        shutil.copytree(study.path / place, victim.parent, dirs_exist_ok=True)
+        shutil.rmtree(study.path / place)
+    (study.path / place).symlink_to(victim.parent)
+    before = contents(victim.parent)
+    command("run", study.path / "registration.toml", "-o", study.path, "--quiet")
+    assert contents(victim.parent) == before
+
+
+def test_a_file_from_outside_is_not_passed_on(study: Study, victim: Path, tmp_path: Path) -> None:
+    (study.path / "notes.txt").symlink_to(victim)
+    with pytest.raises(WorldforkError, match=r"notes\.txt` is a link to a file outside the study"):
+        publish(study, tmp_path / "published")
+    assert not (tmp_path / "published").exists()
+
+
+def names_outside_code(study: Study) -> None:
+    """Make the study one of an agent that does not come with worldfork; every digest is computed anew."""
+    spelled = study.registered().registration
+    spelled["tasks"]["linear_quadratic"]["agent"] = "stranger_plugin:Agent"
+    for cell in study.cells():
+        rechain(
+            study,
+            cell.id,
+            lambda stored: (
+                stored.update(registration=digest(spelled)),
+                stored["task"].update(agent="stranger_plugin:Agent"),
+            ),
+        )
+    stored = {"digest": digest(spelled), "registration": spelled}
+    (study.path / "registration.json").write_text(canonical(stored) + "\n")
+    text = (study.path / "registration.toml").read_text()
+    text = text.replace('agent = "linear_quadratic"', 'agent = "stranger_plugin:Agent"')
+    (study.path / "registration.toml").write_text(text)
+    (study.path / "kept.json").unlink()
+
+
+def test_reading_a_study_imports_none_of_the_code_that_it_names(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger_plugin.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names_outside_code(study)
+    assert verify(study.path).problems == ()
+    assert command("verify", study.path) == 0
+    assert command("score", study.path, "--permutations", "50") == 0
+    assert command(*REPORT, study.path) == 0
+    assert command("export", study.path, "-o", tmp_path / "forks.csv") == 0
+    assert command("export", study.path, "--publish", "-o", tmp_path / "published") == 0
+    assert "stranger_plugin" not in sys.modules
+
+
+def test_running_a_registration_says_first_which_outside_code_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger_plugin.py").write_text("Agent = print\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "small.toml"
+    path.write_text(REGISTRATION.replace('agent = "linear_quadratic"', 'agent = "stranger_plugin:Agent"'))
+    heard: list[tuple[str, bool]] = []
+    with pytest.raises(WorldforkError):
+        run(path, tmp_path / "study", notify=lambda line: heard.append((line, "stranger_plugin" in sys.modules)))
+    sys.modules.pop("stranger_plugin")
+    line, imported = heard[0]
+    assert "code that does not come with worldfork: agent `stranger_plugin:Agent`" in line
+    assert not imported
+    assert not (tmp_path / "study").exists()
+
+
+class Harmful:
+    """What a pickle can do and a checkpoint can not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return (os.mkdir, (str(self.path),))
+
+
+def test_a_checkpoint_is_never_unpickled(tmp_path: Path) -> None:
+    content = pickle.dumps(Harmful(tmp_path / "harm"))
+    model = tmp_path / "cartpole-swingup-0.safetensors"
+    model.write_bytes(content)
+    manifest = json.loads((BUNDLED / "cartpole-swingup-0.json").read_text())
+    manifest["digest"] = hashlib.sha256(content).hexdigest()
+    model.with_suffix(".json").write_text(json.dumps(manifest))
+    (tmp_path / "demo.toml").write_text(
+        'extends = "demo"\n[tasks.cartpole-swingup]\ncheckpoints = "cartpole-swingup-{checkpoint}.safetensors"\n'
+        "[grid]\ncheckpoints = [0]\n"
+    )
+    with pytest.raises(WorldforkError, match=r"cartpole-swingup-0\.safetensors"):
+        run(tmp_path / "demo.toml", tmp_path / "study")
+    assert not (tmp_path / "harm").exists()
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_registration_is_data_and_nothing_in_it_is_evaluated() -> None:
+    about = "{{ 7 * 7 }} ${HOME} `id` __import__('os')"
+    assert parse(REGISTRATION.replace('name = "killed"', f'name = "killed"\nabout = "{about}"')).about == about
