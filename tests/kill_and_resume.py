@@ -45,7 +45,7 @@ agent = "linear_quadratic"
 drift_scale = 2.0
 precision = "float64"
 """
-UNCHAINED = {"execution.json", "timings.jsonl", ".lock"}
+UNCHAINED = {"execution.json", "timings.jsonl", "failures.log", ".lock"}
 CALLS = ("write", "fsync", "replace", "link")
 
 
