@@ -2,8 +2,8 @@
 
     python benchmarks/attacks/exits.py --count 300
 
-Each case in turn, in a process of its own: `run`, `verify`, `score` and `report` that succeed (0), a check that does not
-pass (1), and input that is refused (2). A process that has done its work and then aborts shows here.
+Each case in turn, in a process of its own: `run`, `verify`, `score`, `report` that succeed (0), a check that does
+not pass (1), and input that is refused (2). A process that has done its work and then aborts shows here.
 """
 
 import argparse
@@ -53,7 +53,9 @@ def main() -> None:
             done = studies.finish(*arguments)
             seen[f"{arguments[0]} -> {expected}"] += 1
             if done.returncode != expected:
-                wrong.append(f"{' '.join(map(str, arguments))} exited with {done.returncode}:\n{done.stderr[-2000:]}")
+                wrong.append(
+                    f"{' '.join(map(str, arguments))} exited with {done.returncode}:\n{done.stderr[-2000:]}"
+                )
             for name in ("new", "workers"):
                 shutil.rmtree(Path(folder) / name, ignore_errors=True)
     for what, count in sorted(seen.items()):

@@ -3,9 +3,10 @@
     python benchmarks/attacks/flips.py --count 10000
     python benchmarks/attacks/flips.py --count 1000 --study runs/demo
 
-A file is drawn first and a bit of it then, so that small files are hit as often as large ones. What `verify` does not
-name must be in a file that is listed below with the reason, or leave every value of a stream as it was: Parquet and zip
-have bytes of their own (who wrote the file, when) that carry none. Exits 1 at any other flip, and at any traceback.
+A file is drawn first and a bit of it then, so that small files are hit as often as large ones. What `verify` does
+not name must be in a file that is listed below with the reason, or leave every value of a stream as it was: Parquet
+and zip have bytes of their own (who wrote the file, when) that carry none. Exits 1 at any other flip, and at any
+traceback.
 """
 
 import argparse
@@ -35,7 +36,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--count", type=int, default=1000)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--study", type=Path, help="A finished study; it is copied. Default: a small one, amended.")
+    options.add_argument(
+        "--study", type=Path, help="A finished study; it is copied. Default: a small one, amended."
+    )
     given = options.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as root:

@@ -2,10 +2,11 @@
 
     python benchmarks/attacks/kills.py --count 1000 --mujoco 100
 
-SIGKILL strikes one to three times in a study's life, at moments drawn uniformly over the time that a whole run takes;
-a run that finished before its moment came is not counted. Linear-quadratic studies (four seeds, one arm or two) run
-in forked processes and, one in ten, as commands with two workers; MuJoCo studies (cartpole, the bundled world model)
-always as commands. Exits 1 at the first study that does not resume, does not verify, or differs in a byte.
+SIGKILL strikes one to three times in a study's life, at moments drawn uniformly over the time that a whole run
+takes; a run that finished before its moment came is not counted. Linear-quadratic studies (four seeds, one arm or
+two) run in forked processes and, one in ten, as commands with two workers; MuJoCo studies (cartpole, the bundled
+world model) always as commands. Exits 1 at the first study that does not resume, does not verify, or differs in a
+byte.
 """
 
 import argparse
@@ -15,15 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import studies
 
 from worldfork.lab.run import run
 from worldfork.ledger.verify import verify
-
-Start = Callable[[float | None], bool]  # start the run, kill it after so many seconds; whether the kill struck
 
 
 class Attack:
@@ -109,11 +107,10 @@ def main() -> None:
         simulated = Attack("mujoco", root, studies.CARTPOLE, mode="mujoco") if given.mujoco else None
         while simulated and kills["mujoco"] < given.mujoco:
             kills["mujoco"] += simulated.one_study(chance)
-        attacks = [*small, workers, *([simulated] if simulated else [])]
+        count = sum(attack.studies for attack in (*small, workers, *([simulated] if simulated else [])))
         print(
-            f"{sum(kills.values())} kills ({kills['linear-quadratic']} of linear-quadratic and {kills['mujoco']} of "
-            f"MuJoCo studies) in {sum(attack.studies for attack in attacks)} studies: every one resumed to the bytes "
-            "of an undisturbed run."
+            f"{kills['linear-quadratic']} kills of linear-quadratic and {kills['mujoco']} of MuJoCo runs in "
+            f"{count} studies: every one resumed to the bytes of an undisturbed run."
         )
 
 

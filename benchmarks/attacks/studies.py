@@ -11,7 +11,17 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from kill_and_resume import REGISTRATION, chained, in_a_child  # noqa: E402
 
-__all__ = ["CARTPOLE", "REGISTRATION", "ROOT", "chained", "command", "environment", "finish", "in_a_child", "variants"]
+__all__ = [
+    "CARTPOLE",
+    "REGISTRATION",
+    "ROOT",
+    "chained",
+    "command",
+    "environment",
+    "finish",
+    "in_a_child",
+    "variants",
+]
 
 # Two cells of a real simulator and a real world model, as small as they come.
 CARTPOLE = """

@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import AUTHORED, CELL, STREAM, TWO_ARMS, WINDOW, configuration, configurations, contents, fork, write
+from tiny import (
+    AUTHORED,
+    CELL,
+    STREAM,
+    TWO_ARMS,
+    WINDOW,
+    configuration,
+    configurations,
+    contents,
+    fork,
+    rechain,
+    write,
+)
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
@@ -147,6 +159,22 @@ def test_rows_of_two_configurations_are_never_mixed(tmp_path: Path) -> None:
     with pytest.raises(WorldforkError, match='device: "cpu" -> "NVIDIA H200"'):
         write(tmp_path / "study", device="NVIDIA H200")
     assert contents(tmp_path / "study") == before
+
+
+def test_rows_of_a_registration_that_no_amendment_names_are_not_carried_on(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", rows=2)
+    rechain(study, CELL, lambda stored: stored.update(registration="f" * 64))
+    with pytest.raises(WorldforkError, match='registration: "ffff'):
+        write(tmp_path / "study")
+
+
+def test_rows_that_no_configuration_stands_for_are_not_carried_on(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", rows=2)
+    (study.cell(CELL).path / "cell.json").unlink()
+    before = contents(study.path)
+    with pytest.raises(WorldforkError, match=r"has rows and no cell\.json"):
+        write(tmp_path / "study")
+    assert contents(study.path) == before
 
 
 def test_a_refused_amendment_changes_nothing(tmp_path: Path) -> None:

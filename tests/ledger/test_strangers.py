@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -189,3 +190,16 @@ def test_a_checkpoint_is_never_unpickled(tmp_path: Path) -> None:
 def test_a_registration_is_data_and_nothing_in_it_is_evaluated() -> None:
     about = "{{ 7 * 7 }} ${HOME} `id` __import__('os')"
     assert parse(REGISTRATION.replace('name = "killed"', f'name = "killed"\nabout = "{about}"')).about == about
+
+
+def test_every_test_that_security_md_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    named, path = 0, root
+    for reference in re.findall(
+        r"`((?:tests/[\w/]+\.py)?::test_\w+)`", (root / "SECURITY.md").read_text(encoding="utf-8")
+    ):
+        file, _, test = reference.partition("::")
+        path = root / file if file else path
+        assert f"def {test}(" in path.read_text(encoding="utf-8"), reference
+        named += 1
+    assert named > 15

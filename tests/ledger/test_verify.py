@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.ledger import arrays
 from worldfork.ledger.row import Digests
-from worldfork.ledger.store import writing
+from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
@@ -36,6 +36,14 @@ def test_published_studies_verify(name: str) -> None:
     verdict = verify(RESULTS / name)
     assert verdict.problems == ()
     assert verdict.complete
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_roots_are_those_of_the_ledgers(name: str) -> None:
+    """results/README.md prints what `worldfork verify results/NAME --root` prints."""
+    study = Study(RESULTS / name)
+    line = f"{study.registration.name}  registration {study.registration_digest}  root {root(study)}\n"
+    assert line in (RESULTS / "README.md").read_text()
 
 
 # --- damage

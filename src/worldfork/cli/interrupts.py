@@ -12,8 +12,8 @@ __all__ = ["interruptible"]
 
 
 @contextlib.contextmanager
-def interruptible(said: str) -> Iterator[Callable[[], None]]:
-    """At Ctrl-C say `said` and leave with 130. Yields a check to call now and then.
+def interruptible(message: str) -> Iterator[Callable[[], None]]:
+    """At Ctrl-C say `message` and leave with 130. Yields a check to call now and then.
 
     Python loses an interrupt that strikes while an object is being finalised: the check raises it again. And it
     leaves at once, since threads of libraries that were stopped half-way can abort an orderly exit. That is safe
@@ -34,7 +34,7 @@ def interruptible(said: str) -> Iterator[Callable[[], None]]:
     try:
         yield check
     except KeyboardInterrupt:
-        print(f"worldfork: {said}", file=sys.stderr)
+        print(f"worldfork: {message}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130)
