@@ -44,7 +44,7 @@ def read_authored(path: Path | str) -> Authored:
     given = _tables(text, str(path))
     if "extends" not in given:
         return Authored(_validated(_complete(given, str(path)), str(path)), text)
-    merged = _extended(given, path, seen=(path.resolve(),))
+    merged = _without_unused_tasks(_extended(given, path, seen=(path.resolve(),)))
     text = f"# {path.name}, with what it extends filled in.\n{toml.dumps(merged)}"
     return Authored(parse(text, name=str(path)), text)
 
@@ -118,6 +118,19 @@ def _extended(given: dict[str, Any], path: Path, *, seen: tuple[Path, ...]) -> d
         raise WorldforkError(f"{path} extends {base}, which extends it in turn.")
     below = _extended(_tables(_text(base), str(base)), base, seen=(*seen, base.resolve()))
     return _merged(below, given)
+
+
+def _without_unused_tasks(tables: dict[str, Any]) -> dict[str, Any]:
+    """A file that runs fewer tasks than the one it extends leaves the tables of the others behind."""
+    try:
+        run = {task for table in (tables["grid"], *tables.get("arms", ())) for task in table.get("tasks", ())}
+        kept = {**tables, "tasks": {name: table for name, table in tables["tasks"].items() if name in run}}
+        scoring = dict(tables.get("scoring", {}))
+        if edges := scoring.pop("contraction_edges", {}):
+            scoring["contraction_edges"] = {name: values for name, values in edges.items() if name in run}
+        return {**kept, "scoring": scoring} if scoring else kept
+    except (AttributeError, KeyError, TypeError):
+        return tables  # not the shape of a registration: what is wrong with it is said later
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
