@@ -1,3 +1,87 @@
-"""worldfork: was this model update worth it?"""
+"""worldfork: was this model update worth it?
+
+    import worldfork as wf
+
+    study = wf.run("demo", "runs/demo")      # a registration in, a ledger out; the same call resumes
+    score = wf.score(study)                  # as registered; or of any table: wf.score("forks.csv")
+    score["cartpole-swingup"].effect.all_attempted.mean
+    wf.plot.contraction(score)               # a matplotlib Figure
+    wf.report(study)                         # the page; shows itself in a notebook
+
+Nothing is imported before it is used: the desk (`score`, `report`, `verify`) works without jax and mujoco, which only
+the lab (`run`, `check`, `pretrain`, `replay`) needs.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worldfork import testing as testing
+    from worldfork.api import Study as Study
+    from worldfork.api import check as check
+    from worldfork.api import power as power
+    from worldfork.api import pretrain as pretrain
+    from worldfork.api import read_table as read_table
+    from worldfork.api import replay as replay
+    from worldfork.api import report as report
+    from worldfork.api import run as run
+    from worldfork.api import score as score
+    from worldfork.api import verify as verify
+    from worldfork.desk import figures as plot
+    from worldfork.desk.scoring import Rules as Rules
+    from worldfork.desk.scoring import Score as Score
+    from worldfork.registration import Registration as Registration
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Registration",
+    "Rules",
+    "Score",
+    "Study",
+    "__version__",
+    "check",
+    "plot",
+    "power",
+    "pretrain",
+    "read_table",
+    "replay",
+    "report",
+    "run",
+    "score",
+    "testing",
+    "verify",
+]
+
+# name -> "module:attribute", or "module" where the name is a module
+_NAMES = {
+    "Registration": "worldfork.registration:Registration",
+    "Rules": "worldfork.desk.scoring:Rules",
+    "Score": "worldfork.desk.scoring:Score",
+    "Study": "worldfork.api:Study",
+    "check": "worldfork.api:check",
+    "plot": "worldfork.desk.figures",
+    "power": "worldfork.api:power",
+    "pretrain": "worldfork.api:pretrain",
+    "read_table": "worldfork.api:read_table",
+    "replay": "worldfork.api:replay",
+    "report": "worldfork.api:report",
+    "run": "worldfork.api:run",
+    "score": "worldfork.api:score",
+    "testing": "worldfork.testing",
+    "verify": "worldfork.api:verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'worldfork' has no attribute {name!r}")
+    module, _, attribute = _NAMES[name].partition(":")
+    found = importlib.import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,7 +16,7 @@ from worldfork.registration import (
     restore,
     stream_owner,
 )
-from worldfork.registration.advice import never_binds
+from worldfork.registration.advice import idle_settings
 from worldfork.registration.canonical import canonical
 from worldfork.registration.library import find, registrations
 
@@ -115,17 +115,17 @@ def test_a_wrong_file_is_answered_with_what_to_change(old: str, new: str, told: 
     assert told in str(refusal.value)
 
 
-def test_what_never_binds_is_said() -> None:
+def test_settings_that_change_nothing_are_said() -> None:
     wide = (
         SMALL.replace("window = 100", "window = 900")
         + ARMS
         + '[[arms]]\nname = "wide"\nmechanism = {window = 200}\n'
     )
-    said = "\n".join(never_binds(parse(wide), STEPS))
-    assert "a window of 900 transitions never binds in a stream of 200" in said
+    said = "\n".join(idle_settings(parse(wide), STEPS))
+    assert "a window of 900 transitions is longer than the stream (200)" in said
     assert "wide and few are the same mechanism on linear_quadratic" in said
     assert "forward, linear_quadratic: at 3 of 4 decision points the drift has ended" in said
-    assert never_binds(parse(SMALL), STEPS) == []
+    assert idle_settings(parse(SMALL), STEPS) == []
 
 
 def test_the_difference_of_two_registrations_names_the_leaves() -> None:

@@ -31,48 +31,16 @@ def replay(
     On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
     the difference. It needs a renderer, not a display: on Debian, libosmesa6 will do.
     """
-    from worldfork.cli.filming import shoot
+    import worldfork as wf
     from worldfork.cli.progress import bars
-    from worldfork.errors import WorldforkError
-    from worldfork.lab.environments.rendering import Camera
-    from worldfork.lab.forks import replay as again
-    from worldfork.lab.run import context_of
-    from worldfork.ledger.publish import leaves_windows_out
-    from worldfork.ledger.store import Study
-    from worldfork.video import HOLD, UPDATE, Panel, check_format
 
-    opened = Study(study)
-    pair = again.find(opened, cell, k=k, episode=episode)
-    if leaves_windows_out(opened):
-        raise WorldforkError(
-            f"`{study}` is a published copy, without the models and windows that an episode is replayed from: "
-            "replay the study it was made from."
-        )
     path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
-    check_format(path)
-    context = context_of(opened)
-    environment = context.environment(pair.cell.task)
-    with Camera(environment) as camera, bars(quiet=quiet) as report:
-        shown = again.replay(
-            opened,
-            context,
-            pair,
-            whole_block=whole_block,
-            progress=lambda done, total: report("steps", done, total),
-        )
-        branches = (shown.update, shown.hold)
-        panels = [Panel("UPDATE", UPDATE, shown.update.returns), Panel("HOLD", HOLD, shown.hold.returns)]
-        shoot(
-            camera,
-            path,
-            panels,
-            [branch.physics for branch in branches],
-            title=cell,
-            captions=[f"k = {k}, episode {episode}, level {level:.2f}" for level in shown.levels],
-            progress=lambda done, total: report("frames", done, total),
+    with bars(quiet=quiet) as progress:
+        shown = wf.replay(
+            study, cell, k=k, episode=episode, video=path, whole_block=whole_block, progress=progress
         )
     typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
-    for name, branch in zip(("UPDATE", "HOLD"), branches, strict=True):
+    for name, branch in zip(("UPDATE", "HOLD"), (shown.update, shown.hold), strict=True):
         typer.echo(f"{name:>7}  {_compared(branch)}")
     if not shown.exact:
         typer.echo(_why(shown))

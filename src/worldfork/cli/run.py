@@ -25,10 +25,9 @@ def run(
 
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
+    import worldfork as wf
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
-    from worldfork.lab import run as lab
-    from worldfork.ledger.verify import verify
 
     again = f"worldfork run {registration} -o {output}" + (f" --workers {workers}" if workers else "")
     with (
@@ -40,7 +39,7 @@ def run(
             check()
             draw(what, done, total)
 
-        lab.run(
+        wf.run(
             registration,
             output,
             executor=executor,
@@ -49,5 +48,5 @@ def run(
             progress=progress,
             notify=lambda line: typer.echo(line, err=True),
         )
-    verdict = verify(output)
+    verdict = wf.verify(output)
     typer.echo(f"{verdict.rows} forks in {verdict.cells} cells. Next: worldfork score {output}")

@@ -1,14 +1,14 @@
-"""What a registration says that never binds: settings that change nothing, arms that are one arm twice."""
+"""Settings of a registration that change nothing, and arms that are one arm twice."""
 
 from collections.abc import Mapping
 
 from worldfork.registration.canonical import canonical
 from worldfork.registration.records import Arm, Mechanism, Registration
 
-__all__ = ["never_binds"]
+__all__ = ["idle_settings"]
 
 
-def never_binds(registration: Registration, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
+def idle_settings(registration: Registration, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
     """One sentence per finding. `episode_steps` gives (control, environment) steps per episode of each task."""
     found = [line for arm in registration.arms for line in _windows(arm, episode_steps)]
     found += [line for arm in registration.arms for line in _levels(arm, episode_steps)]
@@ -21,8 +21,8 @@ def _windows(arm: Arm, episode_steps: Mapping[str, tuple[int, int]]) -> list[str
         length = arm.stream.decision_points * episode_steps[task][0]
         if arm.mechanism.window >= length and arm.mechanism.steps:
             found.append(
-                f"{arm.name}, {task}: a window of {arm.mechanism.window:,} transitions never binds in a stream of "
-                f"{length:,}; UPDATE sees everything since deployment."
+                f"{arm.name}, {task}: a window of {arm.mechanism.window:,} transitions is longer than the stream "
+                f"({length:,}): UPDATE sees everything since deployment."
             )
     return found
 

@@ -1,0 +1,189 @@
+"""What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from worldfork.ledger import store
+from worldfork.progress import Notify, Progress, ignore, silent
+from worldfork.registration import Registration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from worldfork.desk.page import Page
+    from worldfork.desk.reading import Source, Table
+    from worldfork.desk.reading.table import Frame
+    from worldfork.desk.scoring import Score
+    from worldfork.desk.scoring.planned import Power
+    from worldfork.executors.base import Executor
+    from worldfork.lab.agents.rssm_cem.pretraining.job import Pretraining
+    from worldfork.lab.forks.replay import Replay
+    from worldfork.lab.tools.check import Check
+    from worldfork.ledger.verify import Verdict
+
+__all__ = ["Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"]
+
+
+class Study(store.Study):
+    """What a study's folder holds.
+
+    >>> import tempfile, worldfork as wf
+    >>> study = wf.run("linear-quadratic-none", tempfile.mkdtemp() + "/study")
+    >>> study
+    Study(linear-quadratic-none: 240 forks in 10 cells)
+    >>> study.forks()["r_update"].equals(study.forks()["r_hold"])  # an update that does nothing is worth nothing
+    True
+    """
+
+    def __repr__(self) -> str:
+        begun = self.cells()
+        rows = sum(len(cell.rows()) for cell in begun)
+        return f"Study({self.registration.name}: {rows} forks in {len(begun)} cells)"
+
+    def forks(self) -> "pl.DataFrame":
+        """One row per fork: where it was, what was known before it, and what both branches returned."""
+        from worldfork.desk.reading import study_frame
+
+        return study_frame(self)
+
+    def streams(self) -> "pl.DataFrame":
+        """One row per control step of every deployment, with its cell."""
+        from worldfork.desk.reading import stream_frame
+
+        return stream_frame(self)
+
+
+def run(
+    registration: Registration | Path | str,
+    folder: Path | str,
+    *,
+    executor: "Executor | str" = "local",
+    workers: int | None = None,
+    amend: str | None = None,
+    progress: Progress = silent,
+    notify: Notify = ignore,
+) -> Study:
+    """Run a registration into a study folder, or carry on where an earlier run stopped.
+
+    `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
+    object of your own (docs/extending.md); `workers` are the local one's processes. `amend` says why the
+    registration changed after rows existed. `progress(what, done, total)` and `notify(sentence)` are told what
+    happens.
+    """
+    from worldfork.lab.run import run as run_study
+
+    study = run_study(
+        registration,
+        folder,
+        executor=executor,
+        workers=workers,
+        amend=amend,
+        progress=progress,
+        notify=notify,
+    )
+    return Study(study.path)
+
+
+def score(
+    source: "Source",
+    *,
+    arm: str | None = None,
+    contrast: str | tuple[str, str] | None = None,
+    progress: Progress = silent,
+    **rules: Any,
+) -> "Score":
+    """Score a study by what it registered, or a flat table or data frame by the paper's rules.
+
+    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual", "my_module:Mine")`.
+    """
+    from worldfork.desk.scoring import score_ledger
+
+    return score_ledger(source, arm=arm, contrast=contrast, progress=progress, **rules)
+
+
+def read_table(source: "str | Path | Frame") -> "Table":
+    """A flat table of forks from any harness: a .csv, .parquet or .jsonl file, or a data frame.
+
+    >>> import polars as pl, worldfork as wf
+    >>> rows = {"checkpoint": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
+    >>> len(wf.read_table(pl.DataFrame(rows)))
+    2
+    """
+    from worldfork.desk.reading import read_table as read
+
+    return read(source)
+
+
+def report(source: "Source", output: Path | str | None = None, *, progress: Progress = silent) -> "Page":
+    """The page: one self-contained HTML file. In a notebook it shows itself.
+
+    `output` is the file; by default a study's `report/index.html`, and for a table one named after it.
+    """
+    from worldfork.desk.page import write_page
+
+    return write_page(source, output, progress=progress)
+
+
+def check(
+    registration: Registration | Path | str,
+    *,
+    step: bool = True,
+    measure: bool = False,
+    progress: Progress = silent,
+) -> "Check":
+    """Build everything that a registration names and take a real step with it; say what it amounts to."""
+    from worldfork.lab.tools.check import check as check_registration
+
+    return check_registration(registration, step=step, measure=measure, progress=progress)
+
+
+def power(registration: Registration | Path | str, *, like: "Source | None" = None) -> "list[Power]":
+    """What every arm and task of a registration could detect, from the variances of an earlier ledger (`like`) or
+    from the registration's own guess."""
+    from worldfork.desk.reading import open_ledger
+    from worldfork.desk.scoring.planned import planned_power
+    from worldfork.registration import read
+    from worldfork.registration.library import find
+
+    registered = registration if isinstance(registration, Registration) else read(find(registration))
+    return planned_power(registered, like=None if like is None else open_ledger(like).table.arms)
+
+
+def verify(study: store.Study | Path | str, *, progress: Progress = silent) -> "Verdict":
+    """Check every chain, digest and pair of a study.
+
+    >>> import worldfork as wf
+    >>> wf.verify("results/demo").problems
+    ()
+    """
+    from worldfork.ledger.verify import verify as verify_study
+
+    folder = study.path if isinstance(study, store.Study) else study
+    return verify_study(folder, progress=lambda done, total: progress("cells", done, total))
+
+
+def pretrain(recipe: Path | str, folder: Path | str, *, progress: Progress = silent) -> "Pretraining":
+    """Train checkpoints by a recipe, or carry on where an earlier call stopped."""
+    from worldfork.lab.agents.rssm_cem.pretraining.job import pretrain as run_job
+
+    return run_job(recipe, folder)
+
+
+def replay(
+    study: store.Study | Path | str,
+    cell: str,
+    *,
+    k: int,
+    episode: int = 1,
+    video: Path | str | None = None,
+    whole_block: bool | None = None,
+    progress: Progress = silent,
+) -> "Replay":
+    """Run one matched episode again in both branches, from the ledger; `video` also shows it (.mp4 or .gif)."""
+    from worldfork.lab.tools.film import film_replay
+
+    opened = study if isinstance(study, store.Study) else store.Study(study)
+    return film_replay(
+        opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress
+    )

@@ -1,0 +1,209 @@
+"""What a registration amounts to before it costs anything: everything it names is built, and one real step taken."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.forks.context import Context, checkpoint_source, outside_code
+from worldfork.lab.run import checkpoint_files
+from worldfork.lab.stream import Recording, segment, window
+from worldfork.lab.stream.signals import Episode
+from worldfork.lab.tools import cost
+from worldfork.progress import Progress, silent
+from worldfork.randomness import Event, Purpose, words
+from worldfork.registration import Arm, Registration, cells, read_authored
+from worldfork.registration.advice import idle_settings
+from worldfork.registration.library import find
+
+__all__ = ["Check", "Seconds", "check"]
+
+CONTROL_STEPS = 2  # that are taken in each task
+
+
+@dataclasses.dataclass(frozen=True)
+class Seconds:
+    """What one arm would take on one task, on this machine."""
+
+    arm: str
+    task: str
+    streams: float
+    updates: float
+    evaluations: float
+    episodes: tuple[int, ...]  # in parallel, at which it was timed
+
+    @property
+    def total(self) -> float:
+        return self.streams + self.updates + self.evaluations
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What was found. `missing` is what keeps the study from running here; `idle` are settings that change
+    nothing, such as a window longer than the stream."""
+
+    registration: Registration
+    cells: tuple[str, ...]
+    outside: tuple[str, ...]  # code that running it imports and that does not come with worldfork
+    idle: tuple[str, ...]
+    missing: tuple[str, ...]
+    stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
+    work: tuple[cost.Count, ...]
+    seconds: tuple[Seconds, ...]
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
+
+
+def check(
+    registration: Registration | Path | str,
+    *,
+    step: bool = True,
+    measure: bool = False,
+    progress: Progress = silent,
+) -> Check:
+    """Build every world, agent, mechanism and signal that the registration names, and take a step with them.
+
+    Whatever passes can run: settings are checked by those whose settings they are. `step` = False leaves out the
+    step, which compiles; `measure` times more of them and estimates how long a run would take here.
+    """
+    registered, root = _read(registration)
+    context = Context(registered, {})
+    units = {}
+    for arm in registered.arms:
+        for task in arm.tasks:
+            world = context.environment(task)
+            units[task] = (world.episode_steps, world.episode_steps * world.action_repeat)
+            _accepted(context, arm, task)
+    missing = _missing(registered, root)
+    stepped, seconds = [], []
+    if not missing and (step or measure):
+        models = checkpoint_files(registered, root=root, copies=root)
+        context = Context(registered, {place: paths[0] for place, paths in models.items()})
+        if step:
+            stepped = _steps(context, progress)
+        if measure:
+            seconds = _times(context, progress)
+    return Check(
+        registration=registered,
+        cells=tuple(cell.id for cell in cells(registered)),
+        outside=tuple(map(str, outside_code(registered))),
+        idle=tuple(idle_settings(registered, units)),
+        missing=tuple(missing),
+        stepped=tuple(stepped),
+        work=tuple(cost.count(context)),
+        seconds=tuple(seconds),
+    )
+
+
+def _read(registration: Registration | Path | str) -> tuple[Registration, Path]:
+    if isinstance(registration, Registration):
+        return registration, Path.cwd()
+    path = find(registration)
+    return read_authored(path).registration, path.parent
+
+
+def _accepted(context: Context, arm: Arm, task: str) -> None:
+    """Refuse what would fail in every block."""
+    agent, mechanism = context.agent(task, arm), context.mechanism(arm)
+    context.agent(task)
+    assert context.signals is not None
+    if mechanism.scope not in agent.scopes:
+        raise WorldforkError(
+            f"arm `{arm.name}`: the scope of [mechanism] is {mechanism.scope!r}, and the agent of {task} can train "
+            f"{', '.join(map(repr, agent.scopes))}."
+        )
+
+
+def _missing(registered: Registration, root: Path) -> list[str]:
+    """Checkpoints that are registered and not there."""
+    try:
+        checkpoint_files(registered, root=root, copies=root)
+    except WorldforkError as error:
+        places = {(cell.task, cell.checkpoint) for cell in cells(registered)}
+        sources = [checkpoint_source(registered, *place, root=root) for place in sorted(places)]
+        absent = [source for source in sources if source is not None and not source.exists()]
+        return [f"{len(absent)} of {len(sources)} checkpoints are not there. {error}" if absent else str(error)]
+    return []
+
+
+def _steps(context: Context, progress: Progress) -> list[str]:
+    """A few control steps, the signals on them, and one update, in every arm and task that differ in these."""
+    done: dict[str, str] = {}
+    pairs = [(arm, task) for arm in context.registration.arms for task in arm.tasks]
+    for number, (arm, task) in enumerate(pairs, start=1):
+        mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
+        key = f"{task} {context.precision(task, arm)} {context.agent_plugin(task, arm)!r} {mechanism!r}"
+        if key not in done:
+            try:
+                _take_step(context, arm, task)
+            except Exception as error:
+                raise WorldforkError(f"A step of {task} in arm `{arm.name}` fails: {error}") from error
+            done[key] = f"{task} in `{arm.name}`"
+        progress("steps", number, len(pairs))
+    return list(done.values())
+
+
+def _take_step(context: Context, arm: Arm, task: str) -> None:
+    agent, world = context.agent(task, arm), context.environment(task)
+    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
+    event = Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")
+    rolled = roll_out(
+        agent,
+        world,
+        checkpoint.parameters,
+        Draws.of([event], np.arange(1)),
+        levels=np.zeros((1, CONTROL_STEPS)),
+        action_noise=arm.stream.action_noise,
+        trace=True,
+    )
+    assert rolled.trace is not None
+    # An episode's worth of data, most of it made up: what matters is that everyone accepts its shape.
+    steps = world.episode_steps
+    noise = np.random.default_rng(0)
+    recording = Recording(
+        observation=noise.normal(size=(steps, world.observation_size)),
+        action=np.zeros((steps, world.action_size)),
+        reward=np.zeros(steps),
+        first=np.arange(steps) == 0,
+        final=np.zeros((1, world.observation_size)),
+    )
+    loss = float(np.asarray(agent.loss(checkpoint.parameters, segment([recording], [1])))[0])
+    logged = {name: values[0, 0] for name, values in rolled.trace.signals.items()}
+    episode = Episode(
+        k=1,
+        steps={"reward": rolled.trace.reward[0, 0], **logged},
+        level=0.0,
+        clean_return=checkpoint.clean_return,
+        validation_loss=loss,
+    )
+    for signal in context.signals.values():
+        signal.read(episode)
+    mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
+    mechanism.update(
+        agent,
+        checkpoint.parameters,
+        optimiser=checkpoint.optimiser,
+        window=window([recording], [1]),
+        batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
+    )
+
+
+def _times(context: Context, progress: Progress) -> list[Seconds]:
+    """Seconds of every arm and task, from steps that are timed here and now."""
+    times, counts = [], cost.count(context)
+    for number, counted in enumerate(counts, start=1):
+        arm = context.registration.arm(counted.arm)
+        timing = cost.measure(context, arm, counted.task)
+        spent = cost.seconds(
+            counted,
+            timing,
+            episodes_per_block=2 * context.registration.execution.forks_per_block * arm.evaluation.episodes,
+            episode_steps=context.environment(counted.task).episode_steps,
+        )
+        times.append(Seconds(counted.arm, counted.task, **spent, episodes=timing.episodes))
+        progress("timing", number, len(counts))
+    return times
