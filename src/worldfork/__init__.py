@@ -8,8 +8,8 @@
     wf.plot.contraction(score)               # a matplotlib Figure
     wf.report(study)                         # the page; shows itself in a notebook
 
-Nothing is imported before it is used: the desk (`score`, `report`, `verify`) works without jax and mujoco, which only
-the lab (`run`, `check`, `pretrain`, `replay`) needs.
+Nothing is imported before it is used: the desk (`score`, `report`, `verify`) works without jax and mujoco, which
+only the lab (`run`, `check`, `pretrain`, `replay`) needs.
 """
 
 import importlib

@@ -1,6 +1,5 @@
 """What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +183,4 @@ def replay(
     from worldfork.lab.tools.film import film_replay
 
     opened = study if isinstance(study, store.Study) else store.Study(study)
-    return film_replay(
-        opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress
-    )
+    return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress)

@@ -286,3 +286,26 @@ def test_a_read_only_folder_is_told_clearly(tmp_path: Path) -> None:
         pytest.skip("this user may write anywhere")
     with pytest.raises(WorldforkError, match="can not be written"):
         run(path, folder / "study")
+
+
+def test_other_draws_of_an_update_share_everything_but_its_minibatches(tmp_path: Path, reference: Path) -> None:
+    text = REGISTRATION.replace("[grid]\n", "[grid]\nupdate_seeds = [0, 1, 2]\n")
+    ledger = run(write(tmp_path, text), tmp_path / "study")
+    assert verify(ledger.path).problems == ()
+    assert verify(ledger.path).rows == 3 * 16
+    first = ledger.cell("few-linear_quadratic-c0-away-s0")
+    known = Study(reference).cell(first.id)
+    for row, before in zip(first.rows(), known.rows(), strict=True):
+        assert row.update == before.update  # the first draw is the one there always was
+    for draw in (1, 2):
+        other = ledger.cell(f"{first.id}-u{draw}")
+        assert other.configuration["shares"] == {"stream": first.id, "hold": first.id}
+        assert other.configuration["coordinates"]["update_seed"] == draw
+        for row, before in zip(other.rows(), first.rows(), strict=True):
+            assert (row.hold, row.draws, row.stream, row.signals) == (
+                before.hold,
+                before.draws,
+                before.stream,
+                before.signals,
+            )
+            assert row.update != before.update

@@ -15,7 +15,9 @@ __all__ = ["check"]
 def check(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
     cells: bool = typer.Option(False, "--cells", help="List every cell."),
-    step: bool = typer.Option(True, help="Take a real step in every task and arm; it compiles, so it takes a while."),
+    step: bool = typer.Option(
+        True, help="Take a real step in every task and arm; it compiles, so it takes a while."
+    ),
     measure: bool = typer.Option(
         False, "--measure", help="Time a few steps here and estimate how long a run takes."
     ),
@@ -79,16 +81,17 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
         line = f"{work.updates:>7,}{work.gradient_steps:>16,}{work.evaluation_episodes:>10,}{steps:>15,}"
         typer.echo(f"{work.arm:<22}{work.task:<20}{line}")
     for spent in checked.seconds:
-        parts = f"streams {spent.streams:,.0f} s, updates {spent.updates:,.0f} s, evaluations {spent.evaluations:,.0f} s"
+        parts = {"streams": spent.streams, "updates": spent.updates, "evaluations": spent.evaluations}
+        listed = ", ".join(f"{name} {value:,.0f} s" for name, value in parts.items())
         timed = f"timed at {', '.join(map(str, spent.episodes))} parallel episodes"
-        typer.echo(f"time  {spent.arm}, {spent.task}: {spent.total:,.0f} s ({parts}; {timed})")
+        typer.echo(f"time  {spent.arm}, {spent.task}: {spent.total:,.0f} s ({listed}; {timed})")
     if checked.seconds:
         typer.echo(f"time  all: {sum(spent.total for spent in checked.seconds):,.0f} s here, without compilation")
     for planned in power:
         doubled = ", ".join(f"{axis} {value:.3g}" for axis, value in planned.at_double.items())
         typer.echo(
-            f"power {planned.arm}, {planned.task}: detects |dR| >= {planned.detectable:.3g} at 80% power; with twice "
-            f"the {doubled}. More {planned.buys_most} buy most."
+            f"power {planned.arm}, {planned.task}: detects |dR| >= {planned.detectable:.3g} at 80% power; with "
+            f"twice the {doubled}. More {planned.buys_most} buy most."
         )
     if not power:
         typer.echo("power: not estimated. Give an earlier ledger with --like, or register a guess: [guess.TASK].")

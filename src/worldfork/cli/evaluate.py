@@ -76,6 +76,7 @@ def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path |
     from worldfork.lab.tools.film import shoot
     from worldfork.lab.episodes import Film
     from worldfork.lab.episodes.standing import standing_returns
+    from worldfork.lab.tools.film import shoot
 
     with ExitStack() as stack:
         film = camera = None

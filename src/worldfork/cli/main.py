@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import typer
 
+from worldfork import __version__
 from worldfork.cli.calibrate import calibrate
 from worldfork.cli.calibrate_drift import calibrate_drift
 from worldfork.cli.check import check
@@ -50,10 +51,19 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"worldfork {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _verbs() -> None:
+def _verbs(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="Say which this is."
+    ),
+) -> None:
     """Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations."""
-    # Its presence keeps verbs as verbs even where there is only one.
 
 
 for name, verb in VERBS.items():

@@ -36,9 +36,7 @@ def replay(
 
     path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
     with bars(quiet=quiet) as progress:
-        shown = wf.replay(
-            study, cell, k=k, episode=episode, video=path, whole_block=whole_block, progress=progress
-        )
+        shown = wf.replay(study, cell, k=k, episode=episode, video=path, whole_block=whole_block, progress=progress)
     typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
     for name, branch in zip(("UPDATE", "HOLD"), (shown.update, shown.hold), strict=True):
         typer.echo(f"{name:>7}  {_compared(branch)}")

@@ -32,15 +32,14 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
         executed = _decisive(restore(canonical(resolved)), cell)
     except WorldforkError as error:
         return [" ".join(str(error).split())]
-    coordinates = {
-        "arm": cell.arm,
-        "task": cell.task,
-        "checkpoint": cell.checkpoint,
-        "direction": cell.direction,
-        "stream_seed": cell.stream_seed,
+    wanted |= {
+        "coordinates": cell.coordinates,
+        "precision": wanted["arm"]["precision"] or wanted["task"]["precision"],
     }
-    wanted |= {"coordinates": coordinates, "precision": wanted["arm"]["precision"] or wanted["task"]["precision"]}
-    executed |= {"coordinates": dict(configuration["coordinates"]), "precision": configuration["precision"]}
+    executed |= {
+        "coordinates": {"update_seed": 0, **configuration["coordinates"]},
+        "precision": configuration["precision"],
+    }
     return difference(wanted, executed)
 
 
@@ -48,7 +47,7 @@ def _decisive(registration: Registration, cell: Cell) -> dict[str, Any]:
     """What of a registration decides a cell's rows."""
     return {
         "seed": registration.seed,
-        "arm": registration.arm(cell.arm).model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
+        "arm": registration.arm(cell.arm).decisive(),
         "task": registration.tasks[cell.task].model_dump(mode="json"),
         "signals": list(registration.signals),
         "execution": registration.execution.model_dump(mode="json"),

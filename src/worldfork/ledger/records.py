@@ -66,6 +66,7 @@ class Coordinates(OpenRecord):
     checkpoint: int
     direction: str
     stream_seed: int
+    update_seed: int = 0
 
 
 class Units(OpenRecord):

@@ -12,21 +12,29 @@ __all__ = ["Cell", "cells", "hold_owner", "stream_owner"]
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One arm on one task, checkpoint, direction and stream seed."""
+    """One arm on one task, checkpoint, direction and stream seed, with one draw of its updates."""
 
     arm: str
     task: str
     checkpoint: int
     direction: Direction
     stream_seed: int
+    update_seed: int = 0
 
     @property
     def id(self) -> str:
-        """Stable and readable: `corrected-cartpole-c0-away-s0`."""
-        return f"{self.arm}-{self.task}-c{self.checkpoint}-{self.direction}-s{self.stream_seed}"
+        """Stable and readable: `corrected-cartpole-c0-away-s0`, and `...-s0-u1` for another draw of its updates."""
+        name = f"{self.arm}-{self.task}-c{self.checkpoint}-{self.direction}-s{self.stream_seed}"
+        return f"{name}-u{self.update_seed}" if self.update_seed else name
+
+    @property
+    def coordinates(self) -> dict[str, str | int]:
+        """Where it is in the grid, as cell.json says it."""
+        return dataclasses.asdict(self)
 
     def event(self, purpose: Purpose, seed: int) -> Event:
-        """The address of this cell's draws. The arm is no part of it: arms share their draws."""
+        """The address of this cell's draws. The arm is no part of it: arms share their draws. Nor is the draw of
+        the updates, which enters the keys of minibatches alone (`update_event`)."""
         return Event(
             purpose=purpose,
             seed=seed,
@@ -36,14 +44,19 @@ class Cell:
             stream_seed=self.stream_seed,
         )
 
+    def update_event(self, seed: int) -> Event:
+        """The address of the minibatches of this cell's updates: `episode` counts their draws."""
+        return self.event(Purpose.UPDATE_BATCH, seed).at(episode=self.update_seed)
+
 
 def cells(registration: Registration) -> tuple[Cell, ...]:
     """Every cell, arm by arm in the order registered."""
     grid = registration.grid
     return tuple(
-        Cell(arm.name, task, checkpoint, direction, stream_seed)
+        Cell(arm.name, task, checkpoint, direction, stream_seed, update_seed)
         for arm in registration.arms
         for task in arm.tasks
+        for update_seed in arm.update_seeds
         for stream_seed in arm.stream_seeds
         for checkpoint in grid.checkpoints
         for direction in grid.directions
@@ -67,6 +80,6 @@ def _owners(registration: Registration, key: Callable[[Arm], str]) -> dict[Cell,
     keys = {arm.name: key(arm) for arm in registration.arms}
     first: dict[tuple[str, Cell], Cell] = {}
     return {
-        cell: first.setdefault((keys[cell.arm], dataclasses.replace(cell, arm="")), cell)
+        cell: first.setdefault((keys[cell.arm], dataclasses.replace(cell, arm="", update_seed=0)), cell)
         for cell in cells(registration)
     }

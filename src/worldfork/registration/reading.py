@@ -161,8 +161,8 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
         for key in SHARED:
             if isinstance(arm.get(key, {}), dict):
                 arm[key] = {**shared[key], **arm.get(key, {})}
-        for key in ("tasks", "stream_seeds"):
-            arm.setdefault(key, grid.get(key, [0] if key == "stream_seeds" else []))
+        for key, default in (("tasks", []), ("stream_seeds", [0]), ("update_seeds", [0])):
+            arm.setdefault(key, grid.get(key, default))
     scoring = given.get("scoring", {})
     if isinstance(scoring, dict) and scoring.get("divergence_fraction") == "off":
         scoring["divergence_fraction"] = None  # TOML has no null

@@ -55,6 +55,7 @@ class Grid(Record):
     checkpoints: tuple[Index, ...] = Field(min_length=1)
     directions: tuple[Direction, ...] = Field(min_length=1)
     stream_seeds: tuple[Index, ...] = (0,)
+    update_seeds: tuple[Index, ...] = (0,)  # draws of each update's minibatches, which share everything else
 
     @model_validator(mode="after")
     def _distinct(self) -> "Grid":
@@ -95,11 +96,16 @@ class Arm(Record):
     name: Name
     tasks: tuple[Name, ...] = Field(min_length=1)
     stream_seeds: tuple[Index, ...] = Field(min_length=1)
+    update_seeds: tuple[Index, ...] = Field(default=(0,), min_length=1)
     stream: Stream
     evaluation: Evaluation
     mechanism: Mechanism
     precision: str | None = None  # of evaluation and update; None: the task's
     settings: Settings = {}  # changes to the task's agent settings, for evaluation and update
+
+    def decisive(self) -> dict[str, Any]:
+        """What of an arm determines the rows of a cell; the rest says which cells there are."""
+        return self.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds", "update_seeds"})
 
 
 class Task(Record):
@@ -109,6 +115,7 @@ class Task(Record):
     environment: Named | None = None  # None: the one that is called as the task is
     environment_settings: Settings = {}
     drift_scale: float = Field(gt=0)  # the physical parameter at level 1, relative to its nominal value
+    drift: Literal["linear", "log"] = "linear"  # in between: nominal * (1 + level * (scale - 1)), or * scale**level
     checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
     precision: str = "float32"
     competence_floor: float | None = None  # clean return below which a checkpoint is not forked

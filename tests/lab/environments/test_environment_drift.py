@@ -78,3 +78,13 @@ def test_impossible_schedules_are_refused() -> None:
         Schedule("away", 0)
     with pytest.raises(WorldforkError, match="count from 0"):
         Schedule("away", 10).level(np.array([-1]))
+
+
+def test_drift_by_the_logarithm_moves_the_parameter_by_equal_factors() -> None:
+    schedule = Schedule("away", 100, log_scale=0.05)
+    levels = schedule.level(np.arange(0, 101, 25))
+    moved = factor(schedule.felt(levels), 0.05)
+    np.testing.assert_allclose(moved, 0.05 ** np.array([0.0, 0.25, 0.5, 0.75, 1.0]), rtol=1e-12)
+    assert (moved[0], moved[-1]) == (1.0, factor(np.ones(1), 0.05)[0])  # both ends as in a linear drift
+    np.testing.assert_array_equal(Schedule("away", 100).felt(levels), levels)
+    np.testing.assert_array_equal(Schedule("away", 100, log_scale=1.0).felt(levels), levels)

@@ -19,7 +19,7 @@ from worldfork.ledger.records import Amendment, CellRecord, OpenRecord, check, r
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, difference
-from worldfork.registration.advice import never_binds
+from worldfork.registration.advice import idle_settings
 
 __all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "varies"]
 
@@ -169,7 +169,7 @@ def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list
     if any(task not in units for arm in registration.arms for task in arm.tasks):
         return []
     steps = {task: (one.episode_steps, one.episode_steps * one.action_repeat) for task, one in units.items()}
-    return never_binds(registration, steps)
+    return idle_settings(registration, steps)
 
 
 def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str, list[str]]]:

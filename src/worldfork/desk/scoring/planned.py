@@ -48,9 +48,7 @@ def planned_power(
     return planned
 
 
-def _variances(
-    registration: Registration, like: Mapping[str, Mapping[str, Forks]]
-) -> dict[str, dict[str, float]]:
+def _variances(registration: Registration, like: Mapping[str, Mapping[str, Forks]]) -> dict[str, dict[str, float]]:
     known = {
         task: {name: value**2 for name, value in guess.model_dump().items()}
         for task, guess in registration.guess.items()

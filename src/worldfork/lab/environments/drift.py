@@ -33,6 +33,7 @@ class Schedule:
 
     direction: Direction
     period: int
+    log_scale: float | None = None  # the parameter's scale at level 1, where it moves by its logarithm
 
     def __post_init__(self) -> None:
         if self.direction not in ("toward", "away"):
@@ -44,6 +45,18 @@ class Schedule:
         """The drift level in [0, 1]."""
         travelled = np.minimum(1.0, self._steps(env_step) / self.period)
         return np.asarray(travelled if self.direction == "away" else 1.0 - travelled)
+
+    def felt(self, level: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
+        """The level to set a world to, whose parameter is linear in it.
+
+        By the logarithm the parameter is nominal * scale**level, so that a small one is felt before the end:
+
+        >>> Schedule("away", 20_000, log_scale=0.25).felt(np.array([0.0, 0.5, 1.0]))  # 1, a half, a quarter
+        array([0.        , 0.66666667, 1.        ])
+        """
+        if self.log_scale is None or self.log_scale == 1.0:
+            return level
+        return (self.log_scale**level - 1.0) / (self.log_scale - 1.0)
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """The level's change per environment step from `env_step` on; 0 once it has arrived."""

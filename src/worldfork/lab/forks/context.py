@@ -115,7 +115,9 @@ class Context:
 
     def schedule(self, cell: Cell) -> Schedule:
         """How the world drifts along this cell's stream."""
-        return Schedule(cell.direction, self.registration.arm(cell.arm).stream.drift_period)
+        task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
+        log_scale = float(task.drift_scale) if task.drift == "log" else None
+        return Schedule(cell.direction, arm.stream.drift_period, log_scale)
 
     def code(self, cell: Cell) -> dict[str, Located]:
         """Where the named things that compute this cell's rows come from."""

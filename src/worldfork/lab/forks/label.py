@@ -138,7 +138,8 @@ def _update(context: Context, forks: Sequence[Fork]) -> Update:
     """The mechanism on each fork's window; its minibatches are the one stream of draws that HOLD has no part in."""
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
-    events = [dataclasses.replace(_event(context, fork), purpose=Purpose.UPDATE_BATCH) for fork in forks]
+    seed = context.registration.seed
+    events = [fork.cell.update_event(seed).at(fork=fork.k) for fork in forks]
     return context.mechanism(arm).update(
         context.agent(task, arm),
         _parameters(context, forks),
@@ -164,14 +165,15 @@ def _event(context: Context, fork: Fork) -> Event:
 
 
 def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
-    environment = context.environment(fork.cell.task)
-    return evaluation_levels(
-        context.schedule(fork.cell),
+    environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
+    levels = evaluation_levels(
+        schedule,
         fork.k * environment.episode_steps * environment.action_repeat,
         control_steps=environment.episode_steps,
         action_repeat=environment.action_repeat,
         mode=context.registration.arm(fork.cell.arm).evaluation.mode,
     )
+    return schedule.felt(levels)
 
 
 def _held(row: ForkRow) -> Branch:

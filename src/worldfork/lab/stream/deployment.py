@@ -102,7 +102,7 @@ def deploy(
         environment,
         parameters,
         Draws.of(events, np.arange(decision_points)),
-        levels=np.stack([schedule.level(env_steps) for schedule in schedules]),
+        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
         action_noise=action_noise,
         trace=True,
     )

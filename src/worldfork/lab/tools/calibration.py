@@ -93,11 +93,14 @@ def _expected(context: Context, cell: Cell, k: int, gain: Float64[np.ndarray, " 
     """The expected return of a gain at fork k of the cell, by the closed form."""
     arm, world = context.registration.arm(cell.arm), context.environment(cell.task)
     assert isinstance(world, World)
+    schedule = context.schedule(cell)
     levels = evaluation_levels(
-        context.schedule(cell),
+        schedule,
         k * world.episode_steps * world.action_repeat,
         control_steps=world.episode_steps,
         action_repeat=world.action_repeat,
         mode=arm.evaluation.mode,
     )
-    return expected_return(world.matrices, gain[None], levels=levels, action_noise=arm.stream.action_noise)
+    return expected_return(
+        world.matrices, gain[None], levels=schedule.felt(levels), action_noise=arm.stream.action_noise
+    )

@@ -1,4 +1,4 @@
-"""What a registration amounts to before it costs anything: everything it names is built, and one real step taken."""
+"""What a registration amounts to before it costs anything: all that it names is built, and one real step taken."""
 
 import dataclasses
 from pathlib import Path
