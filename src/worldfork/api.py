@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from worldfork.desk.page import Page
-    from worldfork.desk.reading import Source, Table
-    from worldfork.desk.reading.table import Frame
+    from worldfork.desk.reading import Frame, Source, Table
     from worldfork.desk.scoring import Score
     from worldfork.desk.scoring.planned import Power
     from worldfork.executors.base import Executor

@@ -51,10 +51,11 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
+def _show_version(asked: bool) -> bool:
     if asked:
         typer.echo(f"worldfork {__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()

@@ -20,7 +20,8 @@ class Outcomes:
     r_hold: Float[np.ndarray, "forks"]
     r_update: Float[np.ndarray, "forks"]
     hold: Float[np.ndarray, "forks episodes"] | None = None  # padded with NaN where forks have fewer episodes
-    update: Float[np.ndarray, "forks episodes"] | None = None
+    update: Float[np.ndarray, "forks episodes"] | None = None  # the mean over draws, where there are several
+    drawn: Float[np.ndarray, "forks draws episodes"] | None = None  # every draw of the update by itself
 
     @property
     def delta(self) -> Float[np.ndarray, "forks"]:
@@ -34,6 +35,7 @@ class Outcomes:
             r_update=self.r_update[keep],
             hold=None if self.hold is None else self.hold[keep],
             update=None if self.update is None else self.update[keep],
+            drawn=None if self.drawn is None else self.drawn[keep],
         )
 
 

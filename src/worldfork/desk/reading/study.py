@@ -5,6 +5,7 @@ again. A branch with a return that is not finite has no mean: such forks can not
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,9 +20,9 @@ from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, cells
+from worldfork.registration import Cell, cells, stream_owner
 
-__all__ = ["Rows", "flat_frame", "read_rows", "study_frame", "study_table"]
+__all__ = ["Rows", "flat_frame", "read_rows", "stream_frame", "study_frame", "study_table"]
 
 Rows = dict[Cell, list[ForkRow]]
 
@@ -39,6 +40,20 @@ def study_frame(study: Study) -> pl.DataFrame:
     return flat_frame(read_rows(study))
 
 
+def stream_frame(study: Study) -> pl.DataFrame:
+    """Every control step of every deployment, with the cell that ran it; cells that share a stream take it once."""
+    registration = study.registration
+    parts = []
+    for cell, owner in stream_owner(registration).items():
+        if cell == owner and (study.cell(cell.id).path / "stream.parquet").exists():
+            where = {**cell.coordinates, "checkpoint": str(cell.checkpoint)}
+            log = pl.DataFrame(dict(study.cell(cell.id).read_log()))
+            parts.append(log.select(*(pl.lit(value).alias(name) for name, value in where.items()), pl.all()))
+    if not parts:
+        raise WorldforkError(f"`{study.path}` has no streams yet. Run the study first.")
+    return pl.concat(parts, how="diagonal")
+
+
 def flat_frame(rows: Rows) -> pl.DataFrame:
     """One row per fork, in the columns that `read_table` knows."""
     entries = [
@@ -52,7 +67,9 @@ def flat_frame(rows: Rows) -> pl.DataFrame:
         for cell, in_order in rows.items()
         for row in in_order
     ]
-    return pl.from_dicts(entries, infer_schema_length=None)
+    frame = pl.from_dicts(entries, infer_schema_length=None)
+    drawn_once = not any(cell.update_seed for cell in rows)
+    return frame.drop("update_seed") if drawn_once else frame
 
 
 def study_table(study: Study, rows: Rows) -> Table:
@@ -74,31 +91,51 @@ def study_table(study: Study, rows: Rows) -> Table:
 
 
 def _forks(study: Study, rows: Rows, signals: Sequence[str]) -> Forks | None:
-    """The forks of one arm and task, cells in order of their keys; None where none can be scored."""
-    by_key = {_key(cell): (cell, [row for row in in_order if _has_delta(row)]) for cell, in_order in rows.items()}
-    keys = sorted(key for key, (_, in_order) in by_key.items() if in_order)
+    """The forks of one arm and task, cells in order of their keys; None where none can be scored.
+
+    Cells that differ in the draw of their updates alone are one deployment, and their forks one fork: what an
+    update was worth is its mean over draws.
+    """
+    draws: dict[CellKey, list[Cell]] = {}
+    for cell in sorted(rows, key=lambda cell: cell.update_seed):
+        draws.setdefault(_key(cell), []).append(cell)
+    scored = [
+        (key, drawn)
+        for key in sorted(draws)
+        for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
+        if all(_has_delta(row) for row in drawn)
+    ]
+    keys = list(dict.fromkeys(key for key, _ in scored))
     if not keys:
         return None
-    scored = [(index, row) for index, key in enumerate(keys) for row in by_key[key][1]]
-    streams = tuple(_stream(study, by_key[key][0]) for key in keys)
+    first = [drawn[0] for _, drawn in scored]
+    streams = tuple(_stream(study, draws[key][0]) for key in keys)
+    updates = [np.stack([_floats(row.update) for row in drawn]) for _, drawn in scored]
+    several = len({len(update) for update in updates} | {len(row.update) for row in first}) <= 2
     return Forks(
         prefork=Prefork(
-            task=by_key[keys[0]][0].task,
+            task=next(iter(rows)).task,
             cells=tuple(keys),
-            cell=np.array([index for index, _ in scored], dtype=np.int64),
-            k=np.array([row.k for _, row in scored], dtype=np.int64),
-            level=_floats([row.level for _, row in scored]),
-            signals={name: _floats([row.signals.get(name) for _, row in scored]) for name in signals},
-            step=np.array([row.step for _, row in scored], dtype=np.int64),
+            cell=np.array([keys.index(key) for key, _ in scored], dtype=np.int64),
+            k=np.array([row.k for row in first], dtype=np.int64),
+            level=_floats([row.level for row in first]),
+            signals={name: _floats([row.signals.get(name) for row in first]) for name in signals},
+            step=np.array([row.step for row in first], dtype=np.int64),
             streams=streams if any(stream is not None for stream in streams) else (),
         ),
         outcomes=Outcomes(
-            r_hold=_floats([row.r_hold for _, row in scored]),
-            r_update=_floats([row.r_update for _, row in scored]),
-            hold=pad([_floats(row.hold) for _, row in scored]),
-            update=pad([_floats(row.update) for _, row in scored]),
+            r_hold=_floats([row.r_hold for row in first]),
+            r_update=_floats([_mean_over_draws(drawn) for _, drawn in scored]),
+            hold=pad([_floats(row.hold) for row in first]),
+            update=pad([update.mean(axis=0) if len(update) > 1 else update[0] for update in updates]),
+            drawn=np.stack(updates) if several and len(updates[0]) > 1 else None,
         ),
     )
+
+
+def _mean_over_draws(drawn: Sequence[ForkRow]) -> float:
+    returns = [row.r_update for row in drawn if row.r_update is not None]
+    return math.fsum(returns) / len(returns)
 
 
 def _key(cell: Cell) -> CellKey:
