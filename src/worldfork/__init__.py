@@ -15,6 +15,8 @@ only the lab (`run`, `check`, `pretrain`, `replay`) needs.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from worldfork.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from worldfork import testing as testing
     from worldfork.api import Study as Study
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from worldfork.desk.scoring import Rules as Rules
     from worldfork.desk.scoring import Score as Score
     from worldfork.registration import Registration as Registration
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Registration",

@@ -10,7 +10,6 @@ from worldfork.registration import Registration
 if TYPE_CHECKING:
     import polars as pl
 
-    from worldfork.desk.page import Page
     from worldfork.desk.reading import Frame, Source, Table
     from worldfork.desk.scoring import Score
     from worldfork.desk.scoring.planned import Power
@@ -113,14 +112,17 @@ def read_table(source: "str | Path | Frame") -> "Table":
     return read(source)
 
 
-def report(source: "Source", output: Path | str | None = None, *, progress: Progress = silent) -> "Page":
-    """The page: one self-contained HTML file. In a notebook it shows itself.
+def report(source: Path | str, output: Path | str | None = None) -> Path:
+    """The page: one self-contained HTML file. `output` is the file; by default a study's `report/index.html`, and
+    for a table one named after it."""
+    from worldfork.desk.page import page
+    from worldfork.desk.page.material import gather
 
-    `output` is the file; by default a study's `report/index.html`, and for a table one named after it.
-    """
-    from worldfork.desk.page import write_page
-
-    return write_page(source, output, progress=progress)
+    ledger = Path(source)
+    default = ledger / "report" / "index.html" if ledger.is_dir() else ledger.with_suffix(".html")
+    target = default if output is None else Path(output)
+    page.write(gather(ledger), target)
+    return target
 
 
 def check(
@@ -161,11 +163,19 @@ def verify(study: store.Study | Path | str, *, progress: Progress = silent) -> "
     return verify_study(folder, progress=lambda done, total: progress("cells", done, total))
 
 
-def pretrain(recipe: Path | str, folder: Path | str, *, progress: Progress = silent) -> "Pretraining":
-    """Train checkpoints by a recipe, or carry on where an earlier call stopped."""
+def pretrain(
+    recipe: Path | str,
+    folder: Path | str,
+    *,
+    minutes: float | None = None,
+    progress: Progress = silent,
+    notify: Notify = ignore,
+) -> "Pretraining | None":
+    """Train checkpoints by a recipe (a file, or the name of one that comes with worldfork), or carry on where an
+    earlier call stopped. After `minutes` it saves and returns None: the same call goes on."""
     from worldfork.lab.agents.rssm_cem.pretraining.job import pretrain as run_job
 
-    return run_job(recipe, folder)
+    return run_job(recipe, folder, minutes=minutes, progress=progress, notify=notify)
 
 
 def replay(

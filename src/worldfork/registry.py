@@ -22,9 +22,9 @@ from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from worldfork import __version__
 from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
+from worldfork.version import __version__
 
 __all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "load", "locate", "names"]
 

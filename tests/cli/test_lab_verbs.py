@@ -76,11 +76,42 @@ def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
     assert few["gradient_steps"] * 2 == many["gradient_steps"] == 80
     assert len(found["cells"]) == 4
     assert all(spent["evaluations"] > 0 for spent in found["seconds"])
-    assert found["seconds"][0]["calibrated_at"][-1] == 6 * 5
+    assert found["seconds"][0]["episodes"][-1] == 6 * 5
     assert (
         "few-linear_quadratic-c0-away-s0"
         in CliRunner().invoke(app, ["check", str(folder / "killed.toml"), "--cells"]).output
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "steps = 5",
+            'steps = 5\nscope = "modle"',
+            "scope of [mechanism] is 'modle', and the agent of linear_quadratic",
+        ),
+        ("steps = 5", "steps = 5\nsettings = {rat = 0.1}", "rat: not a known setting; known here: rate, scope"),
+        ('agent = "linear_quadratic"', 'agent = "lqr"', "no agent called 'lqr'"),
+        ("[grid]", 'signals = ["surprise"]\n[grid]', "no signal called 'surprise'"),
+        ("drift_scale", 'checkpoints = "there-{checkpoint}.safetensors"\ndrift_scale', "no checkpoint file"),
+    ],
+)
+def test_check_refuses_what_would_fail_in_every_block(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(REGISTRATION.replace(old, new))
+    shown = CliRunner().invoke(app, ["check", str(path)])
+    assert shown.exit_code != 0
+    assert words in (shown.output + str(shown.exception))
+
+
+def test_check_takes_a_real_step(tmp_path: Path) -> None:
+    path = tmp_path / "fine.toml"
+    path.write_text(REGISTRATION)
+    taken = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)["stepped"]
+    assert taken == ["linear_quadratic in `few`"]  # the other arm differs in the number of its steps alone
+    left_out = json.loads(CliRunner().invoke(app, ["check", str(path), "--json", "--no-step"]).stdout)["stepped"]
+    assert left_out == []
 
 
 def test_check_estimates_power_from_a_guess(tmp_path: Path) -> None:
@@ -89,7 +120,7 @@ def test_check_estimates_power_from_a_guess(tmp_path: Path) -> None:
     path.write_text(text + "[guess.linear_quadratic]\ncheckpoint = 10.0\nfork = 0.0\nepisode = 0.0\n")
     found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"], catch_exceptions=False).stdout)
     # (t(.975, 4) + z(.8)) * 10 / sqrt(5)
-    assert found["power"][0]["mde"] == pytest.approx((2.7764451 + 0.8416212) * 10 / 5**0.5, rel=1e-6)
+    assert found["power"][0]["detectable"] == pytest.approx((2.7764451 + 0.8416212) * 10 / 5**0.5, rel=1e-6)
     assert found["power"][0]["buys_most"] == "checkpoints"
 
 

@@ -73,7 +73,6 @@ def evaluate(
 
 def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path | None) -> Any:
     """Returns of every checkpoint; the first one's first episode goes into the video, if one is wanted."""
-    from worldfork.lab.tools.film import shoot
     from worldfork.lab.episodes import Film
     from worldfork.lab.episodes.standing import standing_returns
     from worldfork.lab.tools.film import shoot

@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import Executor, ExecutorPlugin
-from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.determinism import processor
-from worldfork.lab.forks.context import Context, checkpoint_source, outside_code
+from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints
 from worldfork.lab.forks.plan import fork_blocks, read_stream, stream_batches
 from worldfork.lab.forks.tasks import (
     Describe,
@@ -36,7 +36,6 @@ from worldfork.lab.forks.tasks import (
 )
 from worldfork.lab.stream import Stream
 from worldfork.ledger import files
-from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -53,7 +52,7 @@ from worldfork.registration import (
 )
 from worldfork.registration.library import find
 
-__all__ = ["checkpoint_files", "context_of", "keep_checkpoints", "run"]
+__all__ = ["run"]
 
 Rows = dict[Cell, list[ForkRow]]
 Result = TypeVar("Result", Described, Streamed, Labelled)
@@ -208,39 +207,6 @@ class _Run:
     def _stream(self, study: Study, cell: Cell) -> Stream:
         owner = stream_owner(self.registration)[cell]
         return self._streams.get(owner) or read_stream(study, cell)
-
-
-def checkpoint_files(
-    registration: Registration, *, root: Path, copies: Path
-) -> dict[tuple[str, int], tuple[Path, ...]]:
-    """The files of every checkpoint that has files: the study's copies where it has them, else the originals."""
-    found = {}
-    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
-        original = checkpoint_source(registration, task, index, root=root)
-        if original is None:
-            continue
-        suffixes = registry.load("agents", registration.tasks[task].agent, AgentPlugin).suffixes
-        kept = tuple(copies / f"{task}-{index}{suffix}" for suffix in suffixes)
-        paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, suffixes))
-        for path in paths:
-            if not path.exists():
-                raise WorldforkError(f"There is no checkpoint file `{path}`: pretrain it, or correct its path.")
-        found[task, index] = paths
-    return found
-
-
-def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
-    """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
-    for (task, index), paths in models.items():
-        keep_record(study, paths[0].parent)
-        for path in paths:
-            study.keep(f"checkpoints/{task}-{index}{path.suffix}", path)
-
-
-def context_of(study: Study) -> Context:
-    """What a finished study was computed with, built again here from its own files."""
-    models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
-    return Context(study.registration, {place: paths[0] for place, paths in models.items()})
 
 
 def _authored(registration: Registration | Path | str) -> tuple[Authored, Path]:

@@ -10,8 +10,9 @@ from kill_and_resume import REGISTRATION
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.models import context_of
 from worldfork.lab.forks.replay import find, replay
-from worldfork.lab.run import context_of, run
+from worldfork.lab.run import run
 from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
 from worldfork.registration import cells

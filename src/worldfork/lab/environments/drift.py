@@ -56,7 +56,7 @@ class Schedule:
         """
         if self.log_scale is None or self.log_scale == 1.0:
             return level
-        return (self.log_scale**level - 1.0) / (self.log_scale - 1.0)
+        return (self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0  # no negative zero
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """The level's change per environment step from `env_step` on; 0 once it has arrived."""

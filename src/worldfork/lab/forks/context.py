@@ -14,10 +14,9 @@ from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
-from worldfork.registration.library import BUNDLED
 from worldfork.registry import Located
 
-__all__ = ["Context", "checkpoint_source", "outside_code"]
+__all__ = ["Context", "outside_code"]
 
 
 class Context:
@@ -129,16 +128,6 @@ class Context:
             "mechanism": registry.locate("mechanisms", arm.mechanism.name),
             **signals,
         }
-
-
-def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:
-    """Where a checkpoint's first file comes from; None where it is generated. Relative paths start at `root`."""
-    registered = registration.tasks[task].checkpoints
-    if registered == "generated":
-        return None
-    if registered == "bundled":
-        return BUNDLED / f"{task}-{index}.safetensors"
-    return root / registered.replace("{checkpoint}", str(index)).replace("{task}", task)
 
 
 def outside_code(registration: Registration) -> list[Located]:

@@ -7,8 +7,8 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.episodes import Draws, roll_out
-from worldfork.lab.forks.context import Context, checkpoint_source, outside_code
-from worldfork.lab.run import checkpoint_files
+from worldfork.lab.forks.context import Context, outside_code
+from worldfork.lab.forks.models import checkpoint_files, checkpoint_source
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.lab.stream.signals import Episode
 from worldfork.lab.tools import cost

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks import replay as again
 from worldfork.lab.forks.context import Context
-from worldfork.lab.run import context_of
+from worldfork.lab.forks.models import context_of
 from worldfork.ledger.publish import leaves_windows_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import worldfork
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
@@ -25,6 +24,7 @@ from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes.standing import standing_returns
 from worldfork.progress import Progress, silent
+from worldfork.version import __version__
 
 __all__ = ["Harvested", "cut", "harvest"]
 
@@ -136,7 +136,7 @@ def _manifest(
         },
         "clean_physics": proof,
         "versions": {
-            "worldfork": worldfork.__version__,
+            "worldfork": __version__,
             "jax": jax.__version__,
             "python": platform.python_version(),
         },

@@ -1,0 +1,58 @@
+"""The checkpoints of a study: where their files are, and copies of them beside the ledger."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from worldfork import registry
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import AgentPlugin
+from worldfork.lab.forks.context import Context
+from worldfork.ledger.pretraining import keep_record
+from worldfork.ledger.store import Study, StudyWriter
+from worldfork.registration import Registration, cells
+from worldfork.registration.library import BUNDLED
+
+__all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoints"]
+
+
+def checkpoint_files(
+    registration: Registration, *, root: Path, copies: Path
+) -> dict[tuple[str, int], tuple[Path, ...]]:
+    """The files of every checkpoint that has files: the study's copies where it has them, else the originals."""
+    found = {}
+    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
+        original = checkpoint_source(registration, task, index, root=root)
+        if original is None:
+            continue
+        suffixes = registry.load("agents", registration.tasks[task].agent, AgentPlugin).suffixes
+        kept = tuple(copies / f"{task}-{index}{suffix}" for suffix in suffixes)
+        paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, suffixes))
+        for path in paths:
+            if not path.exists():
+                raise WorldforkError(f"There is no checkpoint file `{path}`: pretrain it, or correct its path.")
+        found[task, index] = paths
+    return found
+
+
+def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
+    """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
+    for (task, index), paths in models.items():
+        keep_record(study, paths[0].parent)
+        for path in paths:
+            study.keep(f"checkpoints/{task}-{index}{path.suffix}", path)
+
+
+def context_of(study: Study) -> Context:
+    """What a finished study was computed with, built again here from its own files."""
+    models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
+    return Context(study.registration, {place: paths[0] for place, paths in models.items()})
+
+
+def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:
+    """Where a checkpoint's first file comes from; None where it is generated. Relative paths start at `root`."""
+    registered = registration.tasks[task].checkpoints
+    if registered == "generated":
+        return None
+    if registered == "bundled":
+        return BUNDLED / f"{task}-{index}.safetensors"
+    return root / registered.replace("{checkpoint}", str(index)).replace("{task}", task)
