@@ -10,6 +10,7 @@ from worldfork.registration import Registration
 if TYPE_CHECKING:
     import polars as pl
 
+    from worldfork.desk.page import Page
     from worldfork.desk.reading import Frame, Source, Table
     from worldfork.desk.scoring import Score
     from worldfork.desk.scoring.planned import Power
@@ -112,17 +113,14 @@ def read_table(source: "str | Path | Frame") -> "Table":
     return read(source)
 
 
-def report(source: Path | str, output: Path | str | None = None) -> Path:
-    """The page: one self-contained HTML file. `output` is the file; by default a study's `report/index.html`, and
-    for a table one named after it."""
-    from worldfork.desk.page import page
-    from worldfork.desk.page.material import gather
+def report(source: "Source", folder: Path | str | None = None, *, progress: Progress = silent) -> "Page":
+    """The page: one self-contained HTML file. In a notebook it shows itself.
 
-    ledger = Path(source)
-    default = ledger / "report" / "index.html" if ledger.is_dir() else ledger.with_suffix(".html")
-    target = default if output is None else Path(output)
-    page.write(gather(ledger), target)
-    return target
+    It is written to `folder`/index.html; by default into a study's `report`, and beside a table under its name.
+    """
+    from worldfork.desk.page import write_page
+
+    return write_page(source, folder, progress=progress)
 
 
 def check(
