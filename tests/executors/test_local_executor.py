@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,16 @@ def _alive(process: int) -> bool:
             return stat.read().split()[2] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_script_without_a_guard_is_not_run_again_in_its_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import math\n"
+        "from worldfork.executors.local import Local\n"
+        "print('once')\n"
+        "print(sorted(Local(workers=2).map(math.sqrt, [1, 4, 9])))\n"
+        "print(__file__.endswith('script.py'))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["once", "[(0, 1.0), (1, 2.0), (2, 3.0)]", "True"], done.stderr

@@ -1,6 +1,8 @@
 """Work on this machine: here, or in a few processes that die with this one."""
 
+import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +39,8 @@ def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers:
         while True:
             # A few ahead, not all: a task carries its arrays.
             while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
-                flying[pool.submit(function, following[1])] = following[0]
+                with _without_main():
+                    flying[pool.submit(function, following[1])] = following[0]
             if not flying:
                 return
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
@@ -49,6 +52,20 @@ def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers:
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """A spawned process would run the caller's script again, unless it is guarded; a task needs nothing of it."""
+    main = sys.modules["__main__"]
+    spec, file = main.__spec__, main.__dict__.pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__dict__["__file__"] = file
 
 
 def _die_with(parent: int) -> None:
