@@ -288,7 +288,7 @@ def test_a_study_is_read_with_its_streams(tmp_path):
     assert forks.outcomes.update.tolist() == [[2.0 + k] * 2 for k in (1, 2, 3)] * 2
     assert np.isnan(forks.prefork.signals["kl"]).all()
     assert forks.prefork.step.tolist() == [10, 20, 30] * 2
-    assert forks.prefork.stream(1).error[:3].tolist() == [1.0, 2.0, 3.0]
+    assert forks.prefork.stream(1).columns["error"][:3].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_forks_without_a_return_are_listed_and_not_scored(tmp_path):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worldfork import registry
 from worldfork.desk.scoring.family import CANDIDATES, Family, adjust, holm
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.triggers.catalogue import CATALOGUE
+from worldfork.desk.triggers import is_reference
 
 P = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=1)
 
@@ -73,4 +74,5 @@ def test_scoring_one_trigger_alone_does_not_change_its_answer():
 
 
 def test_the_default_candidates_are_the_catalogues_of_the_day_they_were_frozen():
-    assert set(CANDIDATES) <= {name for name, trigger in CATALOGUE.items() if not trigger.reference}
+    known = [*registry.BUILT_IN["triggers"], *registry.BUILT_IN["signals"]]
+    assert set(CANDIDATES) <= {name for name in known if not is_reference(name)}

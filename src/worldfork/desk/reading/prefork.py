@@ -5,13 +5,15 @@ returns nor dR, and the import contract "a trigger never sees an outcome" keeps 
 """
 
 import dataclasses
+import functools
+import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-__all__ = ["CellKey", "Prefork", "Stream"]
+__all__ = ["CellKey", "Prefork", "StreamLog"]
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -23,16 +25,35 @@ class CellKey:
     stream_seed: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Stream:
-    """One cell's log of the frozen deployment; entry t belongs to control step t + 1."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class StreamLog:
+    """One cell's log of the frozen deployment; entry t of a column belongs to control step t + 1."""
 
-    error: Float[np.ndarray, "steps"]
-    kl: Float[np.ndarray, "steps"]
+    columns: Mapping[str, Float[np.ndarray, "steps"]]  # error, kl, reward and whatever else the agent offers
 
-    def until(self, step: int) -> "Stream":
-        """The same stream, ended after `step` control steps."""
-        return Stream(error=self.error[:step], kl=self.kl[:step])
+    def __post_init__(self) -> None:
+        for column in self.columns.values():
+            column.setflags(write=False)  # many triggers read one log
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The same for the same columns."""
+        hashed = hashlib.sha256()
+        for name in sorted(self.columns):
+            hashed.update(f"{name}:{self.columns[name].shape};".encode())
+            hashed.update(self.columns[name].tobytes())
+        return hashed.hexdigest()
+
+    def between(self, start: int, stop: int) -> dict[str, Float[np.ndarray, "some"]]:
+        """Every column from control step `start` + 1 to `stop`: copies, since a view knows what it was cut from."""
+        columns = {name: column[start:stop].copy() for name, column in self.columns.items()}
+        for column in columns.values():
+            column.setflags(write=False)
+        return columns
+
+    def until(self, step: int) -> "StreamLog":
+        """The same log, ended after `step` control steps."""
+        return StreamLog(self.between(0, step))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +67,7 @@ class Prefork:
     level: Float[np.ndarray, "forks"]  # drift level; NaN where it was not recorded
     signals: Mapping[str, Float[np.ndarray, "forks"]]  # as recorded before the fork; NaN is a missing signal
     step: Int[np.ndarray, "forks"]  # control steps of the stream before the fork; 0 without a stream
-    streams: tuple[Stream | None, ...] = ()  # one per cell, or none at all
+    streams: tuple[StreamLog | None, ...] = ()  # one per cell, or none at all
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -58,7 +79,7 @@ class Prefork:
             if stop > start:
                 yield index, slice(int(start), int(stop))
 
-    def stream(self, cell: int) -> Stream | None:
+    def stream(self, cell: int) -> StreamLog | None:
         """The step log of a cell, where there is one."""
         return self.streams[cell] if self.streams else None
 

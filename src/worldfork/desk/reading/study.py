@@ -15,7 +15,7 @@ from jaxtyping import Float
 from worldfork.desk.reading.columns import pad
 from worldfork.desk.reading.files import EPISODES
 from worldfork.desk.reading.outcomes import Forks, Outcomes
-from worldfork.desk.reading.prefork import CellKey, Prefork, Stream
+from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.row import ForkRow
@@ -77,10 +77,11 @@ def study_table(study: Study, rows: Rows) -> Table:
     registration = study.registration
     signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
     arms: dict[str, dict[str, Forks]] = {}
+    logs: dict[str, StreamLog] = {}
     for arm in registration.arms:
         for task in arm.tasks:
             group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
-            forks = _forks(study, group, signals)
+            forks = _forks(study, group, signals, logs=logs)
             if forks is not None:
                 forks = dataclasses.replace(forks, gradient_steps=arm.mechanism.steps)
                 arms.setdefault(arm.name, {})[task] = forks
@@ -90,7 +91,7 @@ def study_table(study: Study, rows: Rows) -> Table:
     return Table(arms, unscored=unscored)
 
 
-def _forks(study: Study, rows: Rows, signals: Sequence[str]) -> Forks | None:
+def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, StreamLog]) -> Forks | None:
     """The forks of one arm and task, cells in order of their keys; None where none can be scored.
 
     Cells that differ in the draw of their updates alone are one deployment, and their forks one fork: what an
@@ -109,7 +110,7 @@ def _forks(study: Study, rows: Rows, signals: Sequence[str]) -> Forks | None:
     if not keys:
         return None
     first = [drawn[0] for _, drawn in scored]
-    streams = tuple(_stream(study, draws[key][0]) for key in keys)
+    streams = tuple(_stream(study, draws[key][0], logs) for key in keys)
     updates = [np.stack([_floats(row.update) for row in drawn]) for _, drawn in scored]
     several = len({len(update) for update in updates} | {len(row.update) for row in first}) <= 2
     return Forks(
@@ -158,12 +159,10 @@ def _floats(values: Sequence[float | None]) -> Float[np.ndarray, "values"]:
     return np.array(values, dtype=np.float64)
 
 
-def _stream(study: Study, cell: Cell) -> Stream | None:
-    """A cell's step log; what an agent does not have (a KL, say) is missing at every step."""
+def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog | None:
+    """A cell's step log; what an agent does not have (a KL, say) is not in it. Arms that share one hold one."""
     folder = study.cell(cell.id)
     if not (folder.path / "stream.parquet").exists():
         return None
-    log = folder.read_log()
-    nothing = np.full(len(next(iter(log.values()))), np.nan)
-    columns = {name: np.asarray(log[name], dtype=np.float64) for name in ("error", "kl") if name in log}
-    return Stream(error=columns.get("error", nothing), kl=columns.get("kl", nothing))
+    log = StreamLog({name: np.array(column, dtype=np.float64) for name, column in folder.read_log().items()})
+    return logs.setdefault(log.digest, log)

@@ -1,21 +1,63 @@
-"""What a trigger is: a function of the stream before the fork (paper, "Scoring").
+"""What a trigger is: a rule that is fed a deployment segment by segment, and answers at every decision point.
 
-A family reads a `Prefork` and answers with one of three readings. A `Signal` is a number per fork, larger meaning
-more reason to update; thresholds are fitted or run elsewhere. `Alarms` have decided already. `Unavailable` says
-what was not there to be read.
+At decision point k it has been shown the segments up to k and nothing else, so it can not read the future, nor what
+updating turned out to be worth (paper, "Scoring"). The same object could be deployed as it is.
+
+    class Median(Trigger):
+        needs: ClassVar = ("error",)
+
+        def begin(self, cell, *, event):
+            return None
+
+        def decide(self, memory, segment):
+            return memory, float(np.median(segment.steps["error"]))
 """
 
 import abc
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from worldfork.desk.reading.prefork import CellKey, Prefork
-from worldfork.randomness import Event, Purpose
+from worldfork.desk.reading.prefork import CellKey
+from worldfork.randomness import Event
+from worldfork.registry import Plugin
 
-__all__ = ["Alarms", "Reading", "Recorded", "SegmentStatistic", "Signal", "Trigger", "Unavailable", "draw_event"]
+__all__ = ["Alarms", "Answer", "Reading", "Segment", "Signal", "Trigger", "Unavailable"]
+
+Answer = float | bool | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """What happened between the previous decision point and this one, and nothing else."""
+
+    k: int
+    level: float  # of the drift, at the decision point: no deployment has it; NaN where it was not recorded
+    steps: Mapping[str, Float[np.ndarray, "steps"]]  # what was logged at each control step: error, kl, reward, ...
+    signals: Mapping[str, float]  # what was recorded in the row before the fork; NaN is a missing signal
+
+
+class Trigger(Plugin):
+    """What a trigger's name stands for; its fields are its settings.
+
+    A trigger answers with a number (a signal: larger is more reason to update) or with True and False (an alarm: a
+    decision already), always the same kind, or with None where it has nothing to say.
+    """
+
+    reference: ClassVar[bool] = False  # a yardstick (schedule, oracle, coin), not a candidate
+    needs: ClassVar[tuple[str, ...]] = ()  # what must be logged at every step; without it the trigger is not asked
+    silent: ClassVar[str] = "it had nothing to say at any fork"  # why it is left out where it only answered None
+
+    @abc.abstractmethod
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        """A fresh memory for one deployment. Whatever is drawn is drawn from `event` (`worldfork.randomness`)."""
+
+    @abc.abstractmethod
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, Answer]:
+        """The memory to go on with, and the answer at this decision point. Called once for each, in order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,63 +82,3 @@ class Unavailable:
 
 
 Reading = Signal | Alarms | Unavailable
-
-
-class Trigger(abc.ABC):
-    """One family. A reference (a schedule, an oracle, a coin) is scored but is not a candidate rule."""
-
-    reference: ClassVar[bool] = False
-
-    @abc.abstractmethod
-    def read(self, prefork: Prefork, *, seed: int) -> Reading:
-        """The family's reading of every fork, each from what preceded that fork alone."""
-
-
-class SegmentStatistic(Trigger):
-    """A statistic of one logged quantity over the segment before the fork."""
-
-    quantity: ClassVar[str]
-
-    @staticmethod
-    @abc.abstractmethod
-    def statistic(segment: Float[np.ndarray, "steps"]) -> float:
-        """The signal of one segment."""
-
-    def read(self, prefork: Prefork, *, seed: int) -> Reading:
-        values = np.full(len(prefork), np.nan)
-        for index, span in prefork.spans():
-            stream = prefork.stream(index)
-            if stream is None:
-                continue
-            logged = getattr(stream, self.quantity)
-            for fork in range(span.start, span.stop):
-                step, k = int(prefork.step[fork]), int(prefork.k[fork])
-                # Decision points are evenly spaced from the start, so the segment is a k-th of the way here.
-                segment = logged[step - step // max(k, 1) : step]
-                if len(segment) > 1:
-                    values[fork] = self.statistic(segment)
-        if np.isnan(values).all():
-            return Unavailable(f"neither a recorded signal nor a stream with the {self.quantity} of every step")
-        return Signal(values)
-
-
-class Recorded(Trigger):
-    """A signal that only the lab can compute, because it needs more than the stream's log."""
-
-    needs: ClassVar[str]
-
-    def read(self, prefork: Prefork, *, seed: int) -> Reading:
-        return Unavailable(f"no such signal was recorded; it needs {self.needs}")
-
-
-def draw_event(prefork: Prefork, cell: CellKey, *, seed: int, family: int) -> Event:
-    """Where a family's own draws live: the cell, and a number per family so that no two share a key."""
-    return Event(
-        purpose=Purpose.RESAMPLING,
-        seed=seed,
-        task=prefork.task,
-        checkpoint=cell.checkpoint,
-        direction=cell.direction,
-        stream_seed=cell.stream_seed,
-        episode=family,
-    )

@@ -6,41 +6,57 @@ ever reaches 100 with probability at most 1 in 100. When it does, that is the al
 """
 
 import bisect
+import dataclasses
+from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
+from pydantic import Field
 
-from worldfork.desk.triggers.detector import Detector
+from worldfork.desk.reading.prefork import CellKey
+from worldfork.desk.triggers.detectors import Detector
 from worldfork.randomness import Event, generator
 
 __all__ = ["ConformalMartingale"]
 
-CAPITAL = 100.0  # what the capital must reach
-JUMP = 0.01  # share of the capital that is dealt out anew over the three bets at each step
-BETS = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
+BETS: Final = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
+
+
+@dataclasses.dataclass
+class _Betting:
+    """The errors since the last alarm, in order of size, and the capital on each bet."""
+
+    draws: np.random.Generator
+    seen: list[float] = dataclasses.field(default_factory=list)
+    capital: list[float] = dataclasses.field(default_factory=lambda: [1 / len(BETS)] * len(BETS))
 
 
 class ConformalMartingale(Detector):
     """The Simple Jumper: three linear bets on the p-value, a little capital moving between them."""
 
-    def alarms(
-        self, errors: Float[np.ndarray, "steps"], *, segment: int, event: Event
-    ) -> Bool[np.ndarray, "steps"]:
-        ties = generator(event.at(iteration=2)).random(len(errors)).tolist()
-        alarmed = np.zeros(len(errors), bool)
-        seen: list[float] = []
-        capital = [1 / len(BETS)] * len(BETS)
-        for step, (error, tie) in enumerate(zip(errors.tolist(), ties, strict=True)):
-            bisect.insort(seen, error)
-            below, up_to = bisect.bisect_left(seen, error), bisect.bisect_right(seen, error)
-            # Large errors are strange: small p.
-            p = (len(seen) - up_to + tie * (up_to - below)) / len(seen)
-            total = sum(capital)
-            capital = [
-                ((1 - JUMP) * held + JUMP * total / len(BETS)) * (1 + bet * (p - 0.5))
-                for held, bet in zip(capital, BETS, strict=True)
-            ]
-            if sum(capital) >= CAPITAL:
-                alarmed[step] = True
-                seen, capital = [], [1 / len(BETS)] * len(BETS)
-        return alarmed
+    capital: float = Field(default=100.0, gt=1)  # what the capital must reach
+    jump: float = Field(default=0.01, ge=0, le=1)  # share that is dealt out anew over the bets at each step
+
+    def begin(self, cell: CellKey, *, event: Event) -> _Betting:
+        return _Betting(generator(event))
+
+    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
+        alarmed = False
+        for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
+            self._bet(memory, error, tie)
+            if sum(memory.capital) >= self.capital:
+                alarmed = True
+                memory = _Betting(memory.draws)
+        return memory, alarmed
+
+    def _bet(self, memory: _Betting, error: float, tie: float) -> None:
+        seen = memory.seen
+        bisect.insort(seen, error)
+        below, up_to = bisect.bisect_left(seen, error), bisect.bisect_right(seen, error)
+        # Large errors are strange: small p.
+        p = (len(seen) - up_to + tie * (up_to - below)) / len(seen)
+        total = sum(memory.capital)
+        memory.capital = [
+            ((1 - self.jump) * held + self.jump * total / len(BETS)) * (1 + bet * (p - 0.5))
+            for held, bet in zip(memory.capital, BETS, strict=True)
+        ]

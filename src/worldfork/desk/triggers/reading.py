@@ -1,0 +1,218 @@
+"""Every trigger on every fork: each is fed the segments of a deployment in order, one deployment at a time."""
+
+import dataclasses
+import math
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from worldfork import registry
+from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
+from worldfork.desk.triggers.base import Alarms, Answer, Reading, Segment, Signal, Trigger, Unavailable
+from worldfork.errors import WorldforkError
+from worldfork.randomness import Event, Purpose
+
+__all__ = ["draw_event", "feed", "is_reference", "read_triggers", "segments"]
+
+# The signals that a study records, in the paper's order; others come after the detectors.
+RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
+# Where worldfork's own triggers draw, fixed when the first ledgers were scored; any other trigger draws where its
+# name says.
+DRAWS: Final[Mapping[str, Mapping[str, int]]] = {
+    "random": {"episode": 1},
+    "kswin": {"episode": 2, "iteration": 1},
+    "conformal": {"episode": 2, "iteration": 2},
+}
+
+# What was answered on a log, for as long as the log is held.
+ANSWERS: Final[weakref.WeakKeyDictionary[StreamLog, dict[object, list[Answer]]]] = weakref.WeakKeyDictionary()
+
+
+def read_triggers(
+    prefork: Prefork, *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+) -> dict[str, Reading]:
+    """The reading of worldfork's own triggers and of every recorded signal, or of those in `names`.
+
+    A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
+    stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
+    code is imported unless it is named.
+    """
+    chosen = _known(prefork) if names is None else list(dict.fromkeys(names))
+    readings: dict[str, Reading] = {}
+    deployments = [_Deployment.of(prefork, index, span) for index, span in prefork.spans()]
+    for given in chosen:
+        name = given if isinstance(given, str) else _called(given)
+        if name in prefork.signals:
+            recorded = prefork.signals[name]
+            empty = bool(np.isnan(recorded).all())
+            readings[name] = Unavailable("every value of the signal is missing") if empty else Signal(recorded)
+        else:
+            trigger = given if isinstance(given, Trigger) else _build(name, prefork)
+            readings[name] = _read(trigger, name, deployments, count=len(prefork), seed=seed)
+    return readings
+
+
+def is_reference(name: str) -> bool:
+    """Whether a trigger is one of worldfork's yardsticks (schedule, clock, coin, oracle), not a candidate rule."""
+    return name in registry.BUILT_IN["triggers"] and registry.load("triggers", name, Trigger).reference
+
+
+def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, event: Event) -> list[Answer]:
+    """The answer of a trigger at every decision point of one deployment."""
+    memory = trigger.begin(cell, event=event)
+    answers: list[Answer] = []
+    for segment in deployment:
+        memory, answer = trigger.decide(memory, segment)
+        answers.append(answer)
+    return answers
+
+
+def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
+    """The segments of one cell in order, each with the fork that follows it; None where no fork is to be scored.
+
+    Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
+    is fed like any other.
+    """
+    stream = prefork.stream(index)
+    forks = range(span.start, span.stop)
+    by_k = {int(prefork.k[fork]): fork for fork in forks}
+    length = int(prefork.step[span.start]) // max(int(prefork.k[span.start]), 1)
+    even = (
+        stream is not None and length > 0 and all(int(prefork.step[fork]) == k * length for k, fork in by_k.items())
+    )
+    start = 0
+    for k in range(1, max(by_k) + 1) if even and stream is not None else by_k:
+        fork = by_k.get(k)
+        stop = k * length if fork is None else int(prefork.step[fork])
+        signals = prefork.signals.items() if fork is not None else ()
+        yield (
+            Segment(
+                k=k,
+                level=math.nan if fork is None else float(prefork.level[fork]),
+                steps={} if stream is None else stream.between(start, stop),
+                signals={name: float(values[fork]) for name, values in signals},
+            ),
+            fork,
+        )
+        start = stop
+
+
+def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:
+    """Where a trigger's own draws live in one deployment: no two triggers share a key."""
+    return Event(
+        purpose=Purpose.RESAMPLING,
+        seed=seed,
+        task=task,
+        checkpoint=cell.checkpoint,
+        direction=cell.direction,
+        stream_seed=cell.stream_seed,
+    ).at(**DRAWS.get(name, {"episode": 3, "step": zlib.crc32(name.encode())}))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Deployment:
+    """One cell, as it is fed to every trigger."""
+
+    task: str
+    cell: CellKey
+    stream: StreamLog | None
+    segments: tuple[Segment, ...]
+    forks: tuple[int | None, ...]  # that follow the segments
+    rows: tuple[object, ...]  # what the rows say, as a key
+
+    @classmethod
+    def of(cls, prefork: Prefork, index: int, span: slice) -> "_Deployment":
+        """The deployment of the forks in `span`."""
+        fed = list(segments(prefork, index, span))
+        columns = (prefork.k, prefork.step, prefork.level, *prefork.signals.values())
+        return cls(
+            task=prefork.task,
+            cell=prefork.cells[index],
+            stream=prefork.stream(index),
+            segments=tuple(segment for segment, _ in fed),
+            forks=tuple(fork for _, fork in fed),
+            rows=(*prefork.signals, *(column[span].tobytes() for column in columns)),
+        )
+
+
+def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, count: int, seed: int) -> Reading:
+    for deployment in deployments:
+        if why := _lacks(trigger, deployment.stream):
+            return Unavailable(why)
+    answers: list[Answer] = [None] * count
+    for deployment in deployments:
+        event = draw_event(name, task=deployment.task, cell=deployment.cell, seed=seed)
+        for fork, answer in zip(deployment.forks, _answers(trigger, deployment, event), strict=True):
+            if fork is not None:
+                answers[fork] = answer
+    return _reading(answers, name, why_silent=trigger.silent)
+
+
+def _answers(trigger: Trigger, deployment: _Deployment, event: Event) -> list[Answer]:
+    """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
+    if deployment.stream is None:
+        return feed(trigger, deployment.segments, cell=deployment.cell, event=event)
+    kept = ANSWERS.setdefault(deployment.stream, {})
+    key = (type(trigger), trigger.model_dump_json(), event, deployment.rows)
+    if key not in kept:
+        kept[key] = feed(trigger, deployment.segments, cell=deployment.cell, event=event)
+    return kept[key]
+
+
+def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
+    """Numbers or alarms, whichever the trigger answered with."""
+    spoken = [answer for answer in answers if answer is not None]
+    if not spoken:
+        return Unavailable(why_silent)
+    if all(isinstance(answer, bool | np.bool_) for answer in spoken):
+        return Alarms(np.array([bool(answer) for answer in answers]))  # nothing to say is no alarm
+    if wrong := [answer for answer in spoken if not _is_signal(answer)]:
+        raise WorldforkError(
+            f"The trigger `{name}` answered {wrong[0]!r:.40}. Expected finite numbers at every fork, or True and "
+            "False at every fork, or None where there is nothing to say."
+        )
+    return Signal(np.array([math.nan if answer is None else answer for answer in answers], dtype=np.float64))
+
+
+def _is_signal(answer: Answer) -> bool:
+    """A number that is not infinite; NaN is a missing signal."""
+    if isinstance(answer, bool | np.bool_) or not isinstance(answer, float | int | np.number):
+        return False
+    return not math.isinf(answer)
+
+
+def _lacks(trigger: Trigger, stream: StreamLog | None) -> str | None:
+    """What a trigger needs and a stream does not have."""
+    if trigger.needs and stream is None:
+        needed = " and the ".join(trigger.needs)
+        return f"needs the {needed} of every step of the stream, which only a study folder has"
+    missing = [column for column in trigger.needs if stream is not None and column not in stream.columns]
+    if missing and stream is not None:
+        return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
+    return None
+
+
+def _known(prefork: Prefork) -> list[str]:
+    """Everything that is read unless asked otherwise: candidates first, yardsticks last."""
+    recorded = [name for name in RECORDED if name in prefork.signals]
+    named = dict.fromkeys([*recorded, *registry.BUILT_IN["triggers"], *prefork.signals])
+    return sorted(named, key=is_reference)
+
+
+def _build(name: str, prefork: Prefork) -> Trigger:
+    if name not in registry.names("triggers") and ":" not in name:
+        known = [*_known(prefork), *(other for other in registry.names("triggers") if other not in _known(prefork))]
+        raise WorldforkError(
+            f"No trigger is called `{name}`; known here: {', '.join(known)}. One of your own is named as "
+            "`module:attribute`."
+        )
+    return registry.build("triggers", name, Trigger)
+
+
+def _called(trigger: Trigger) -> str:
+    """What a trigger that was given itself is called: its class, with the settings that are not the usual ones."""
+    settings = ", ".join(f"{name}={getattr(trigger, name)!r}" for name in sorted(trigger.model_fields_set))
+    return f"{type(trigger).__name__}({settings})" if settings else type(trigger).__name__

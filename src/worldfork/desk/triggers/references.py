@@ -1,0 +1,78 @@
+"""Yardsticks: rules that no candidate should lose to, and that read nothing a deployment would."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from jaxtyping import Float, UInt32
+from pydantic import Field
+
+from worldfork.desk.reading.prefork import CellKey
+from worldfork.desk.triggers.base import Segment, Trigger
+from worldfork.randomness import Event, Purpose, fold_in, normals, words
+
+__all__ = ["Clock", "Coin", "DriftOracle", "Periodic", "Reference"]
+
+TOGETHER: Final = 32
+
+
+class Reference(Trigger):
+    """A yardstick without a memory."""
+
+    reference: ClassVar = True
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return None
+
+
+class DriftOracle(Reference):
+    """The simulator's own drift level, which no deployment reads (registered family 8): a ceiling, not a rule."""
+
+    silent: ClassVar = "the table has no `level` column"
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float | None]:
+        return memory, None if math.isnan(segment.level) else segment.level
+
+
+class Periodic(Reference):
+    """A fixed schedule: fires at every 4th decision point (registered family 6)."""
+
+    period: int = Field(default=4, ge=1)
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, bool]:
+        return memory, segment.k % self.period == 0
+
+
+class Clock(Reference):
+    """The decision point k itself: what a trigger must beat to have read anything but time."""
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, float(segment.k)
+
+
+class Coin(Reference):
+    """Random triggering (registered family 7): a standard normal per decision point, from the cell and k alone.
+
+    Each policy also has its own rate-matched random control (scoring/controls.py), which is the comparison that
+    counts; this one goes through the same thresholds as the rest and shows what they make of noise.
+    """
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return _Drawn(words(event))
+
+    def decide(self, memory: Any, segment: Segment) -> tuple["_Drawn", float]:
+        first = segment.k - segment.k % TOGETHER
+        if memory.first != first:
+            keys = fold_in(memory.key, np.arange(first, first + TOGETHER))
+            memory = _Drawn(memory.key, first, normals(keys, 1, Purpose.RESAMPLING)[:, 0])
+        return memory, float(memory.values[segment.k - first])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Drawn:
+    """A cell's key, and the draws of the decision points around the last one: it costs as much to make many."""
+
+    key: UInt32[np.ndarray, "2"]
+    first: int = -1
+    values: Float[np.ndarray, "some"] = dataclasses.field(default_factory=lambda: np.empty(0))

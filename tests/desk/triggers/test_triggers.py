@@ -1,0 +1,263 @@
+"""Triggers on worlds with known answers, and how their answers become readings."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from trigger_checks import CELLS, FORKS, SEGMENT, deployment
+
+from worldfork import registry
+from worldfork.desk.reading.prefork import Prefork, StreamLog
+from worldfork.desk.triggers import Alarms, Segment, Signal, Trigger, Unavailable, read_triggers
+from worldfork.desk.triggers.detectors import Kswin
+from worldfork.desk.triggers.reading import draw_event, feed, segments
+from worldfork.errors import WorldforkError
+from worldfork.randomness import Event, Purpose, seed
+
+
+def prefork_of(**changes) -> Prefork:
+    """The deployments of the contract as forks, with a signal of someone's own."""
+    fed = [deployment(cell, **changes) for cell in range(len(CELLS))]
+    k = np.tile(np.arange(1, FORKS + 1), len(CELLS))
+    return Prefork(
+        task="t",
+        cells=CELLS,
+        cell=np.repeat(np.arange(len(CELLS)), FORKS),
+        k=k,
+        level=k / FORKS,
+        signals={"mine": np.array([segment.signals["residual"] for cell in fed for segment in cell])},
+        step=k * SEGMENT,
+        streams=tuple(
+            StreamLog({name: np.concatenate([s.steps[name] for s in cell]) for name in ("error", "kl", "reward")})
+            for cell in fed
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def world():
+    return prefork_of()
+
+
+@pytest.fixture(scope="module")
+def readings(world):
+    return read_triggers(world)
+
+
+def with_errors(world, change):
+    """The same world with other errors in every stream."""
+    streams = tuple(
+        StreamLog({**log.columns, "error": change(log.columns["error"].copy())}) for log in world.streams
+    )
+    return dataclasses.replace(world, streams=streams)
+
+
+def test_segments_are_what_was_logged_since_the_last_decision_point(world):
+    for index, span in world.spans():
+        fed, forks = zip(*segments(world, index, span), strict=True)
+        assert list(forks) == list(range(span.start, span.stop))
+        for segment, expected in zip(fed, deployment(index), strict=True):
+            assert (segment.k, segment.level) == (expected.k, expected.level)
+            for name in ("error", "kl", "reward"):
+                np.testing.assert_array_equal(segment.steps[name], expected.steps[name])
+                assert segment.steps[name].base is None, "a view would give the whole stream away"
+                with pytest.raises(ValueError, match="read-only"):
+                    segment.steps[name][0] = 0.0
+
+
+def test_a_segment_whose_fork_was_lost_is_fed_all_the_same(world, readings):
+    kept = world.k != 3
+    lacking = world.take(kept)
+    fed = list(segments(lacking, 0, next(lacking.spans())[1]))
+    assert [segment.k for segment, _ in fed] == [1, 2, 3, 4, 5, 6]
+    assert [fork is None for _, fork in fed] == [False, False, True, False, False, False]
+    assert np.isnan(fed[2][0].level)
+    for name in ("adwin", "page_hinkley", "kswin", "conformal"):
+        np.testing.assert_array_equal(read_triggers(lacking, names=[name])[name].fired, readings[name].fired[kept])
+
+
+def test_schedules_and_oracles_by_hand(world, readings):
+    assert readings["periodic"].fired.tolist() == (world.k % 4 == 0).tolist()
+    np.testing.assert_array_equal(readings["clock"].values, world.k)
+    np.testing.assert_array_equal(readings["drift"].values, world.level)
+    coin = readings["random"].values
+    assert len(set(coin)) == len(coin)
+    assert not np.array_equal(coin, read_triggers(world, names=["random"], seed=1)["random"].values)
+
+
+@pytest.mark.parametrize("name", ["adwin", "page_hinkley", "kswin", "conformal"])
+def test_detectors_find_the_jump(name, readings):
+    """Ten standard deviations after the third segment: an alarm in the fourth, in every cell."""
+    assert readings[name].fired.reshape(len(CELLS), FORKS)[:, 3].all()
+
+
+@pytest.mark.parametrize("name", ["adwin", "page_hinkley", "conformal"])
+def test_detectors_are_quiet_without_one(name):
+    fired = read_triggers(prefork_of(seed=3, jump=0.0), names=[name])[name].fired
+    assert fired.mean() < 0.1
+
+
+@pytest.mark.parametrize("kind", ["still", "drifting", "tied"])
+def test_kswin_alarms_where_rivers_does(kind):
+    """It compares distances where river computes a p-value, and draws the samples that river draws."""
+    from river import drift
+
+    event = Event(purpose=Purpose.RESAMPLING, seed=4)
+    errors = np.random.default_rng(1).lognormal(0, 0.6, 900) * np.linspace(1, 1 if kind == "still" else 9, 900)
+    errors = np.round(errors) if kind == "tied" else errors
+    river = drift.KSWIN(seed=seed(event))
+    expected = [bool(river.update(error) or river.drift_detected) for error in errors.tolist()]
+    steps = [Segment(k, 0.0, {"error": errors[k - 1 : k]}, {}) for k in range(1, len(errors) + 1)]
+    assert any(expected)
+    assert feed(Kswin(), steps, cell=CELLS[0], event=event) == expected
+
+
+def test_the_conformal_martingale_keeps_its_guarantee():
+    """Exchangeable errors: the capital ever reaches 100 in at most one stream in a hundred, whatever their law."""
+    martingale = registry.build("triggers", "conformal", Trigger)
+    draws = np.random.default_rng(0)
+    alarmed = [
+        any(
+            feed(
+                martingale,
+                [Segment(1, 0.0, {"error": draws.pareto(1.5, 400)}, {})],
+                cell=CELLS[0],
+                event=Event(purpose=Purpose.RESAMPLING, seed=stream),
+            )
+        )
+        for stream in range(300)
+    ]
+    assert np.mean(alarmed) <= 0.02
+
+
+def test_missing_errors_do_not_let_a_later_segment_decide():
+    """Most of the first segment's errors are missing, and the second segment is a hundred times as wide. By the
+    first alone, its last errors are an alarm at k = 1; what comes afterwards has no say in that."""
+    draws = np.random.default_rng(0)
+    first = np.r_[np.full(150, np.nan), draws.normal(1.0, 0.01, 50), np.full(50, 3.0)]
+    k = np.array([1, 2])
+    whole = Prefork(
+        task="t",
+        cells=CELLS[:1],
+        cell=np.zeros(2, np.int64),
+        k=k,
+        level=k / 2,
+        signals={},
+        step=250 * k,
+        streams=(StreamLog({"error": np.r_[first, draws.normal(1.0, 100.0, 250)]}),),
+    )
+    for name in ("adwin", "page_hinkley", "kswin", "conformal"):
+        with_future, without = (read_triggers(one, names=[name])[name].fired for one in (whole, whole.until(1)))
+        assert with_future[0] == without[0], name
+    assert read_triggers(whole, names=["page_hinkley"])["page_hinkley"].fired[0]
+
+
+def test_errors_that_are_not_finite_are_not_shown(world):
+    def all_missing_at_first(errors):
+        errors[:SEGMENT] = np.inf
+        return errors
+
+    found = read_triggers(with_errors(world, all_missing_at_first))
+    for name in ("adwin", "page_hinkley", "kswin", "conformal"):
+        assert not found[name].fired[world.k == 1].any()
+        assert found[name].fired[world.k == 4].all()
+
+
+def test_a_recorded_signal_is_the_trigger_of_its_name(world):
+    recorded = np.arange(len(world), dtype=float)
+    found = read_triggers(dataclasses.replace(world, signals={"residual": recorded, "adwin": -recorded}))
+    np.testing.assert_array_equal(found["residual"].values, recorded)
+    np.testing.assert_array_equal(found["adwin"].values, -recorded)
+    assert next(iter(found)) == "residual"
+    assert list(found)[-4:] == ["drift", "periodic", "clock", "random"], "yardsticks come last"
+
+
+def test_without_a_stream_triggers_say_what_they_need(world):
+    bare = dataclasses.replace(
+        world, streams=(), signals={"empty": np.full(len(world), np.nan)}, level=np.full(len(world), np.nan)
+    )
+    found = read_triggers(bare)
+    missing = {name: reading.why for name, reading in found.items() if isinstance(reading, Unavailable)}
+    assert set(found) - set(missing) == {"periodic", "clock", "random"}
+    assert "every value" in missing["empty"]
+    assert "only a study folder has" in missing["adwin"]
+    assert "`level`" in missing["drift"]
+
+
+class Median(Trigger):
+    """Median KL of the segment, times a setting."""
+
+    needs: ClassVar = ("kl",)
+    factor: float = 1.0
+
+    def begin(self, cell, *, event):
+        return None
+
+    def decide(self, memory, segment):
+        return memory, self.factor * float(np.median(segment.steps["kl"]))
+
+
+class Says(Trigger):
+    """Answers what it was told to."""
+
+    answer: str = "None"
+
+    def begin(self, cell, *, event):
+        return None
+
+    def decide(self, memory, segment):
+        return memory, {"None": None, "inf": np.inf, "mixed": segment.k == 1 or 0.5}[self.answer]
+
+
+def test_a_trigger_can_be_given_itself(world):
+    found = read_triggers(world, names=["clock", Median(), Median(factor=-2.0)])
+    assert list(found) == ["clock", "Median", "Median(factor=-2.0)"]
+    expected = [np.median(segment.steps["kl"]) for cell in range(len(CELLS)) for segment in deployment(cell)]
+    np.testing.assert_array_equal(found["Median"].values, expected)
+    np.testing.assert_array_equal(found["Median(factor=-2.0)"].values, -2.0 * np.array(expected))
+
+
+def test_a_column_that_was_not_logged_is_named(world):
+    bare = dataclasses.replace(
+        world, streams=tuple(StreamLog({"error": log.columns["error"]}) for log in world.streams)
+    )
+    assert read_triggers(bare, names=[Median()])["Median"].why == (
+        "needs `kl` at every step of the stream, which has error"
+    )
+
+
+def test_answers_that_are_no_answers(world):
+    assert "nothing to say" in read_triggers(world, names=[Says()])["Says"].why
+    for answer in ("inf", "mixed"):
+        with pytest.raises(WorldforkError, match="Expected finite numbers at every fork, or True and False"):
+            read_triggers(world, names=[Says(answer=answer)])
+
+
+def test_no_two_triggers_draw_from_one_key():
+    names = ("random", "kswin", "conformal", "a", "b")
+    assert len({draw_event(name, task="t", cell=CELLS[0], seed=0) for name in names}) == len(names)
+
+
+def test_a_stream_shared_by_arms_is_read_once(world, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Median, "decide", lambda self, memory, segment: (memory, asked.append(segment.k) or 1.0))
+    for _ in range(3):
+        assert isinstance(read_triggers(world, names=[Median(factor=7.0)])["Median(factor=7.0)"], Signal)
+    assert len(asked) == len(world)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(world):
+    with pytest.raises(WorldforkError, match=r"`surprise`; known here: adwin.*mine.*random.*`module:attribute`"):
+        read_triggers(world, names=["surprise"])
+
+
+def test_readings_agree_with_what_the_contract_feeds(world, readings):
+    for name in registry.BUILT_IN["triggers"]:
+        trigger = registry.build("triggers", name, Trigger)
+        reading = readings[name]
+        values = reading.fired if isinstance(reading, Alarms) else reading.values
+        for cell, key in enumerate(CELLS):
+            event = draw_event(name, task="t", cell=key, seed=0)
+            answers = feed(trigger, deployment(cell), cell=key, event=event)
+            assert values[world.cell == cell].tolist() == answers
