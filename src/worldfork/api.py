@@ -59,6 +59,7 @@ def run(
     executor: "Executor | str" = "local",
     workers: int | None = None,
     amend: str | None = None,
+    probe: bool = True,
     progress: Progress = silent,
     notify: Notify = ignore,
 ) -> Study:
@@ -66,7 +67,8 @@ def run(
 
     `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
     object of your own (docs/extending.md); `workers` are the local one's processes. `amend` says why the
-    registration changed after rows existed. `progress(what, done, total)` and `notify(sentence)` are told what
+    registration changed after rows existed. `probe` tries agents, worlds and mechanisms that are not worldfork's on
+    a small block before a new study is begun. `progress(what, done, total)` and `notify(sentence)` are told what
     happens.
     """
     from worldfork.lab.run import run as run_study
@@ -77,6 +79,7 @@ def run(
         executor=executor,
         workers=workers,
         amend=amend,
+        probe=probe,
         progress=progress,
         notify=notify,
     )
@@ -128,12 +131,16 @@ def check(
     *,
     step: bool = True,
     measure: bool = False,
+    probe: bool = False,
     progress: Progress = silent,
 ) -> "Check":
-    """Build everything that a registration names and take a real step with it; say what it amounts to."""
+    """Build everything that a registration names and take a real step with it; say what it amounts to.
+
+    `measure` times a few steps; `probe` computes one small block several times, where its answer is known.
+    """
     from worldfork.lab.tools.check import check as check_registration
 
-    return check_registration(registration, step=step, measure=measure, progress=progress)
+    return check_registration(registration, step=step, measure=measure, probe=probe, progress=progress)
 
 
 def power(registration: Registration | Path | str, *, like: "Source | None" = None) -> "list[Power]":

@@ -10,8 +10,8 @@ from worldfork import registry
 from worldfork.executors.local import Local
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.forks.context import BUNDLED
 from worldfork.randomness import Event, Purpose
+from worldfork.registration.library import BUNDLED
 from worldfork.testing import check_agent, check_environment, check_executor, check_mechanism, check_signal
 
 AGENTS: dict[str, dict[str, Any]] = {

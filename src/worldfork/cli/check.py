@@ -21,6 +21,9 @@ def check(
     measure: bool = typer.Option(
         False, "--measure", help="Time a few steps here and estimate how long a run takes."
     ),
+    probe: bool = typer.Option(
+        False, "--probe", help="Compute one small block here and in another process: does it come out the same?"
+    ),
     like: Path | None = typer.Option(None, help="Take variances for the power estimate from this study or table."),
     as_json: bool = typer.Option(False, "--json", help="Everything, for a program."),
 ) -> None:
@@ -28,7 +31,7 @@ def check(
 
     Example: worldfork check demo --measure --like results/demo
 
-    Exit code 0: it can run. 1: something it needs is missing. 2: it is not a valid registration.
+    Exit code 0: it can run. 1: something is missing, or the probe failed. 2: it is not a valid registration.
     """
     import json
 
@@ -36,7 +39,7 @@ def check(
     from worldfork.cli.progress import bars
 
     with bars(quiet=as_json) as progress:
-        checked = wf.check(registration, step=step, measure=measure, progress=progress)
+        checked = wf.check(registration, step=step, measure=measure, probe=probe, progress=progress)
     power = wf.power(checked.registration, like=like)
     if as_json:
         print(json.dumps(_plain(checked, power)))
@@ -58,6 +61,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         "changes_nothing": checked.idle,
         "missing": checked.missing,
         "stepped": checked.stepped,
+        "probe": checked.trial and {**dataclasses.asdict(checked.trial), "passed": checked.trial.passed},
         "work": [dataclasses.asdict(counted) for counted in checked.work],
         "seconds": [{**dataclasses.asdict(spent), "total": spent.total} for spent in checked.seconds],
         "power": [{**dataclasses.asdict(planned), "buys_most": planned.buys_most} for planned in power],
@@ -75,6 +79,8 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
         typer.echo(f"code  {line}")
     if checked.stepped:
         typer.echo(f"step  taken: {', '.join(checked.stepped)}")
+    if checked.trial:
+        typer.echo(f"probe {checked.trial}")
     typer.echo(f"\n{'arm':<22}{'task':<20}{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}")
     for work in checked.work:
         steps = work.evaluation_steps + work.stream_steps

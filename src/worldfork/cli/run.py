@@ -17,6 +17,9 @@ def run(
         min=1,
         help="Processes that compute; this one writes. No digit depends on it. Default: this alone.",
     ),
+    no_probe: bool = typer.Option(
+        False, "--no-probe", help="Skip the trial of agents, worlds and mechanisms that do not come with worldfork."
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Run a registration into a study folder, or carry on where an earlier run stopped.
@@ -45,6 +48,7 @@ def run(
             executor=executor,
             workers=workers,
             amend=amend,
+            probe=not no_probe,
             progress=progress,
             notify=lambda line: typer.echo(line, err=True),
         )

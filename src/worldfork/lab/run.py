@@ -35,6 +35,7 @@ from worldfork.lab.forks.tasks import (
     perform,
 )
 from worldfork.lab.stream import Stream
+from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study, StudyWriter, writing
@@ -43,14 +44,12 @@ from worldfork.registration import (
     Authored,
     Cell,
     Registration,
-    authored,
     canonical,
     cells,
     hold_owner,
-    read_authored,
+    open_authored,
     stream_owner,
 )
-from worldfork.registration.library import find
 
 __all__ = ["run"]
 
@@ -67,6 +66,7 @@ def run(
     executor: Executor | str = "local",
     workers: int | None = None,
     amend: str | None = None,
+    probe: bool = True,
     progress: Progress = silent,
     notify: Notify = ignore,
 ) -> Study:
@@ -74,14 +74,17 @@ def run(
 
     `registration` is a file, the name of one that comes with worldfork, or a record; relative paths in it start
     where its file lies. `executor` is a name of the registry or an object with its method `map`; `workers` is for
-    the local one. `amend` says why the registration changed after rows existed.
+    the local one. `amend` says why the registration changed after rows existed. A new study with an agent, a world
+    or a mechanism that does not come with worldfork is tried first on one small block, unless `probe` is false.
     """
-    text, root = _authored(registration)
+    text, root = open_authored(registration)
     for located in outside_code(text.registration):
         notify(f"This registration runs code that does not come with worldfork: {located}")
     this = _Run(text, root, Path(folder), _executor(executor, workers), progress=progress, notify=notify)
     with writing(folder, text.registration, authored=text.text, amend=amend) as study:
         described = this.describe(study)
+        if probe and not any(cell.has_rows() for cell in study.cells()):
+            this.probe(elsewhere=executor == "local")
         rows = this.begin(study, described)
         this.run_streams(study)
         this.run_forks(study, rows)
@@ -117,11 +120,19 @@ class _Run:
             return result
         raise AssertionError("a failure is raised")
 
+    def probe(self, *, elsewhere: bool) -> None:
+        """Try what does not come with worldfork before time is spent on it (`worldfork.lab.tools.probe`)."""
+        if tasks := outside_tasks(self.registration):
+            trial = probe_setting(self.setting, tasks=tasks, executor=self.executor, elsewhere=elsewhere)
+            if not trial.passed:
+                raise WorldforkError(f"{trial}\n(--no-probe runs the study all the same.)")
+            self.notify(f"probed: {trial}")
+
     def begin(self, study: StudyWriter, described: Described) -> Rows:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
         configurations = dict(zip((cell.id for cell in self.cells), described.configurations, strict=True))
-        rows, notes = study.begin(configurations)
+        rows, notes = study.begin(configurations, sources=described.sources)
         maker, model = processor()
         host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
         entry = {**host, "processor": f"{maker} {model}".strip(), "began": time.time()}
@@ -207,14 +218,6 @@ class _Run:
     def _stream(self, study: Study, cell: Cell) -> Stream:
         owner = stream_owner(self.registration)[cell]
         return self._streams.get(owner) or read_stream(study, cell)
-
-
-def _authored(registration: Registration | Path | str) -> tuple[Authored, Path]:
-    """The registration with its text, and the folder that its relative paths start from."""
-    if isinstance(registration, Registration):
-        return authored(registration), Path.cwd()
-    path = find(registration)
-    return read_authored(path), path.parent
 
 
 def _executor(executor: Executor | str, workers: int | None) -> Executor:

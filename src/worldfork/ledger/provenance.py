@@ -10,7 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -48,7 +48,7 @@ def source_digest(files: dict[str, str]) -> str:
     return digest(files)
 
 
-def changed_modules(before: dict[str, str], after: dict[str, str]) -> list[str]:
+def changed_modules(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """One line per module that is not what it was."""
     lines = []
     for name in sorted(before.keys() | after.keys()):

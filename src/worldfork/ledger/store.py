@@ -10,13 +10,15 @@ A run that is refused, for whatever reason, has written nothing. docs/ledger.md 
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
+from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.records import Amendment, Kept, Registered, check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Registration, canonical, cells, difference, digest, parse, restore
@@ -98,15 +100,21 @@ class StudyWriter(Study):
         self._authored = authored
         self._new, self._amendments = self._decide(reason)
 
-    def begin(self, configurations: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, list[ForkRow]], list[str]]:
+    def begin(
+        self,
+        configurations: Mapping[str, Mapping[str, Any]],
+        *,
+        sources: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> tuple[dict[str, list[ForkRow]], list[str]]:
         """Open the cells under these configurations: the rows of each so far, and notes on what was put right.
+        `sources` are the modules behind each digest of source, so that a refusal can name those that changed.
 
         First every cell is asked, and the registration against the cells that are there; if any refuses, nothing
         has been written. Then come the amendment, the registration and the cells, each file whole, in an order
         that the same call carries on from, wherever it was killed.
         """
         abandoned = self._abandoned()
-        plans = self._plan(configurations)
+        plans = self._plan(configurations, sources or {})
         self.begun = True
         self._write_registration()
         notes = [_remove(cell) for cell in abandoned]
@@ -166,7 +174,9 @@ class StudyWriter(Study):
             )
         return amendments
 
-    def _plan(self, configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, CellPlan]:
+    def _plan(
+        self, configurations: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, CellPlan]:
         unasked = [cell.id for cell in self.cells() if cell.has_rows() and cell.id not in configurations]
         if unasked and self._new != self.registered():
             raise WorldforkError(
@@ -179,11 +189,21 @@ class StudyWriter(Study):
             try:
                 plans[cell_id] = self.cell(cell_id).plan(wanted, earlier=earlier)
             except Refused as error:
-                refusals.append(error)
+                modules = self._changed_modules(cell_id, sources.get(str(configuration.get("source"))))
+                refusals.append(Refused(cell_id, _naming(modules, error.changes)))
         if refusals:
             others = f"\n({len(refusals) - 1} more cells differ likewise.)" if len(refusals) > 1 else ""
             raise WorldforkError(f"{refusals[0]}{others}") from refusals[0]
         return plans
+
+    def _changed_modules(self, cell_id: str, sources: Mapping[str, str] | None) -> list[str]:
+        """The modules whose source is not what this cell's rows were made with, as far as the study kept it."""
+        stored = str(self.cell(cell_id).configuration.get("source"))
+        path = self.path / "sources" / f"{stored}.json"
+        if sources is None or not re.fullmatch("[0-9a-f]{64}", stored) or not path.is_file():
+            return []
+        before = read_json(path)
+        return changed_modules(before, sources) if isinstance(before, dict) else []
 
     def _abandoned(self) -> list[CellFolder]:
         """Cells without rows that are registered no longer; cells with rows must stay registered."""
@@ -240,6 +260,13 @@ def writing(
             with contextlib.suppress(OSError):
                 for empty in reversed(made):
                     empty.rmdir()
+
+
+def _naming(modules: Sequence[str], changes: Sequence[str]) -> tuple[str, ...]:
+    """The changes, with modules by name in place of the digest of all of them."""
+    if not modules:
+        return tuple(changes)
+    return (*modules, *(change for change in changes if not change.startswith("source: ")))
 
 
 def _amendment(line: str, *, where: str) -> Amendment:

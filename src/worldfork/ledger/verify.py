@@ -226,10 +226,14 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
             wanted.setdefault(place, set()).add(configuration["checkpoint"]["digest"])
     problems, absent = [], []
     for name, digests in wanted.items():
-        model, manifest = (study.path / "checkpoints" / f"{name}{end}" for end in (".safetensors", ".json"))
+        folder = study.path / "checkpoints"
+        manifest = folder / f"{name}.json"
         named = digests | ({_digest_in(manifest)} if manifest.exists() else set())
-        if model.exists():
-            named.add(hashlib.sha256(model.read_bytes()).hexdigest())
+        # An agent says itself which files a checkpoint has; the first of them is the one that the digest is of.
+        models = sorted(path for path in folder.glob(f"{name}.*") if path != manifest)
+        if models:
+            sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in models]
+            named.add(next((one for one in sums if one in digests), sums[0]))
         else:
             absent.append("the digests in their manifests" if manifest.exists() else "the digests in the cells")
         if len(named) > 1:

@@ -2,7 +2,16 @@
 
 from worldfork.registration.canonical import canonical, digest
 from worldfork.registration.grid import Cell, cells, hold_owner, stream_owner
-from worldfork.registration.reading import Authored, authored, difference, parse, read, read_authored, restore
+from worldfork.registration.reading import (
+    Authored,
+    authored,
+    difference,
+    open_authored,
+    parse,
+    read,
+    read_authored,
+    restore,
+)
 from worldfork.registration.records import Arm, Registration
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "difference",
     "digest",
     "hold_owner",
+    "open_authored",
     "parse",
     "read",
     "read_authored",

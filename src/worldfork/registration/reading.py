@@ -19,7 +19,7 @@ from worldfork.records import Record, explain
 from worldfork.registration import records, toml
 from worldfork.registration.library import find
 
-__all__ = ["Authored", "authored", "difference", "parse", "read", "read_authored", "restore"]
+__all__ = ["Authored", "authored", "difference", "open_authored", "parse", "read", "read_authored", "restore"]
 
 SHARED = ("stream", "evaluation", "mechanism")
 
@@ -47,6 +47,15 @@ def read_authored(path: Path | str) -> Authored:
     merged = _without_unused_tasks(_extended(given, path, seen=(path.resolve(),)))
     text = f"# {path.name}, with what it extends filled in.\n{toml.dumps(merged)}"
     return Authored(parse(text, name=str(path)), text)
+
+
+def open_authored(registration: records.Registration | Path | str) -> tuple[Authored, Path]:
+    """A registration that is a record, a file, or the name of one that comes with worldfork: with its text, and the
+    folder that its relative paths start from."""
+    if isinstance(registration, records.Registration):
+        return authored(registration), Path.cwd()
+    path = find(registration)
+    return read_authored(path), path.parent
 
 
 def authored(registration: records.Registration) -> Authored:

@@ -12,11 +12,12 @@ from worldfork.lab.forks.models import checkpoint_files, checkpoint_source
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.lab.stream.signals import Episode
 from worldfork.lab.tools import cost
+from worldfork.lab.tools.probe import Probe
+from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Event, Purpose, words
-from worldfork.registration import Arm, Registration, cells, read_authored
+from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
-from worldfork.registration.library import find
 
 __all__ = ["Check", "Seconds", "check"]
 
@@ -52,10 +53,11 @@ class Check:
     stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
     work: tuple[cost.Count, ...]
     seconds: tuple[Seconds, ...]
+    trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
     def ready(self) -> bool:
-        return not self.missing
+        return not self.missing and (self.trial is None or self.trial.passed)
 
 
 def check(
@@ -63,14 +65,17 @@ def check(
     *,
     step: bool = True,
     measure: bool = False,
+    probe: bool = False,
     progress: Progress = silent,
 ) -> Check:
     """Build every world, agent, mechanism and signal that the registration names, and take a step with them.
 
     Whatever passes can run: settings are checked by those whose settings they are. `step` = False leaves out the
-    step, which compiles; `measure` times more of them and estimates how long a run would take here.
+    step, which compiles; `measure` times more of them and estimates how long a run would take here;
+    `probe` computes one small block twice here and once in another process.
     """
-    registered, root = _read(registration)
+    authored, root = open_authored(registration)
+    registered = authored.registration
     context = Context(registered, {})
     units = {}
     for arm in registered.arms:
@@ -96,14 +101,8 @@ def check(
         stepped=tuple(stepped),
         work=tuple(cost.count(context)),
         seconds=tuple(seconds),
+        trial=probe_registration(registration) if probe and not missing else None,
     )
-
-
-def _read(registration: Registration | Path | str) -> tuple[Registration, Path]:
-    if isinstance(registration, Registration):
-        return registration, Path.cwd()
-    path = find(registration)
-    return read_authored(path).registration, path.parent
 
 
 def _accepted(context: Context, arm: Arm, task: str) -> None:

@@ -1,0 +1,316 @@
+"""A trial before an hour is spent: one small block of forks whose answer is known.
+
+With the mechanism `none`, UPDATE and HOLD are one computation, so dR is exactly 0.0. It is, unless an agent or a
+world draws random numbers of its own or remembers earlier calls, which no digest of the draws can show. The block
+is computed twice here, in another block shape where the agent says that it does not matter, and in a fresh process;
+a few steps of every registered mechanism show that scope, settings and precision are accepted.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from worldfork import registry
+from worldfork.executors.base import Executor
+from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.models import checkpoint_files
+from worldfork.lab.forks.plan import fork_blocks, stream_batches
+from worldfork.lab.forks.tasks import Describe, Failed, Label, RunStreams, Setting, Task, perform
+from worldfork.lab.stream import Stream
+from worldfork.ledger.row import ForkRow
+from worldfork.registration import (
+    Cell,
+    Registration,
+    canonical,
+    cells,
+    difference,
+    hold_owner,
+    open_authored,
+    restore,
+    stream_owner,
+)
+from worldfork.registration.records import Arm, Mechanism
+
+__all__ = ["Probe", "outside_tasks", "probe", "probe_setting"]
+
+EPISODES: Final = 2
+STEPS: Final = 2  # of each registered mechanism
+NULL: Final = "null-"  # what the names of arms with the mechanism `none` begin with
+SHOWN: Final = 3  # differences that are printed
+
+OWN_DRAWS = (
+    "The agent or the world draws random numbers of its own, or remembers earlier calls: draw from the keys and "
+    "seeds that are handed in, and keep nothing. worldfork.testing.check_agent and check_environment say where."
+)
+SHAPES = (
+    "The agent says shape_sensitive = False, so that blocks may have any shape: say True, or compute every "
+    "parameter set alone. worldfork.testing.check_agent says where."
+)
+PROCESSES = (
+    "Something depends on the process: the order of a set, a hash, a seed taken from the clock, a file that is "
+    "written on the way. A resumed run would not come out as it began."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """What the trial showed."""
+
+    forks: int
+    elsewhere: bool  # whether another process was asked
+    seconds: float
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return "\n".join(["The trial before the study failed:", *(f"- {line}" for line in self.problems)])
+        where = "twice and in another process" if self.elsewhere else "twice"
+        return f"`none` gave dR = 0.0, {self.forks} small forks the same digits {where} ({self.seconds:.1f} s)"
+
+
+def probe(registration: Registration | Path | str, folder: Path | str | None = None) -> Probe:
+    """Try every agent, world and mechanism of a registration on one small block, here and in another process.
+
+    `registration` is a file, the name of one that comes with worldfork, or a record; `folder` is a study whose
+    copies of the checkpoints are used where it has them.
+    """
+    authored, root = open_authored(registration)
+    copies = Path(folder) / "checkpoints" if folder is not None else root
+    models = checkpoint_files(authored.registration, root=root, copies=copies)
+    spelled = canonical(authored.registration.model_dump(mode="json", by_alias=True))
+    return probe_setting(Setting(spelled, tuple((place, paths[0]) for place, paths in models.items())))
+
+
+def outside_tasks(registration: Registration) -> list[str]:
+    """The tasks whose agent, world or mechanism does not come with worldfork."""
+    arms = [arm for arm in registration.arms if not registry.locate("mechanisms", arm.mechanism.name).ours]
+    updated = {task for arm in arms for task in arm.tasks}
+    return [
+        name
+        for name, task in registration.tasks.items()
+        if name in updated
+        or not registry.locate("agents", task.agent).ours
+        or not registry.locate("environments", task.environment or name).ours
+    ]
+
+
+def probe_setting(
+    setting: Setting,
+    *,
+    tasks: Collection[str] | None = None,
+    executor: Executor | None = None,
+    elsewhere: bool = True,
+) -> Probe:
+    """As `probe`, for these tasks, computed by `executor`; `elsewhere`: ask a fresh process on this machine too."""
+    began = time.perf_counter()
+    registration = restore(setting.registration)
+    chosen = tasks if tasks is not None else list(registration.tasks)
+    small = _with(setting, _reduced(registration, chosen, forks_per_block=1))
+    other_shape = _with(setting, _reduced(registration, chosen, forks_per_block=2))
+    computer = executor or _Here()
+    problems: list[str] = []
+    rows: dict[str, ForkRow] = {}
+    with _asked_elsewhere(small) if elsewhere else contextlib.nullcontext() as answer:
+        try:
+            rows, sensitive = _computed(small, computer), _shape_sensitive(small, computer)
+            problems += _not_null(rows)
+            if not problems:
+                problems += _changed(rows, _computed(small, computer), "Computed a second time", OWN_DRAWS)
+            if not problems and not sensitive:
+                shaped = _computed(other_shape, computer)
+                problems += _changed(rows, shaped, "In a block of two forks instead of one", SHAPES)
+            if not problems and answer is not None:
+                problems += _changed(rows, answer(), "In another process", PROCESSES)
+        except _Refused as refusal:
+            problems.append(str(refusal))
+    return Probe(len(rows), elsewhere, time.perf_counter() - began, tuple(problems))
+
+
+class _Refused(Exception):
+    """A piece of the trial could not be computed."""
+
+
+class _Here:
+    def map(self, function: Any, tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        return ((index, function(task)) for index, task in enumerate(tasks))
+
+
+def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_block: int) -> Registration:
+    """The registration with one cell per task, one decision point, few episodes; every arm, and beside it one whose
+    mechanism is `none`. Arms that have become the same are tried once."""
+    null: dict[str, Arm] = {}
+    registered: dict[str, Arm] = {}
+    for arm in registration.arms:
+        small = arm.model_copy(
+            update={
+                "tasks": tuple(task for task in arm.tasks if task in tasks),
+                "stream_seeds": arm.stream_seeds[:1],
+                "stream": arm.stream.model_copy(update={"decision_points": 1}),
+                "evaluation": arm.evaluation.model_copy(
+                    update={"episodes": min(EPISODES, arm.evaluation.episodes)}
+                ),
+                "mechanism": arm.mechanism.model_copy(update={"steps": min(STEPS, arm.mechanism.steps)}),
+            }
+        )
+        if not small.tasks:
+            continue
+        nothing = Mechanism(name="none", steps=0, scope=arm.mechanism.scope)
+        still = small.model_copy(update={"name": f"{NULL}{arm.name}", "mechanism": nothing})
+        null.setdefault(_content(still), still)
+        registered.setdefault(_content(small), small)
+    grid = registration.grid
+    return registration.model_copy(
+        update={
+            "grid": grid.model_copy(
+                update={"checkpoints": grid.checkpoints[:1], "directions": grid.directions[:1]}
+            ),
+            "arms": (*null.values(), *registered.values()),
+            "execution": registration.execution.model_copy(
+                update={"forks_per_block": forks_per_block, "streams_per_batch": 1}
+            ),
+            "predictions": (),
+        }
+    )
+
+
+def _content(arm: Arm) -> str:
+    return canonical(arm.model_dump(mode="json", exclude={"name"}))
+
+
+def _with(setting: Setting, registration: Registration) -> Setting:
+    spelled = canonical(registration.model_dump(mode="json", by_alias=True))
+    needed = {(cell.task, cell.checkpoint) for cell in cells(registration)}
+    return Setting(spelled, tuple(entry for entry in setting.checkpoints if entry[0] in needed))
+
+
+def _computed(setting: Setting, executor: Executor) -> dict[str, ForkRow]:
+    """The rows of the small study, by cell."""
+    registration = restore(setting.registration)
+    stream_of, hold_of = stream_owner(registration), hold_owner(registration)
+    streams: dict[Cell, Stream] = {}
+    rows: dict[Cell, ForkRow] = {}
+    batches = stream_batches(registration)
+    for index, result in _done(executor, [RunStreams(setting, batch) for batch in batches]):
+        streams.update(zip(batches[index], result.streams, strict=True))
+    for shared in (False, True):
+        blocks = fork_blocks(registration, shared=shared)
+        tasks = [
+            Label(
+                setting,
+                tuple(Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block),
+            )
+            for block in blocks
+        ]
+        for index, result in _done(executor, tasks):
+            rows.update(zip((cell for cell, _ in blocks[index]), result.rows, strict=True))
+    return {cell.id: row for cell, row in rows.items()}
+
+
+def _done(executor: Executor, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    for index, result in executor.map(perform, tasks):
+        if isinstance(result, Failed):
+            raise _Refused(f"It can not be computed: {result.reason} ({_innermost(result.details)})")
+        yield index, result
+
+
+def _innermost(details: str) -> str:
+    """Where a traceback ends: `agent.py, line 12, in act`."""
+    frames = [line.strip() for line in details.splitlines() if line.startswith('  File "')]
+    path, _, place = frames[-1].removeprefix('File "').partition('", ') if frames else ("", "", "")
+    return f"{Path(path).name}, {place}"
+
+
+def _shape_sensitive(setting: Setting, executor: Executor) -> bool:
+    """Whether any agent says that its digits depend on the block: then cell.json holds the block's shape."""
+    registration = restore(setting.registration)
+    for _, result in _done(executor, [Describe(setting, cells(registration))]):
+        return any(configuration["block"] is not None for configuration in result.configurations)
+    return True
+
+
+def _not_null(rows: dict[str, ForkRow]) -> list[str]:
+    """What the mechanism `none` did, which must be nothing."""
+    return [
+        f"{cell.removeprefix(NULL)}: with the mechanism `none` both branches are one computation, and dR was "
+        f"{row.delta}, not 0.0 (UPDATE {row.update}, HOLD {row.hold}). {OWN_DRAWS}"
+        for cell, row in rows.items()
+        if cell.startswith(NULL) and row.hold != row.update
+    ]
+
+
+def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, remedy: str) -> list[str]:
+    """What came out differently, of the first cell in which something did."""
+    for cell, row in before.items():
+        lines = difference(row.payload(), after[cell].payload())
+        if lines:
+            more = f", and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+            return [
+                f"{cell.removeprefix(NULL)}: {when} other digits came: {'; '.join(lines[:SHOWN])}{more}. {remedy}"
+            ]
+    return []
+
+
+@contextlib.contextmanager
+def _asked_elsewhere(setting: Setting) -> Iterator[Any]:
+    """The same computation in a fresh interpreter, under way while this one computes; yields who waits for it."""
+    question = {
+        "registration": setting.registration,
+        "checkpoints": [[*place, str(path)] for place, path in setting.checkpoints],
+    }
+    environment = {
+        # Where this process found modules, that one finds them too; and it shares an accelerator with this one.
+        "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder) / "question.json", Path(folder) / "answer.json"
+        asked.write_text(json.dumps(question), encoding="utf-8")
+        script = "from worldfork.lab.tools.probe import answer_question as a; import sys; a(*sys.argv[1:])"
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", script, str(asked), str(answered)],
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+        def wait() -> dict[str, ForkRow]:
+            _, errors = process.communicate()
+            if not answered.exists():
+                raise _Refused(f"In another process it can not be computed:\n{errors.strip()[-2000:]}")
+            rows = json.loads(answered.read_text(encoding="utf-8"))
+            if isinstance(rows, str):
+                raise _Refused(f"In another process: {rows}")
+            return {cell: ForkRow.model_validate_json(line) for cell, line in rows.items()}
+
+        with process:
+            try:
+                yield wait
+            finally:
+                process.kill()
+
+
+def answer_question(asked: str, answered: str) -> None:
+    """What the other process does."""
+    question = json.loads(Path(asked).read_text(encoding="utf-8"))
+    checkpoints = tuple(((task, index), Path(path)) for task, index, path in question["checkpoints"])
+    try:
+        rows = _computed(Setting(question["registration"], checkpoints), _Here())
+        answer: Any = {cell: row.model_dump_json(by_alias=True) for cell, row in rows.items()}
+    except _Refused as refusal:
+        answer = str(refusal)
+    partial = Path(f"{answered}.partial")
+    partial.write_text(json.dumps(answer), encoding="utf-8")
+    os.replace(partial, answered)
