@@ -1,14 +1,13 @@
 """`worldfork calibrate`: the instrument against a known answer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from worldfork.lab.tools.calibration import Calibration
-
 __all__ = ["calibrate"]
+
+KINDS = (".pdf", ".png", ".svg")
 
 
 def calibrate(
@@ -35,24 +34,19 @@ def calibrate(
     if pinning:
         return _pinning(as_json)
     from worldfork.cli.progress import bars
-    from worldfork.lab.forks.context import Context
+    from worldfork.errors import WorldforkError
     from worldfork.lab.tools.calibration import calibrate as measure
-    from worldfork.registration import read
-    from worldfork.registration.library import find
+    from worldfork.ledger.files import writable
 
-    registered = read(find(registration))
-    arm, grid = registered.arms[0], registered.grid
-    per_seed = arm.stream.decision_points * len(grid.checkpoints) * len(grid.directions)
-    evaluation = arm.evaluation.model_copy(update={"episodes": episodes})
-    chosen = arm.model_copy(update={"stream_seeds": tuple(range(-(-forks // per_seed))), "evaluation": evaluation})
-    with bars(quiet=as_json) as report:
-        found = measure(Context(registered.model_copy(update={"arms": (chosen,)}), {}), progress=report)
-    sizes = sorted({m for m in (10, 30, 100, episodes) if m <= episodes})
+    if figure is not None and writable(figure).suffix not in KINDS:
+        raise WorldforkError(f"A figure is a {', '.join(KINDS)} file; got `{figure}`.")
+    with bars(quiet=as_json) as progress:
+        found = measure(registration, forks=forks, episodes=episodes, progress=progress)
     summary: dict[str, Any] = {
         "forks": len(found.truth),
         "episodes": episodes,
-        "coverage": {str(m): float(found.covered(m).mean()) for m in sizes},
-        "error_times_sqrt_m": {str(m): found.relative_error(m) * m**0.5 for m in sizes},
+        "coverage": {str(m): float(found.covered(m).mean()) for m in found.sizes},
+        "error_times_sqrt_m": {str(m): found.relative_error(m) * m**0.5 for m in found.sizes},
         "crn_gain": found.gain(),
     }
     columns = (found.k, found.truth, found.measured(episodes), found.standard_error(episodes))
@@ -63,8 +57,9 @@ def calibrate(
         print(json.dumps({"schema": "worldfork.calibration/1", **summary, "rows": listed}))
     else:
         _show(rows, summary)
-    if figure:
-        _draw(found, sizes, figure)
+    if figure is not None:
+        found.figure().savefig(figure)
+        typer.echo(f"Figure: {figure}", err=True)
 
 
 def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, Any]) -> None:
@@ -79,29 +74,6 @@ def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, A
         scaled = summary["error_times_sqrt_m"][m]
         typer.echo(f"  m = {m:>4}: {share:7.2%}    error x sqrt(m), in units of one pair's spread: {scaled:.3f}")
     typer.echo(f"Common random numbers: without them m would have to be {summary['crn_gain']:.2f} times as large.")
-
-
-def _draw(found: "Calibration", sizes: list[int], path: Path) -> None:
-    """Measured against true dR, and the error against m."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    m = sizes[-1]
-    left.errorbar(
-        found.truth, found.measured(m), yerr=2 * found.standard_error(m), fmt=".", ms=3, lw=0.5, alpha=0.6
-    )
-    ends = [float(found.truth.min()), float(found.truth.max())]
-    left.plot(ends, ends, color="black", lw=1)
-    left.set(xlabel="closed-form dR", ylabel=f"measured dR, m = {m}", title=f"{len(found.truth)} forks")
-    right.loglog(sizes, [found.relative_error(size) for size in sizes], "o-", label="measured")
-    right.loglog(sizes, [size**-0.5 for size in sizes], color="black", lw=1, label="1 / sqrt(m)")
-    right.set(xlabel="episodes per branch, m", ylabel="error, in units of one pair's spread")
-    right.legend()
-    canvas.savefig(path)
-    typer.echo(f"Figure: {path}", err=True)
 
 
 def _pinning(as_json: bool) -> None:

@@ -1,11 +1,16 @@
 """The instrument recovers the closed form: coverage, and an error that falls as 1 / sqrt(m)."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from worldfork import randomness
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
 from worldfork.lab.forks.context import Context
-from worldfork.lab.tools.calibration import Calibration, calibrate
+from worldfork.lab.tools.calibration import Calibration, calibrate, measure
 from worldfork.registration import Registration, parse
 from worldfork.registration.library import find
 
@@ -22,7 +27,7 @@ def measured(registration: Registration, tmp_path_factory: pytest.TempPathFactor
     # Key reuse is audited key by key; millions of keys would only repeat what the smaller tests prove.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(randomness, "_audited", None)
-        return calibrate(Context(registration, {}))
+        return measure(Context(registration, {}))
 
 
 def test_the_calibration_recovers_the_closed_form(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -58,3 +63,20 @@ def test_intervals_cover_in_94_to_96_percent_of_4000_forks(tmp_path_factory: pyt
     assert 0.90 <= found.covered(30).mean() <= 0.96
     for m in (10, 30, 100, 200):
         assert found.relative_error(m) * np.sqrt(m) == pytest.approx(1.0, abs=0.06)
+
+
+def test_another_world_has_no_closed_form() -> None:
+    with pytest.raises(WorldforkError, match=r"`demo` runs cartpole-swingup. Try `linear-quadratic`"):
+        calibrate("demo")
+
+
+@pytest.mark.parametrize("name", ["figure.foo", "nowhere/figure.pdf"])
+def test_a_figure_that_can_not_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(
+        "worldfork.lab.tools.calibration.calibrate", lambda *_, **__: pytest.fail("it began to work")
+    )
+    refused = CliRunner().invoke(app, ["calibrate", "--figure", str(tmp_path / name)]).exception
+    assert isinstance(refused, WorldforkError)
+    assert name.split("/")[0] in str(refused)

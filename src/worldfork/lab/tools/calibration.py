@@ -5,6 +5,9 @@ made by the same functions as any study's; only the answer is computed elsewhere
 """
 
 import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -20,9 +23,13 @@ from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
 from worldfork.progress import Progress, silent
-from worldfork.registration import Cell
+from worldfork.registration import Cell, Registration, read
+from worldfork.registration.library import find
 
-__all__ = ["Calibration", "calibrate"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Calibration", "calibrate", "measure"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +68,58 @@ class Calibration:
         apart = np.var(self.hold, axis=1, ddof=1) + np.var(self.update, axis=1, ddof=1)
         return float(np.mean(apart) / np.mean(np.var(self.update - self.hold, axis=1, ddof=1)))
 
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of episodes to look at it with, up to all there are."""
+        return sorted({m for m in (10, 30, 100, self.hold.shape[1]) if m <= self.hold.shape[1]})
 
-def calibrate(context: Context, *, progress: Progress = silent) -> Calibration:
+    def figure(self) -> "Figure":
+        """Measured against true dR, and the error against m."""
+        from matplotlib.figure import Figure
+
+        canvas = Figure(figsize=(9, 4), layout="constrained")
+        left, right = canvas.subplots(1, 2)
+        m = self.sizes[-1]
+        bars = {"yerr": 2 * self.standard_error(m), "fmt": ".", "ms": 3, "lw": 0.5, "alpha": 0.6}
+        left.errorbar(self.truth, self.measured(m), **bars)
+        ends = [float(self.truth.min()), float(self.truth.max())]
+        left.plot(ends, ends, color="black", lw=1)
+        left.set(xlabel="closed-form dR", ylabel=f"measured dR, m = {m}", title=f"{len(self.truth)} forks")
+        right.loglog(self.sizes, [self.relative_error(size) for size in self.sizes], "o-", label="measured")
+        right.loglog(self.sizes, [size**-0.5 for size in self.sizes], color="black", lw=1, label="1 / sqrt(m)")
+        right.set(xlabel="episodes per branch, m", ylabel="error, in units of one pair's spread")
+        right.legend()
+        return canvas
+
+
+def calibrate(
+    registration: Registration | Path | str = "linear-quadratic",
+    *,
+    forks: int = 240,
+    episodes: int = 200,
+    progress: Progress = silent,
+) -> Calibration:
+    """Measure dR where it is known: at least so many forks of a linear-quadratic registration's first arm (as many
+    stream seeds as that takes), with so many episodes per branch."""
+    registered = registration if isinstance(registration, Registration) else read(find(registration))
+    arm, grid = registered.arms[0], registered.grid
+    for task in arm.tasks:
+        if (registered.tasks[task].environment or task) != "linear_quadratic":
+            raise WorldforkError(
+                f"Only the linear-quadratic world has a closed form to calibrate against; `{registered.name}` runs "
+                f"{task}. Try `linear-quadratic`."
+            )
+    per_seed = arm.stream.decision_points * len(grid.checkpoints) * len(grid.directions) * len(arm.tasks)
+    chosen = arm.model_copy(
+        update={
+            "stream_seeds": tuple(range(math.ceil(forks / per_seed))),
+            "evaluation": arm.evaluation.model_copy(update={"episodes": episodes}),
+        }
+    )
+    return measure(Context(registered.model_copy(update={"arms": (chosen,)}), {}), progress=progress)
+
+
+def measure(context: Context, *, progress: Progress = silent) -> Calibration:
     """Label every fork of a linear-quadratic registration and compute the true dR of each."""
     registration = context.registration
     streams: dict[Cell, Stream] = {}
