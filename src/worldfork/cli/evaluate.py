@@ -74,7 +74,6 @@ def evaluate(
 def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path | None) -> Any:
     """Returns of every checkpoint; the first one's first episode goes into the video, if one is wanted."""
     from worldfork.lab.episodes import Film
-    from worldfork.lab.episodes.standing import standing_returns
     from worldfork.lab.tools.film import shoot
 
     with ExitStack() as stack:
@@ -85,16 +84,7 @@ def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path |
 
             check_format(video)
             film, camera = Film([0], episode=0), stack.enter_context(Camera(deployed.environment))
-        returns = standing_returns(
-            deployed.agent,
-            deployed.environment,
-            deployed.parameters,
-            checkpoints=deployed.names,
-            episodes=episodes,
-            occasion="evaluate",
-            level=level,
-            record=film,
-        )
+        returns = deployed.returns("evaluate", episodes=episodes, level=level, record=film)
         if video is not None and film is not None and camera is not None:
             shoot(
                 camera,

@@ -14,14 +14,13 @@ from jaxtyping import Float64
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Agent, Arrays
-from worldfork.lab.agents.rssm_cem.deployment import deploy
-from worldfork.lab.environments import EnvironmentPlugin, load
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.rssm_cem.deployment import deploy, find_checkpoint
+from worldfork.lab.environments import EnvironmentPlugin
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 
-__all__ = ["drift_grid", "frozen_returns", "measure", "registered_scale", "write"]
+__all__ = ["drift_grid", "measure", "registered_scale", "write"]
 
 
 def measure(
@@ -33,19 +32,15 @@ def measure(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Frozen return against drift scale, and the scale that the rule chooses: a record, ready for JSON."""
-    deployed = deploy(checkpoints, precision=precision, threads=threads)
-    task = deployed.environment.name
+    task = read_manifest(find_checkpoint(checkpoints[0]))["task"]
     grid = drift_grid(task)
-    returns = frozen_returns(
-        deployed.agent,
-        deployed.parameters,
-        task=task,
-        grid=grid,
-        names=deployed.names,
-        episodes=episodes,
-        threads=threads,
-        progress=progress,
-    )
+    deployed = deploy(checkpoints, precision=precision, scale=grid[-1], threads=threads)
+    rows = []
+    for done, scale in enumerate(grid, start=1):
+        level = min(1.0, (scale - 1.0) / (grid[-1] - 1.0))
+        rows.append(deployed.returns("calibrate-drift", episodes=episodes, level=level))  # the same throughout
+        progress("scales", done, len(grid))
+    returns = np.stack(rows)
     means = returns.mean(axis=2)
     return {
         "schema": "worldfork.drift-scale/1",
@@ -70,37 +65,6 @@ def drift_grid(task: str) -> tuple[float, ...]:
             f"The environment `{task}` has no grid of drift scales: give its class a `drift_grid`."
         )
     return grid
-
-
-def frozen_returns(
-    agent: Agent,
-    parameters: Arrays,
-    *,
-    task: str,
-    grid: tuple[float, ...],
-    names: list[str],
-    episodes: int,
-    threads: int | None = None,
-    progress: Progress = silent,
-) -> Float64[np.ndarray, "G P E"]:
-    """Returns of every checkpoint at every scale of the grid, on the same episodes throughout."""
-    environment = load(task, scale=grid[-1], threads=threads)
-    rows = []
-    for done, scale in enumerate(grid):
-        level = (scale - 1.0) / (grid[-1] - 1.0)
-        rows.append(
-            standing_returns(
-                agent,
-                environment,
-                parameters,
-                checkpoints=names,
-                episodes=episodes,
-                occasion="calibrate-drift",
-                level=min(1.0, level),
-            )
-        )
-        progress("scales", done + 1, len(grid))
-    return np.stack(rows)
 
 
 def registered_scale(grid: tuple[float, ...], means: Float64[np.ndarray, " G"]) -> float:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.adoption import adopt
-from worldfork.lab.agents.rssm_cem.deployment import deploy, find_checkpoint, planner_settings
+from worldfork.lab.agents.rssm_cem.deployment import Deployed, deploy, find_checkpoint, planner_settings
 from worldfork.lab.tools import drift_scale
 from worldfork.lab.tools.drift_scale import drift_grid, registered_scale
 
@@ -54,10 +54,11 @@ def test_the_drift_rule():
 
 
 def test_a_drift_scale_is_measured_and_written(tmp_path, monkeypatch):
-    def halving(agent, environment, parameters, *, checkpoints, episodes, occasion, level):
-        return np.full((len(checkpoints), episodes), 800.0 * (1.0 - level))
+    def falling(deployed, occasion, *, episodes, level):
+        assert deployed.environment.scale == 3.0
+        return np.full((1, episodes), 800.0 * (1.0 - level))
 
-    monkeypatch.setattr(drift_scale, "standing_returns", halving)
+    monkeypatch.setattr(Deployed, "returns", falling)
     record = drift_scale.measure([BUNDLED], episodes=2, threads=1)
     assert (record["task"], record["scale"]) == ("cartpole-swingup", 2.0)  # level 0.5 of a grid from 1 to 3
     drift_scale.write(record, tmp_path / "drift")

@@ -14,7 +14,6 @@ from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.deployment import Deployed
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
 from worldfork.lab.agents.rssm_cem.writing import rewrite
-from worldfork.lab.episodes.standing import standing_returns
 from worldfork.registration.library import BUNDLED
 
 __all__ = ["adopt"]
@@ -30,18 +29,8 @@ def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
         restore_recipe(manifest["recipe"], name=f"The recipe of {path}")
         for path, manifest in zip(paths, manifests, strict=True)
     ]
-    counts = max(recipe.gate_episodes for recipe in recipes), max(recipe.report_episodes for recipe in recipes)
-    gate, returns = (
-        standing_returns(
-            deployed.agent,
-            deployed.environment,
-            deployed.parameters,
-            checkpoints=deployed.names,
-            episodes=count,
-            occasion=occasion,
-        )
-        for occasion, count in zip(("gate", "report"), counts, strict=True)
-    )
+    gate = deployed.returns("gate", episodes=max(recipe.gate_episodes for recipe in recipes))
+    returns = deployed.returns("report", episodes=max(recipe.report_episodes for recipe in recipes))
     for path, recipe, gated in zip(paths, recipes, gate, strict=True):
         if gated.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
             raise WorldforkError(

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float64
+
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
@@ -13,6 +16,8 @@ from worldfork.lab.agents.rssm_cem.checkpoints import load as load_checkpoint
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
 from worldfork.lab.environments import Environment, load
+from worldfork.lab.episodes import Record
+from worldfork.lab.episodes.standing import standing_returns
 from worldfork.registration.library import BUNDLED
 
 __all__ = ["Deployed", "deploy", "find_checkpoint", "planner_settings"]
@@ -28,6 +33,21 @@ class Deployed:
     names: list[str]
     digests: list[str]
     paths: list[Path]
+
+    def returns(
+        self, occasion: str, *, episodes: int, level: float = 0.0, record: Record | None = None
+    ) -> Float64[np.ndarray, "P E"]:
+        """What the checkpoints earn in whole episodes at a drift level that stands still."""
+        return standing_returns(
+            self.agent,
+            self.environment,
+            self.parameters,
+            checkpoints=self.names,
+            episodes=episodes,
+            occasion=occasion,
+            level=level,
+            record=record,
+        )
 
 
 def deploy(
