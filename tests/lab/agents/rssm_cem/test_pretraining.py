@@ -94,8 +94,14 @@ def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
             saving.load(tmp_path, recipe, state)
 
 
-def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, tmp_path, monkeypatch):
+def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, trained, tmp_path, monkeypatch):
+    def train(recipe, worlds, *, folder, watch, **options):
+        for episode in range(recipe.episodes):
+            watch(episode, trained.curves[3 * episode : 3 * episode + 3])
+        return trained
+
     monkeypatch.setattr(job, "Worlds", ShorterWorlds)
+    monkeypatch.setattr(job, "train", train)  # what the other tests have trained: training twice proves no more
     steps, sentences = [], []
     done = job.pretrain(
         recipe, str(tmp_path), threads=1, progress=lambda *step: steps.append(step), notify=sentences.append
