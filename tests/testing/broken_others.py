@@ -1,17 +1,21 @@
-"""Mechanisms, signals and executors that each break one promise, and the words that tell their author."""
+"""Mechanisms, signals, triggers and executors that each break one promise, and the words that tell their author."""
 
 import dataclasses
 import itertools
+import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from worldfork.desk.reading.prefork import CellKey
+from worldfork.desk.triggers import Segment, Trigger
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Mechanism, Update, updated
 from worldfork.lab.mechanisms.finetune import FineTune, last
 from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.randomness import Event
 
 COUNT = itertools.count()
 RANDOM = np.random.default_rng()
@@ -144,6 +148,104 @@ SIGNALS: list[tuple[type[Signal], str]] = [
     (Remembering, r"in another order the same episodes gave"),
     (Tidying, r"`read` writes into the episode"),
     (Wordy, r"`read` returned 'high'"),
+]
+
+
+class Forgetful(Trigger):
+    """Without a memory."""
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return None
+
+
+class GlobalCoinToss(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, float(np.random.random())  # noqa: NPY002
+
+
+class PythonsCoin(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, random.random()
+
+
+PAST: dict[CellKey, list[float]] = {}
+
+
+class Peeking(Trigger):
+    """Remembers a deployment that it has seen to the end."""
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return PAST.setdefault(cell, [])
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        memory.append(float(segment.steps["error"].mean()))
+        return memory, max(memory)
+
+
+class Late(float):
+    """A number that looks at what came after it was given."""
+
+    memory: list[float]
+
+    def __repr__(self) -> str:
+        return repr(sum(self.memory))
+
+
+class Revising(Forgetful):
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return []
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        memory.append(float(np.nanmean(segment.steps["error"])))
+        answer = Late(memory[-1])
+        answer.memory = memory
+        return memory, answer
+
+
+class Shared(Forgetful):
+    """Counts segments in one place for all deployments."""
+
+    seen: ClassVar[list[int]] = []
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        self.seen.clear()
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        self.seen.append(segment.k)
+        return memory, float(len(self.seen))
+
+
+class Mixed(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, Any]:
+        return memory, True if segment.k == 1 else 0.5
+
+
+class Boundless(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, float("inf") if segment.k == 2 else 0.0
+
+
+class NeedsMore(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, float(segment.steps["disagreement"].mean())
+
+
+class Sorting(Forgetful):
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        segment.steps["error"].sort()
+        return memory, float(segment.steps["error"][-1])
+
+
+TRIGGERS: list[tuple[type[Trigger], str]] = [
+    (GlobalCoinToss, r"draws from NumPy's global generator.*from the `event`"),
+    (PythonsCoin, r"asked again about the same deployment it answered.*from the `event`"),
+    (Peeking, r"asked again about the same deployment.*or remembers it.*Keep what you need in the memory"),
+    (Revising, r"where the stream ends after segment 1, it answered"),
+    (Shared, r"beside other deployments it answered"),
+    (Mixed, r"with numbers and with alarms: \[True, 0\.5"),
+    (Boundless, r"it answered with infinity"),
+    (NeedsMore, r"it reads `disagreement`, which is not there.*named in `needs`"),
+    (Sorting, r"`decide` writes into the segment"),
 ]
 
 Function, Results = Callable[[Any], Any], Iterator[tuple[int, Any]]

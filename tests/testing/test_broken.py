@@ -17,6 +17,7 @@ from worldfork.testing import (
     check_executor,
     check_mechanism,
     check_signal,
+    check_trigger,
 )
 
 
@@ -52,6 +53,13 @@ def test_broken_mechanisms(broken: Any, words: str) -> None:
 def test_broken_signals(broken: Any, words: str) -> None:
     with pytest.raises(ContractError) as caught:
         check_signal(broken)
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_others.TRIGGERS)
+def test_broken_triggers(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_trigger(broken)
     refused(caught.value, words)
 
 

@@ -1,4 +1,4 @@
-"""Contract kits: what worldfork asks of an environment, an agent, a mechanism, a signal or an executor.
+"""Contract kits: what worldfork asks of an environment, an agent, a mechanism, a signal, a trigger, an executor.
 
     from worldfork.testing import check_environment
     print(check_environment("my_package.worlds:Pendulum"))
@@ -14,6 +14,7 @@ from worldfork.testing.executors import check_executor
 from worldfork.testing.mechanisms import check_mechanism
 from worldfork.testing.report import ContractError, Problem, Report
 from worldfork.testing.signals import check_signal
+from worldfork.testing.triggers import check_trigger
 
 __all__ = [
     "ContractError",
@@ -24,4 +25,5 @@ __all__ = [
     "check_executor",
     "check_mechanism",
     "check_signal",
+    "check_trigger",
 ]

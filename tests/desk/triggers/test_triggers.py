@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from trigger_checks import CELLS, FORKS, SEGMENT, deployment
+from deployments import CELLS, FORKS, SEGMENT, deployment
 
 from worldfork import registry
 from worldfork.desk.reading.prefork import Prefork, StreamLog
