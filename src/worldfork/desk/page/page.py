@@ -18,7 +18,7 @@ import jinja2
 
 from worldfork.desk.page import filters, view
 from worldfork.desk.page.material import Material, gather
-from worldfork.desk.page.payload import SIDES, embed, payload
+from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record, varies
 from worldfork.desk.reading.files import encode
 from worldfork.desk.reading.ledger import Source
@@ -99,7 +99,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
         .render(
             name=material.name,
             parts=parts,
-            sides=SIDES,
+            sides=view.SIDES,
             comparisons=view.comparisons(material, parts),
             compare_axis=functools.partial(view.compare_axis, parts),
             doses=view.doses(registration, parts),

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from worldfork.desk.page.forks import Places, fork_columns, places
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.streams import read_condensed, rounded
+from worldfork.desk.page.view import SIDES
 from worldfork.desk.scoring.decisions import Decisions
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.policies import fit_threshold
@@ -24,10 +25,9 @@ from worldfork.desk.triggers import is_reference
 from worldfork.desk.wording import digits_for, known, minus, number, rate, with_span
 from worldfork.registration import Cell
 
-__all__ = ["SIDES", "embed", "payload"]
+__all__ = ["embed", "payload"]
 
 SCHEMA: Final = "worldfork.page/2"
-SIDES: Final = ("all_attempted", "retained")
 THRESHOLD_PERMUTATIONS: Final = 5_000  # at each of hundreds of thresholds; a fitted policy has the full number
 
 

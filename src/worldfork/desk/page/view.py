@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.strips import Axis, axis
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import (
     Contrast,
@@ -19,10 +21,19 @@ from worldfork.desk.scoring.records import (
 )
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.desk.triggers import is_reference
-from worldfork.desk.wording import digits_for, known
+from worldfork.desk.wording import digits_for, known, rate
 from worldfork.registration import Registration
 
-__all__ = ["Comparison", "Dose", "Part", "Rule", "compare_axis", "comparisons", "doses", "parts"]
+__all__ = ["SIDES", "Comparison", "Dose", "Part", "Rule", "compare_axis", "comparisons", "doses", "parts"]
+
+SIDES: Final = ("all_attempted", "retained")
+BEATEN: Final = {
+    "random": "its random control",
+    "random_shift": "its shifted control",
+    "swapped": "the fires of other checkpoints",
+    "better_of_both": "the better of never and always",
+    "position_table": "the position table",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +49,17 @@ class Rule:
     def random(self) -> RandomControl | None:
         """Its random control, where there is one."""
         return known(self.figures.random) if self.figures else None
+
+    @property
+    def standing(self) -> str:
+        """Whether it was registered as a candidate, is a yardstick, or was looked at besides."""
+        return "candidate" if self.figures is None else self.figures.standing
+
+    @property
+    def fails(self) -> list[str]:
+        """What it should beat and does not."""
+        useful = known(self.figures.useful) if self.figures else None
+        return [BEATEN[name] for name in useful.does_not_beat] if useful else []
 
     @property
     def kind(self) -> str:
@@ -61,6 +83,25 @@ class Part:
     def digits(self) -> int:
         """Decimals of an effect; a total has one less."""
         return digits_for(self.score.effect.all_attempted)
+
+    @property
+    def graded(self) -> str:
+        """What the grade of the verdict rests on, in words."""
+        judged = self.score.judgement
+        words = [f"Sign flips give p {rate(judged.p_sign_flip)}"]
+        if judged.family > 1:
+            words.append(f", {rate(judged.adjusted_sign_flip)} adjusted over {judged.family} means")
+        least, more = known(judged.least_p), known(judged.more_checkpoints)
+        if least is not None and least >= SIGNIFICANT:
+            words.append(
+                f"; {self.score.effect.all_attempted.clusters} checkpoints can not give less than {rate(least)}"
+            )
+        if more:
+            words.append(f". {more} more would resolve it, were mean and spread to stay")
+        without = known(judged.leave_one_out)
+        if without and without.crosses and judged.grade != "unresolved":
+            words.append(f". Without checkpoint {' or '.join(without.crosses)} the interval reaches 0")
+        return "".join(words) + "."
 
     @property
     def hold(self) -> float:
@@ -99,8 +140,15 @@ class Part:
             Rule("never", fixed.never, 0),
             Rule("always", fixed.always, forks),
             Rule("dR oracle", fixed.oracle, None),
+            Rule("position table", fixed.position_table, None),
+            Rule("direction clock", fixed.direction_clock, None),
             *(Rule(name, one.policy_total, one.fires, one) for name, one in self.triggers(side).items()),
         ]
+
+    @property
+    def sides(self) -> Sequence[str]:
+        """The sets of forks that differ: where nothing diverged, the retained are all that were attempted."""
+        return SIDES if self.score.forks.diverged else SIDES[:1]
 
     def rules_axis(self, side: str) -> Axis:
         """A line for the rules' totals. Always updating may lie far outside: then an arrow stands for it."""

@@ -40,7 +40,10 @@ function steps(low, high, count) {
 function extent(values, { pad = 0.05, zero = false } = {}) {
   const known = values.filter(isNumber).concat(zero ? [0] : []);
   if (!known.length) return [0, 1];
-  const [low, high] = known.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [known[0], known[0]]);
+  const [low, high] = known.reduce(
+    ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
+    [known[0], known[0]],
+  );
   // Totals that differ by rounding alone are one value, and no axis has ticks between them.
   const flat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
   const room = (flat ? Math.abs(high) || 1 : high - low) * Math.max(pad, flat ? 0.05 : 0);
@@ -50,7 +53,7 @@ function extent(values, { pad = 0.05, zero = false } = {}) {
 function tickText(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size >= 1e5 || size < 1e-3) return minus(value.toExponential(0));
+  if (size >= 1e7 || size < 1e-3) return minus(value.toExponential(0));
   return minus(value.toLocaleString("en-US", { maximumSignificantDigits: 4 }));
 }
 

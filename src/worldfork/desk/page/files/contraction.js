@@ -21,12 +21,22 @@ function contractionSection() {
         axisY(y, { x: left, right, top, words: "UPDATE, return per episode" }),
         axisX(x, { y: bottom, top, words: "HOLD, return per episode", width: right }),
         line("identity", x(from), y(from), x(to), y(to)),
-        places.map(([px, py, fork]) => mark(sideOf(fork), px, py, 4.2, { class: `mark fired ${sideOf(fork)} soft` })),
+        places.map(([px, py, fork]) =>
+          mark(sideOf(fork), px, py, 4.2, { class: `mark fired ${sideOf(fork)} soft` }),
+        ),
         isNumber(slope) && line("fit", x(start), y(intercept + slope * start), x(end), y(intercept + slope * end)),
-        isNumber(crossing) && crossing > start && crossing < end && [
-          dot("crossing", x(crossing), y(crossing), 7),
-          label("strong halo", Math.min(x(crossing) + 12, width - 96), y(crossing) + 20, "start", `crossing ${plain(crossing, digits)}`),
-        ],
+        isNumber(crossing) &&
+          crossing > start &&
+          crossing < end && [
+            dot("crossing", x(crossing), y(crossing), 7),
+            label(
+              "strong halo",
+              Math.min(x(crossing) + 12, width - 96),
+              y(crossing) + 20,
+              "start",
+              `crossing ${plain(crossing, digits)}`,
+            ),
+          ],
       );
       return bottom + 40;
     },

@@ -4,12 +4,15 @@
 const ledger = JSON.parse(document.getElementById("ledger").textContent);
 for (const part of ledger.parts) {
   const columns = Object.entries(part.forks);
-  part.forks = part.forks.k.map((_, index) => Object.fromEntries(columns.map(([name, values]) => [name, values[index]])));
+  part.forks = part.forks.k.map((_, index) =>
+    Object.fromEntries(columns.map(([name, values]) => [name, values[index]])),
+  );
 }
 
 // Appends nodes, texts and nested lists of them; leaves out what is null or false.
 function add(node, ...children) {
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== false) node.append(child);
+  for (const child of children.flat(Infinity))
+    if (child !== null && child !== undefined && child !== false) node.append(child);
   return node;
 }
 
@@ -57,7 +60,8 @@ function colour(fork) {
 
 const cellName = (cell) => `checkpoint ${cell.checkpoint} · ${cell.direction} · seed ${cell.stream_seed}`;
 const shortened = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
-const scoredForks = () => part().forks.filter((fork) => isScored(fork) && (state.side === "all_attempted" || !fork.diverged));
+const scoredForks = () =>
+  part().forks.filter((fork) => isScored(fork) && (state.side === "all_attempted" || !fork.diverged));
 
 // ---- the reader's choices, kept in the address: a reload or a link comes back to the same place ----
 const state = { part: 0, fork: 0, trigger: null, side: "all_attempted", threshold: null };
@@ -72,7 +76,11 @@ function change(next) {
   settleState();
   const words = Object.entries(state).filter(([, value]) => value !== null);
   try {
-    history.replaceState(null, "", "#" + words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&"));
+    history.replaceState(
+      null,
+      "",
+      "#" + words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&"),
+    );
   } catch {
     // Inside a notebook the page has no address of its own.
   }
@@ -104,7 +112,10 @@ function readAddress() {
 // "fitted" (leave-one-checkpoint-out), a number, or an infinity.
 function readThreshold(text) {
   if (text === "fitted") return text;
-  const spelled = text.trim().replace(/−/g, "-").replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
+  const spelled = text
+    .trim()
+    .replace(/−/g, "-")
+    .replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
   return spelled === "" || Number.isNaN(Number(spelled)) ? null : Number(spelled);
 }
 
@@ -123,8 +134,28 @@ const table = (heads, rows, more = {}) =>
   el(
     "table",
     more,
-    heads && el("thead", {}, el("tr", {}, heads.map((head) => el("th", {}, head)))),
-    el("tbody", {}, rows.map(([first, ...rest]) => el("tr", {}, el("th", {}, first), rest.map((cell) => el("td", {}, cell))))),
+    heads &&
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((head) => el("th", {}, head)),
+        ),
+      ),
+    el(
+      "tbody",
+      {},
+      rows.map(([first, ...rest]) =>
+        el(
+          "tr",
+          {},
+          el("th", {}, first),
+          rest.map((cell) => el("td", {}, cell)),
+        ),
+      ),
+    ),
   );
 
 function tell(event, lines) {

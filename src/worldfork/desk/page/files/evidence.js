@@ -24,10 +24,19 @@ function evidenceSection() {
         cells.map((cell, index) => {
           const words = narrow
             ? `${shortened(cell.checkpoint, 4)} ${shortened(cell.direction, seeds ? 4 : 6)}${seeds ? ` ${cell.stream_seed}` : ""}`
-            : seeds ? cellName(cell) : `checkpoint ${cell.checkpoint} · ${cell.direction}`;
+            : seeds
+              ? cellName(cell)
+              : `checkpoint ${cell.checkpoint} · ${cell.direction}`;
           const base = tops[index] + high / 2 + 4;
           return [
-            label(narrow || high < 20 ? "tight" : "", left - 8, base, "end", shortened(words, 32), svg("title", {}, cellName(cell))),
+            label(
+              narrow || high < 20 ? "tight" : "",
+              left - 8,
+              base,
+              "end",
+              shortened(words, 32),
+              svg("title", {}, cellName(cell)),
+            ),
             label("figure", width, base, "end", isNumber(cell.mean) ? signed(cell.mean, digits) : "undef."),
           ];
         }),
@@ -62,6 +71,8 @@ function walkByKey(event) {
   event.preventDefault();
   const [{ forks }, here] = [part(), chosenFork()];
   const inside = forks.filter((fork) => fork.cell === here.cell + step[1]);
-  const next = step[0] ? forks[state.fork + step[0]] : inside.sort((a, b) => Math.abs(a.k - here.k) - Math.abs(b.k - here.k))[0];
+  const next = step[0]
+    ? forks[state.fork + step[0]]
+    : inside.sort((a, b) => Math.abs(a.k - here.k) - Math.abs(b.k - here.k))[0];
   if (next && next.cell === here.cell + step[1]) change({ fork: forks.indexOf(next) });
 }

@@ -33,7 +33,12 @@ listeners.push((changed) => {
 
 function choices() {
   for (const box of document.querySelectorAll("select[data-choice]"))
-    box.addEventListener("change", () => change({ [box.dataset.choice]: box.dataset.choice === "part" ? Number(box.value) : box.value, threshold: null }));
+    box.addEventListener("change", () =>
+      change({
+        [box.dataset.choice]: box.dataset.choice === "part" ? Number(box.value) : box.value,
+        threshold: null,
+      }),
+    );
   for (const node of document.querySelectorAll("button[data-to-part]"))
     node.addEventListener("click", () => {
       change({ part: Number(node.dataset.toPart) });

@@ -35,7 +35,9 @@ function streamSection() {
 function streamCaption(inside, log) {
   const stems = "Stems run from HOLD (○) to UPDATE (▲ helped, ▼ hurt)";
   if (!log) return `n = ${inside.length} forks. No stream: a flat table has the forks alone. ${stems}.`;
-  const lost = log.panels.filter(({ non_finite }) => non_finite).map(({ name, non_finite }) => ` ${non_finite} values of ${name} are not finite and not drawn.`);
+  const lost = log.panels
+    .filter(({ non_finite }) => non_finite)
+    .map(({ name, non_finite }) => ` ${non_finite} values of ${name} are not finite and not drawn.`);
   return `n = ${inside.length} forks, ${log.steps} control steps, ${log.episode_return.length} episodes. ${stems}, the grey steps are the frozen model's own return; below, means of ${log.width} steps with their range. The shaded segment is what a trigger sees before the chosen fork.${lost.join("")}`;
 }
 
@@ -48,7 +50,10 @@ function drawStream(canvas, width, inside, log) {
   const bottom = heights.reduce((sum, height) => sum + height + 34, 28) - 34;
   const from = x(Math.max(x.domain[0], stepOf(chosenFork()) - segment));
   const at = x(stepOf(chosenFork()));
-  add(canvas, svg("rect", { class: "segment", x: from, y: 18, width: Math.max(2, at - from), height: bottom - 18 }));
+  add(
+    canvas,
+    svg("rect", { class: "segment", x: from, y: 18, width: Math.max(2, at - from), height: bottom - 18 }),
+  );
   add(canvas, line("here", at, 18, at, bottom));
   let top = 28;
   const panel = (draw) => {
@@ -57,12 +62,17 @@ function drawStream(canvas, width, inside, log) {
     top += height + 34;
   };
   panel((top, bottom) => drawReturns(canvas, inside, log, { x, stepOf, left, right, top, bottom }));
-  for (const one of log ? log.panels : []) panel((top, bottom) => drawBins(canvas, one, log, { x, left, right, top, bottom }));
+  for (const one of log ? log.panels : [])
+    panel((top, bottom) => drawBins(canvas, one, log, { x, left, right, top, bottom }));
   if (log)
     panel((top, bottom) => {
       const y = linear([-0.05, 1.05], [bottom, top]);
       const points = log.level.map((value, index) => [x(index * log.width), isNumber(value) ? y(value) : null]);
-      add(canvas, axisY(y, { x: left, right, top, words: "drift level g (0 to 1)", count: 2 }), svg("path", { class: "level", d: path(points) }));
+      add(
+        canvas,
+        axisY(y, { x: left, right, top, words: "drift level g (0 to 1)", count: 2 }),
+        svg("path", { class: "level", d: path(points) }),
+      );
     });
   const words = log ? "control steps since deployment" : "decision point k";
   add(canvas, axisX(x, { y: bottom, words, count: width < 500 ? 4 : 8, width: right }));
@@ -94,7 +104,11 @@ function drawReturns(canvas, inside, log, { x, stepOf, left, right, top, bottom 
 
 function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left, right, top, bottom }) {
   if (!mean) {
-    add(canvas, label("label", 0, top - 8, "start", words), label("absent", left, (top + bottom) / 2 + 4, "start", `undefined: this agent logged no ${name}`));
+    add(
+      canvas,
+      label("label", 0, top - 8, "start", words),
+      label("absent", left, (top + bottom) / 2 + 4, "start", `undefined: this agent logged no ${name}`),
+    );
     return;
   }
   const y = linear(extent([0, cap, ...mean, ...low], { pad: 0.03 }), [bottom, top]);
@@ -102,7 +116,10 @@ function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left,
   const clip = (value) => (isNumber(value) ? y(Math.min(value, cap)) : null);
   add(
     canvas,
-    mean.map((value, index) => isNumber(value) && line("range", place(index), clip(low[index]), place(index), clip(high[index]))),
+    mean.map(
+      (value, index) =>
+        isNumber(value) && line("range", place(index), clip(low[index]), place(index), clip(high[index])),
+    ),
     svg("path", { class: "trace", d: path(mean.map((value, index) => [place(index), clip(value)])) }),
     axisY(y, { x: left, right, top, words, count: 3 }),
   );
@@ -113,11 +130,23 @@ function forkPanel(fork) {
   const side = sideOf(fork);
   const index = forks.indexOf(fork);
   const seen = ({ signal, fired }) =>
-    !signal ? (fired.all_attempted[index] === "1" ? "alarm" : "no alarm") : isNumber(signal[index]) ? brief(signal[index]) : "missing: it never fires";
+    !signal
+      ? fired.all_attempted[index] === "1"
+        ? "alarm"
+        : "no alarm"
+      : isNumber(signal[index])
+        ? brief(signal[index])
+        : "missing: it never fires";
   const number = (value) => (isNumber(value) ? brief(value) : "not finite");
   return el(
     "aside",
-    { class: "panel fork-panel", id: "fork", "aria-live": "polite", "data-k": fork.k, "data-delta": fork.delta ?? "undefined" },
+    {
+      class: "panel fork-panel",
+      id: "fork",
+      "aria-live": "polite",
+      "data-k": fork.k,
+      "data-delta": fork.delta ?? "undefined",
+    },
     el("h3", {}, `Fork ${fork.k}`, el("small", {}, cellName(cells[fork.cell]))),
     el(
       "p",
@@ -125,8 +154,12 @@ function forkPanel(fork) {
       isScored(fork) ? `${GLYPH[side]} ${signed(fork.delta, digits)}` : "undefined",
       el("small", {}, isScored(fork) ? "dR, return per episode" : "dR: an episode's return is not finite"),
     ),
-    fork.diverged ? el("p", { class: "warning" }, "Diverged: counted among all attempted forks, left out of the retained ones.") : null,
-    fork.hold ? slopes(fork) : el("p", { class: "small" }, "Episode returns: undefined, the table holds the means alone."),
+    fork.diverged
+      ? el("p", { class: "warning" }, "Diverged: counted among all attempted forks, left out of the retained ones.")
+      : null,
+    fork.hold
+      ? slopes(fork)
+      : el("p", { class: "small" }, "Episode returns: undefined, the table holds the means alone."),
     el(
       "dl",
       {},
@@ -146,20 +179,31 @@ function forkPanel(fork) {
         pair("parameter shift", number(fork.fit[3])),
         pair("window", `${whole(fork.fit[4])} transitions`),
       ),
-      el("p", { class: "small" }, fork.broken || "Nothing was non-finite or unstable: parameters, actions, returns, episodes."),
+      el(
+        "p",
+        { class: "small" },
+        fork.broken || "Nothing was non-finite or unstable: parameters, actions, returns, episodes.",
+      ),
     ],
     el(
       "details",
       {},
       el("summary", {}, `Signals before the fork (${Object.keys(triggers).length})`),
-      table(null, Object.entries(triggers).map(([name, trigger]) => [name, seen(trigger)])),
+      table(
+        null,
+        Object.entries(triggers).map(([name, trigger]) => [name, seen(trigger)]),
+      ),
     ),
     fork.hold &&
       el(
         "details",
         {},
         el("summary", {}, `Episode returns (m = ${fork.hold.length} pairs)`),
-        table(["episode", "HOLD", "UPDATE"], fork.hold.map((hold, row) => [row + 1, brief(hold), brief(fork.update[row])]), { id: "episodes" }),
+        table(
+          ["episode", "HOLD", "UPDATE"],
+          fork.hold.map((hold, row) => [row + 1, brief(hold), brief(fork.update[row])]),
+          { id: "episodes" },
+        ),
       ),
     fork.digest && el("p", { class: "small digest" }, "row ", el("code", {}, fork.digest), "…"),
   );

@@ -6,22 +6,49 @@ function thresholdSection() {
   if (!names.length) return el("p", {}, "undefined: the ledger has no signal that a trigger could read.");
   const view = thresholdView();
   const { trigger, rows } = view;
-  const [headline, scale, figures] = [el("div", { "aria-live": "polite" }), chart("The total between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""), el("dl")];
+  const [headline, scale, figures] = [
+    el("div", { "aria-live": "polite" }),
+    chart("The total between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""),
+    el("dl"),
+  ];
   const about = el("p", { class: "small", id: "official" }, trigger.words[state.side]);
   const readout = el("div", { class: "panel", id: "readout" }, headline, scale, figures, about);
   const set = (threshold) => change({ threshold });
   const scatter = rows && view.known.length ? signalChart(view, set) : null;
-  const slider = el("input", { type: "range", id: "slider", min: 0, max: rows ? rows.total.length - 1 : 0, step: 1, "aria-label": "Threshold, one value at a time", oninput: (event) => set(rows.threshold[event.target.value]) });
+  const slider = el("input", {
+    type: "range",
+    id: "slider",
+    min: 0,
+    max: rows ? rows.total.length - 1 : 0,
+    step: 1,
+    "aria-label": "Threshold, one value at a time",
+    oninput: (event) => set(rows.threshold[event.target.value]),
+  });
   const typed = (event) => {
     const value = readThreshold(event.target.value);
     if (value !== null && value !== "fitted") set(value);
   };
-  const box = el("input", { type: "text", id: "threshold-value", size: 12, placeholder: "per checkpoint", "aria-label": "Threshold value", onchange: typed });
-  const title = { best: "the threshold with the largest total on these very forks: a ceiling, not a rule", fitted: "for each checkpoint the threshold that suits the others best" };
+  const box = el("input", {
+    type: "text",
+    id: "threshold-value",
+    size: 12,
+    placeholder: "per checkpoint",
+    "aria-label": "Threshold value",
+    onchange: typed,
+  });
+  const title = {
+    best: "the threshold with the largest total on these very forks: a ceiling, not a rule",
+    fitted: "for each checkpoint the threshold that suits the others best",
+  };
   const controls = el(
     "div",
     { class: "controls" },
-    select("Trigger", names.map((name) => [name, name + (part().triggers[name].reference ? " (reference)" : "")]), state.trigger, (name) => change({ trigger: name, threshold: null })),
+    select(
+      "Trigger",
+      names.map((name) => [name, name + (part().triggers[name].reference ? " (reference)" : "")]),
+      state.trigger,
+      (name) => change({ trigger: name, threshold: null }),
+    ),
     scatter && [
       el("label", { class: "select" }, el("span", {}, "Threshold"), box),
       button("always", () => set(-Infinity)),
@@ -31,23 +58,31 @@ function thresholdSection() {
     ],
   );
   const refresh = () => {
-    if (rows && (state.threshold === null || (state.threshold === "fitted" && !view.official))) state.threshold = rows.threshold[rows.start];
+    if (rows && (state.threshold === null || (state.threshold === "fitted" && !view.official)))
+      state.threshold = rows.threshold[rows.start];
     Object.assign(view, lookUp(view));
     const digits = Math.max(0, part().digits - 1);
     if (scatter) {
       const fitted = state.threshold === "fitted";
       box.value = fitted ? "" : tidy(state.threshold);
       if (!fitted) slider.value = view.row;
-      slider.setAttribute("aria-valuetext", `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, total ${signed(view.total, digits)}`);
+      slider.setAttribute(
+        "aria-valuetext",
+        `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, total ${signed(view.total, digits)}`,
+      );
       scatter.place(view);
     }
     headline.replaceChildren(...thresholdWords(view, digits));
     scale.redraw();
-    scale.querySelector("figcaption").textContent = `n = ${view.forks} forks: never 0, always ${signed(view.always, digits)}, oracle ${signed(view.oracle, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+    scale.querySelector("figcaption").textContent =
+      `n = ${view.forks} forks: never 0, always ${signed(view.always, digits)}, oracle ${signed(view.oracle, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
     figures.replaceChildren(
       ...[
         pair("chance, mean", signed(view.mean, digits)),
-        pair("chance, 95%", isNumber(view.low) ? `[${signed(view.low, digits)}, ${signed(view.high, digits)}]` : "undefined"),
+        pair(
+          "chance, 95%",
+          isNumber(view.low) ? `[${signed(view.low, digits)}, ${signed(view.high, digits)}]` : "undefined",
+        ),
         pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
         pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
         pair("AUC (ranking)", trigger.auc[state.side]),
@@ -59,7 +94,11 @@ function thresholdSection() {
   };
   const absent = rows
     ? el("p", {}, "undefined: every value of this signal is missing.")
-    : el("p", { class: "lede" }, `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`);
+    : el(
+        "p",
+        { class: "lede" },
+        `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`,
+      );
   const left = scatter ? el("div", {}, scatter.node, el("div", { class: "slider" }, slider)) : absent;
   const node = el("div", {}, controls, el("div", { class: "two" }, left, readout));
   node.refresh = refresh;
@@ -74,7 +113,9 @@ function thresholdView() {
   if (rows) rows = { ...rows, threshold: [-Infinity, ...rows.threshold, Infinity].slice(0, rows.total.length) };
   const scored = scoredForks();
   const valueOf = (fork) => trigger.signal[part().forks.indexOf(fork)];
-  const known = rows ? scored.map((fork) => ({ fork, value: valueOf(fork) })).filter(({ value }) => isNumber(value)) : [];
+  const known = rows
+    ? scored.map((fork) => ({ fork, value: valueOf(fork) })).filter(({ value }) => isNumber(value))
+    : [];
   return { trigger, official, rows, known, missing: scored.length - known.length, ...part().policies[state.side] };
 }
 
@@ -101,41 +142,63 @@ function lookUp(view) {
 }
 
 function thresholdWords({ total, fires, forks, p, p_shift, oracle }, digits) {
-  const verdict = fires === 0
-    ? "It never fires."
-    : fires === forks
-      ? "It always fires: chance can do nothing else."
-      : p < 0.05 && p_shift < 0.05
-        ? "Better than chance here, before any correction for looking."
-        : "No better than chance.";
+  const verdict =
+    fires === 0
+      ? "It never fires."
+      : fires === forks
+        ? "It always fires: chance can do nothing else."
+        : p < 0.05 && p_shift < 0.05
+          ? "Better than chance here, before any correction for looking."
+          : "No better than chance.";
   const share = oracle > 0 && total > 0 ? `, ${plain((100 * total) / oracle, 0)}% of the oracle's` : "";
   const known = isNumber(total);
   return [
-    el("p", { class: "big" }, signed(total, digits), el("small", {}, "policy total: return summed over fired forks")),
-    el("p", {}, known ? [el("b", {}, fires), ` of ${forks} forks fire: ${signed(total / forks, digits + 1)} per decision point${share}. ${verdict}`] : "No threshold could be fitted."),
+    el(
+      "p",
+      { class: "big" },
+      signed(total, digits),
+      el("small", {}, "policy total: return summed over fired forks"),
+    ),
+    el(
+      "p",
+      {},
+      known
+        ? [
+            el("b", {}, fires),
+            ` of ${forks} forks fire: ${signed(total / forks, digits + 1)} per decision point${share}. ${verdict}`,
+          ]
+        : "No threshold could be fitted.",
+    ),
   ];
 }
 
-// Where a total lies between never, always, chance and the oracle.
+// Where a total lies between never, always, chance and the oracle; names that would touch stand on two lines.
 function drawScale(canvas, width, { total, low, high, always, oracle }) {
   const x = linear(extent([0, always, oracle, total, low, high], { pad: 0.06 }), [10, width - 10]);
-  const name = (value, words, y) => [
-    line("tick", x(value), 22, x(value), y < 29 ? 16 : 44),
-    label("small", Math.max(24, Math.min(width - 24, x(value))), y, "middle", words),
-  ];
+  let last = -Infinity;
+  const names = Object.entries({ never: 0, always, oracle })
+    .sort(([, one], [, other]) => one - other)
+    .map(([name, value]) => {
+      const above = x(value) - last > 54;
+      if (above) last = x(value);
+      return [
+        line("tick", x(value), above ? 16 : 29, x(value), above ? 29 : 44),
+        label("small", Math.max(24, Math.min(width - 24, x(value))), above ? 11 : 56, "middle", name),
+      ];
+    });
+  const band = isNumber(low) && { x: x(low), width: Math.max(2, x(high) - x(low)), y: 24, height: 10 };
   add(
     canvas,
     line("track", 10, 29, width - 10, 29),
-    isNumber(low) && svg("rect", { class: "band", x: x(low), width: Math.max(2, x(high) - x(low)), y: 24, height: 10 }),
-    name(0, "never", 11),
-    name(always, "always", 56),
-    name(oracle, "oracle", 11),
+    band && svg("rect", { class: "band", ...band }),
+    names,
     isNumber(total) && dot("mean first", x(total), 29, 6),
   );
   return 62;
 }
 
-const tidy = (value) => (value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6)))));
+const tidy = (value) =>
+  value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6))));
 
 // dR against the signal with the threshold to drag; below it the total at every threshold.
 function signalChart({ trigger, rows, known, missing }, set) {
@@ -149,22 +212,57 @@ function signalChart({ trigger, rows, known, missing }, set) {
       const [left, right] = [52, width - 12];
       const wide = least > 0 && most > 20 * least;
       x = wide ? logarithmic([least, most], [left + 6, right - 6]) : linear(extent(values), [left + 6, right - 6]);
-      const y = linear(extent(known.map(({ fork }) => fork.delta), { zero: true }), [height, 40]);
+      const y = linear(
+        extent(
+          known.map(({ fork }) => fork.delta),
+          { zero: true },
+        ),
+        [height, 40],
+      );
       const sums = linear(extent([...rows.total, ...rows.low, ...rows.high], { zero: true }), [to, from]);
       const edge = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
-      const stairs = (column) => column.flatMap((value, row) => [[edge(row), sums(value)], [edge(row + 1), sums(value)]]).slice(0, -1);
-      marks = known.map(({ fork, value }) => [mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": part().forks.indexOf(fork) }), fork]);
-      fitted = svg("g", { class: "fitted" }, trigger.fitted[state.side].map((value) => line("threshold", x(value), 30, x(value), to)));
-      movable = svg("g", {}, line("threshold", 0, 30, 0, to), svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }));
+      const stairs = (column) =>
+        column
+          .flatMap((value, row) => [
+            [edge(row), sums(value)],
+            [edge(row + 1), sums(value)],
+          ])
+          .slice(0, -1);
+      marks = known.map(({ fork, value }) => [
+        mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": part().forks.indexOf(fork) }),
+        fork,
+      ]);
+      fitted = svg(
+        "g",
+        { class: "fitted" },
+        trigger.fitted[state.side].map((value) => line("threshold", x(value), 30, x(value), to)),
+      );
+      movable = svg(
+        "g",
+        {},
+        line("threshold", 0, 30, 0, to),
+        svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }),
+      );
       add(
         canvas,
         axisY(y, { x: left, right, top: 18, words: "dR, return per episode" }),
         marks.map(([shape]) => shape),
-        axisY(sums, { x: left, right, top: from, words: "policy total (return, summed over fired forks)", count: 4 }),
+        axisY(sums, {
+          x: left,
+          right,
+          top: from,
+          words: "policy total (return, summed over fired forks)",
+          count: 4,
+        }),
         svg("path", { class: "band", d: path([...stairs(rows.high), ...stairs(rows.low).reverse()]) + "Z" }),
         svg("path", { class: "chance", d: path(stairs(rows.mean)) }),
         svg("path", { class: "total", d: path(stairs(rows.total)) }),
-        axisX(x, { y: to, words: `${state.trigger}${wide ? ", log axis" : ""} →  fires to the right of the line`, count: width < 500 ? 3 : 6, width: right }),
+        axisX(x, {
+          y: to,
+          words: `${state.trigger}${wide ? ", log axis" : ""} →  fires to the right of the line`,
+          count: width < 500 ? 3 : 6,
+          width: right,
+        }),
         fitted,
         movable,
       );
@@ -194,10 +292,12 @@ function signalChart({ trigger, rows, known, missing }, set) {
   node.canvas.addEventListener("pointermove", (event) => {
     const index = event.target.dataset.fork;
     if (node.dragging) drag(event);
-    else if (index) tell(event, [...forkLines(part().forks[index]), `${state.trigger} ${brief(trigger.signal[index])}`]);
+    else if (index)
+      tell(event, [...forkLines(part().forks[index]), `${state.trigger} ${brief(trigger.signal[index])}`]);
     else hush();
   });
-  for (const end of ["pointerup", "pointercancel"]) node.canvas.addEventListener(end, () => (node.dragging = false));
+  for (const end of ["pointerup", "pointercancel"])
+    node.canvas.addEventListener(end, () => (node.dragging = false));
   node.canvas.addEventListener("pointerleave", hush);
   return { node, place };
 }
