@@ -47,6 +47,18 @@ def test_the_page_lies_beside_the_table_or_where_it_is_told(table, tmp_path):
     assert (tmp_path / "new" / "page.html").read_text() == table.with_suffix(".html").read_text()
 
 
+def test_a_folder_that_is_there_gets_the_page_inside(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(table, "-o", ".").exit_code == 0
+    assert "<!doctype html>" in (tmp_path / "forks.html").read_text()
+
+
+def test_a_folder_that_can_not_be_made_is_one_clear_error(table, tmp_path):
+    (tmp_path / "file").write_text("")
+    found = run(table, "-o", tmp_path / "file" / "page.html")
+    assert isinstance(found.exception, WorldforkError)
+
+
 def test_figures(table, tmp_path):
     assert run(table, "--figures", tmp_path / "figures").exit_code == 0
     assert len(list((tmp_path / "figures").iterdir())) == 6

@@ -5,7 +5,7 @@ Axes: H by W pixels; moments are what is shown, one frame each.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float64, UInt8
@@ -14,8 +14,10 @@ from PIL import Image, ImageDraw, ImageFont
 __all__ = ["HOLD", "PLAIN", "UPDATE", "Panel", "frames"]
 
 Colour = tuple[int, int, int]
-UPDATE: Final[Colour] = (255, 159, 64)
-HOLD: Final[Colour] = (102, 178, 255)
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+# Neither orange nor blue: on the page these say that an update hurt or helped.
+UPDATE: Final[Colour] = (190, 160, 255)
+HOLD: Final[Colour] = (98, 205, 180)
 PLAIN: Final[Colour] = (140, 220, 150)
 INK: Final[Colour] = (235, 238, 242)
 FAINT: Final[Colour] = (110, 120, 134)
@@ -62,7 +64,7 @@ def frames(
 
 
 def _curves(
-    draw: ImageDraw.ImageDraw, panels: Sequence[Panel], moment: int, box: tuple[int, int, int, int], font: Any
+    draw: ImageDraw.ImageDraw, panels: Sequence[Panel], moment: int, box: tuple[int, int, int, int], font: Font
 ) -> None:
     """The running returns so far, on an axis that holds all of them from the start."""
     left, top, right, bottom = box[0] + MARGIN, box[1] + MARGIN, box[2] - MARGIN, box[3] - MARGIN

@@ -6,7 +6,7 @@ from typing import Final
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
-from worldfork.desk.tables import design, effects, triggers
+from worldfork.desk.tables import design, effects, judgements, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
@@ -15,8 +15,8 @@ from worldfork.ledger.pretraining import Seed
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 
 LABELS: Final = (
-    *("gate", "effects", "directions", "quartiles", "seedrep", "triggers", "controls", "proxies", "contraction"),
-    *("predictions", "variance", "budget", "arms"),
+    *("gate", "effects", "grades", "directions", "quartiles", "seedrep", "triggers", "useful", "controls"),
+    *("proxies", "contraction", "predictions", "variance", "budget", "arms"),
 )
 
 BRIEF: Final = ("effects", "triggers")  # what a later arm has beside the primary one
@@ -66,10 +66,12 @@ def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[T
     """The tables of one arm."""
     return [
         effects.effects(tasks),
+        judgements.grades(tasks),
         effects.directions(tasks),
         effects.quartiles(tasks),
         replicated,
         triggers.rivals(tasks),
+        judgements.usefulness(tasks),
         triggers.controls(tasks),
         triggers.proxies(tasks),
         effects.contraction(tasks),

@@ -48,7 +48,9 @@ def _task(name: str, score: TaskScore, console: Console) -> None:
     wide = console.width >= WIDE
     verdict = "[yellow]undecided[/]: one checkpoint has no interval"
     if not isinstance(score.verdict, Undefined):
-        verdict = f"[{VERDICTS[score.verdict]}]{score.verdict}[/]"
+        grade = known(score.judgement.grade)
+        graded = f" ({grade})" if grade in ("leaning", "resolved") else ""
+        verdict = f"[{VERDICTS[score.verdict]}]{score.verdict}[/]{graded}"
     console.rule(f"[bold]{escape(name)}")
     console.print(
         f"[bold]Updating is {verdict}[/]: mean dR {number(attempted.mean, digits)}, Student-t 95% "
@@ -62,6 +64,10 @@ def _task(name: str, score: TaskScore, console: Console) -> None:
         f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
         f"rate-matched random control[/]{listed}."
     )
+    useful = [name for name, trigger in score.triggers.items() if (one := known(trigger.useful)) and one.useful]
+    if passing:
+        rest = escape(", ".join(useful)) or "none"
+        console.print(f"Useful, beyond never, always, the schedule and other checkpoints' fires: {rest}.")
     console.print(_effects(score, digits, wide=wide))
     if score.triggers:
         console.print(_triggers(score, digits - 1, wide=wide))
