@@ -1,9 +1,10 @@
-"""Every test runs with key reuse as an error (see `worldfork.randomness.audit`)."""
+"""Every test runs with key reuse as an error (see `worldfork.randomness.audit`), and no example has a deadline."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests choose a backend themselves
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -11,6 +12,10 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 from worldfork import randomness
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("worldfork", deadline=None)
+settings.load_profile("worldfork")
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.errors import WorldforkError
 
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
-FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=5, suppress_health_check=list(HealthCheck))
 
 
 def scored(table, rules=QUICK, **more):
