@@ -28,7 +28,7 @@ from worldfork.ledger import arrays, files
 from worldfork.ledger.row import finite, mean, read_line, seal
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
-from worldfork.registration import cells, parse
+from worldfork.registration import canonical, cells, digest, parse
 
 STEPS = AUTHORED + "[mechanism]\nsteps = 100\n"  # 200 are the default: rows are not made so
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
@@ -300,8 +300,6 @@ def test_a_text_that_a_kill_left_beside_another_registration_is_put_right(tmp_pa
 def test_a_registration_of_a_version_with_fewer_settings_keeps_its_digest(tmp_path: Path) -> None:
     """What an older version stored lacks the settings that came later. Here the setting is `guess`."""
     study = write(tmp_path / "study", rows=0)
-    from worldfork.registration import canonical, digest
-
     path = study.path / "registration.json"
     older = json.loads(path.read_text())["registration"]
     del older["guess"]
@@ -471,6 +469,14 @@ def test_another_version_or_field_is_refused_with_what_to_do() -> None:
         read_line(line[:-1] + ',"more":1}', where="here")
     with pytest.raises(WorldforkError, match="not a fork row"):
         read_line("[" * 100_000, where="here")
+
+
+def test_a_row_has_one_spelling() -> None:
+    fields = seal(fork(1), prev="p").model_dump(mode="json", by_alias=True)
+    assert read_line(canonical(fields), where="here").k == 1
+    for other in (json.dumps(fields), canonical(fields).replace("0.5", "5e-1"), canonical(fields) + " "):
+        with pytest.raises(WorldforkError, match="not what was written"):
+            read_line(other, where="here")
 
 
 def test_a_mean_over_a_missing_return_is_missing() -> None:

@@ -203,3 +203,23 @@ def test_every_test_that_security_md_names_is_there() -> None:
         assert f"def {test}(" in path.read_text(encoding="utf-8"), reference
         named += 1
     assert named > 15
+
+
+MALFORMED = {
+    "amendments.jsonl": "{}\n",
+    "kept.json": "[]",
+    "registration.toml": "\x00",
+    "checkpoints/linear_quadratic-0.json": '{"returns": {"gate": "high"}}',
+    "pretraining/recipe.json": '{"seeds": 7}',
+    "cells/few-linear_quadratic-c0-away-s0/execution.json": "[]",
+    "cells/few-linear_quadratic-c0-away-s0/cell.json": "{}",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_records_reach_no_template(study: Study, name: str) -> None:
+    (study.path / name).parent.mkdir(exist_ok=True)
+    (study.path / name).write_text(MALFORMED[name])
+    done = CliRunner().invoke(app, [*REPORT, str(study.path)])
+    assert isinstance(done.exception, WorldforkError | None), done.exception
+    assert verify(study.path).problems or name.startswith(("checkpoints", "pretraining")) or "execution" in name
