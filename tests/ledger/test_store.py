@@ -53,6 +53,18 @@ def test_a_run_in_pieces_leaves_the_same_bytes_as_one_in_one_go(tmp_path: Path) 
     assert contents(tmp_path / "once") == contents(tmp_path / "pieces")
 
 
+def test_rows_are_chained_from_one_append_to_the_next(tmp_path: Path) -> None:
+    registration = parse(AUTHORED)
+    with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
+        study.begin(configurations(registration))
+        study.cell(CELL).write_stream(STREAM, WINDOW)
+        for k in (1, 2, 3):
+            study.cell(CELL).append([fork(k)])
+        assert study.cell(CELL).append([]) == []
+    write(tmp_path / "once")
+    assert contents(tmp_path / "study") == contents(tmp_path / "once")
+
+
 def test_a_torn_line_is_cut_off_and_said(tmp_path: Path) -> None:
     write(tmp_path / "reference")
     study = write(tmp_path / "study", rows=2)
@@ -147,6 +159,24 @@ def test_cells_with_rows_stay_registered(tmp_path: Path) -> None:
     before = contents(tmp_path / "study")
     with pytest.raises(WorldforkError, match=r"many-.* has rows, and the registration no longer has that cell"):
         write(tmp_path / "study", authored=fewer, amend="one arm is enough")
+    assert contents(tmp_path / "study") == before
+
+
+@pytest.mark.parametrize("name", ["registration.json", "amendments.jsonl"])
+def test_a_study_whose_registration_was_edited_is_not_carried_on(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "study", rows=1)
+    write(tmp_path / "study", rows=1, authored=OTHER_WORDS, amend="said better")
+    if name == "registration.json":
+        path = tmp_path / "study" / name
+        path.write_text(path.read_text().replace("in other words", "in OTHER words"))
+    else:
+        write(tmp_path / "another", rows=1, authored=STEPS)
+        other = STEPS.replace('name = "tiny"', 'name = "tiny"\nabout = "other"')
+        write(tmp_path / "another", rows=1, authored=other, amend="elsewhere")
+        shutil.copy(tmp_path / "another" / name, tmp_path / "study" / name)
+    before = contents(tmp_path / "study")
+    with pytest.raises(WorldforkError, match=r"is not what was written|do not lead to its registration"):
+        write(tmp_path / "study", authored=OTHER_WORDS)
     assert contents(tmp_path / "study") == before
 
 

@@ -116,6 +116,11 @@ def test_missing_last_rows_are_incomplete_not_damage(tmp_path: Path) -> None:
     assert not verdict.complete
 
 
+def test_a_row_of_another_cell_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "study", change={2: {"cell": "another"}})
+    assert "line 2: expected fork 2 of" in verify(tmp_path / "study").problems[0]
+
+
 @pytest.mark.parametrize("name", ["stream.parquet", "window.npz"])
 def test_changed_streams_are_found(tmp_path: Path, name: str) -> None:
     study = write(tmp_path / "study")

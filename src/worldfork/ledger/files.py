@@ -26,7 +26,8 @@ def replace(path: Path, data: bytes) -> None:
     with _explained(path):
         try:
             partial.unlink(missing_ok=True)  # left behind by a kill
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o644)
+            # Made here and now, so that no link stands in its place.
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 _write(descriptor, data)
                 os.fsync(descriptor)
