@@ -21,14 +21,17 @@ DRAWS = np.random.default_rng(0)
 
 def on_a_line(slope, intercept, **columns):
     hold = np.linspace(200, 700, 40)
-    return forks(intercept + (slope - 1) * hold, hold=hold, **crossed(2, k=10), **columns)
+    return forks(intercept + (slope - 1) * hold, hold=hold, **crossed(4, k=5), **columns)
 
 
 def test_contraction_of_an_exact_line():
     found = contraction(on_a_line(0.25, 300.0), seed=0)
     assert found.slope == pytest.approx(0.25)
-    assert found.slope_interval == pytest.approx([0.25, 0.25])
+    assert [*found.slope_interval, *found.slope_bootstrap] == pytest.approx([0.25] * 4)
     assert found.crossing == pytest.approx(400.0)
+    assert [*found.crossing_interval, *found.crossing_bootstrap] == pytest.approx([400.0] * 4)
+    assert found.within.value == pytest.approx(0.25)
+    assert found.clusters == 4
     assert found.variance_ratio == pytest.approx(0.0625)
 
 

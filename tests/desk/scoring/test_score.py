@@ -63,6 +63,7 @@ def test_schema():
         for trigger in task[side].values():
             assert set(trigger) == {
                 *("auc", "auc_interval", "auc_interval_kind", "auc_by_checkpoint", "policy_total", "fires"),
+                *("auc_student_t", "auc_clusters"),
                 *("by_direction", "running_quantile", "gradient_steps", "n_defined", "excluded_quantile"),
                 *("passes_control", "random", "random_blocks", "random_shift", "endpoint", "correlation"),
                 *("partial_correlation", "spearman_hold", "given_position", "earned", "gains", "swapped"),
@@ -71,7 +72,9 @@ def test_schema():
             assert set(trigger["random"]) == {"mean", "interval", "p", "permutations"}
             assert set(trigger["random_blocks"]) == {"2", "4", "6"}
     assert set(task["contraction"]) == {
-        *("slope", "slope_interval", "crossing", "variance_ratio", "variance_ratio_interval", "bins", "split_half")
+        *("slope", "slope_interval", "slope_bootstrap", "crossing", "crossing_interval", "crossing_bootstrap"),
+        *("variance_ratio", "variance_ratio_interval", "variance_ratio_bootstrap", "clusters", "within", "bins"),
+        "split_half",
     }
     assert set(task["proxies"]) == {"delta_k_given_hold", "cells_with_both_signs"}
     assert set(task["variance_components"]) == {"checkpoint", "fork", "episode"}
@@ -261,6 +264,27 @@ def test_what_was_not_registered_is_exploratory():
     assert triggers["residual"].adjusted["random"] == pytest.approx(min(1.0, 2 * triggers["residual"].random.p))
     assert triggers["noise"].adjusted["random"] >= triggers["noise"].random.p
     assert found["world"].judgement.family == 2
+
+
+def test_a_cell_that_leaves_the_retained_mean_is_named():
+    """Every fork of one cell diverges: its checkpoint is then its other cell alone, and the score says so."""
+    gone = (pl.col("checkpoint") == "3") & (pl.col("direction") == "toward")
+    table = study().with_columns(r_update=pl.when(gone).then(1.0).otherwise(pl.col("r_update")))
+    task = score(read_table(table).arms, QUICK)["world"]
+    assert task.effect.retained.left_out == ("3/toward/0",)
+    assert task.effect.all_attempted.left_out == ()
+    # The rule looks at the cell's mean; here it and the fork's own r_hold agree.
+    assert task.forks.below_own_hold == task.forks.diverged == 12
+
+
+def test_an_auc_says_on_how_many_checkpoints_it_rests():
+    """Three of five checkpoints have both classes: .68 covers what is called 95% there."""
+    few = pl.col("checkpoint").is_in(["0", "1"])
+    table = study().with_columns(r_update=pl.when(few).then(pl.col("r_hold") - 1).otherwise(pl.col("r_update")))
+    residual = score(read_table(table).arms, QUICK)["world"].triggers["residual"]
+    assert residual.auc_clusters == 3
+    low, high = residual.auc_student_t
+    assert low < residual.auc_interval.low < residual.auc_interval.high < high
 
 
 def test_five_checkpoints_lean_and_do_not_resolve():

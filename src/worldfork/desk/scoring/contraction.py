@@ -12,29 +12,35 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.draws import figure_draws
+from worldfork.desk.scoring import position, slopes
+from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import Bin, Contraction, SplitHalf
-from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.desk.scoring.undefined import Figure, Undefined
 
 __all__ = ["EDGES", "contraction"]
 
-RESAMPLES: Final = 20_000
-CHUNK: Final = 1 << 20
 # The paper's edges, where a registration does not say otherwise.
 EDGES: Final = dict.fromkeys(("cartpole", "cartpole-swingup"), (350.0, 450.0, 550.0, 650.0))
 
 
 def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None) -> Contraction:
-    """Slope, crossing and variance ratio with cell-cluster bootstrap intervals, bins, and the split-half null."""
-    hold, update = forks.outcomes.r_hold, forks.outcomes.r_update
+    """Slope, crossing and variance ratio with intervals over checkpoints, bins, and the split-half null."""
+    hold, update, parts = forks.outcomes.r_hold, forks.outcomes.r_update, partition(forks.prefork)
+    fit = slopes.line(hold, update, parts.checkpoint, seed=seed, task=forks.task)
     slope, ratio = _line(hold, update)
-    slope_interval, ratio_interval = (slope, slope) if isinstance(slope, Undefined) else _resampled(forks, seed)
+    place = position.strata(parts.direction, forks.prefork.k)
     return Contraction(
         slope=slope,
-        slope_interval=slope_interval,
+        slope_interval=fit.slope.student_t,
+        slope_bootstrap=fit.slope.bootstrap,
         crossing=_crossing(slope, hold, update),
+        crossing_interval=fit.crossing.student_t,
+        crossing_bootstrap=fit.crossing.bootstrap,
         variance_ratio=ratio,
-        variance_ratio_interval=ratio_interval,
+        variance_ratio_interval=fit.variance_ratio.student_t,
+        variance_ratio_bootstrap=fit.variance_ratio.bootstrap,
+        clusters=fit.slope.clusters,
+        within=slopes.within(hold, update, place, parts.checkpoint),
         bins=_bins(forks, EDGES.get(forks.task) if edges is None else edges),
         split_half=_split_half(forks.outcomes.hold),
     )
@@ -56,42 +62,6 @@ def _crossing(slope: Figure, x: Float[np.ndarray, "forks"], y: Float[np.ndarray,
     if abs(1 - slope) < 1e-12:
         return Undefined("the slope is 1: the fit runs beside the identity and never crosses it")
     return intercept / (1 - slope)
-
-
-def _resampled(forks: Forks, seed: int) -> tuple[Bounds, Bounds]:
-    """Whole cells are resampled; six sums per cell are all that a fit needs."""
-    x = forks.outcomes.r_hold - forks.outcomes.r_hold.mean()
-    y = forks.outcomes.r_update - forks.outcomes.r_update.mean()
-    _, cell = np.unique(forks.prefork.cell, return_inverse=True)
-    terms = [np.ones(len(x)), x, y, x * x, x * y, y * y]
-    sums = np.stack([np.bincount(cell, weights=term) for term in terms], axis=1)
-    cells = len(sums)
-    if cells < 2:
-        why = Undefined("a bootstrap over cells needs at least two of them")
-        return why, why
-    draws = figure_draws("contraction", seed=seed, task=forks.task)
-    slopes, ratios = np.empty(RESAMPLES), np.empty(RESAMPLES)
-    rows = max(1, CHUNK // cells)
-    for start in range(0, RESAMPLES, rows):
-        stop = min(start + rows, RESAMPLES)
-        drawn = draws.integers(0, cells, (stop - start, cells)) + cells * np.arange(stop - start)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        n, sx, sy, sxx, sxy, syy = (times.astype(np.float64) @ sums).T
-        spread = sxx - sx * sx / n
-        # A resample of cells whose forks all have one r_hold has no slope.
-        defined = spread > 1e-12 * np.maximum(sxx, np.finfo(float).tiny)
-        spread = np.where(defined, spread, np.nan)
-        slopes[start:stop] = (sxy - sx * sy / n) / spread
-        ratios[start:stop] = (syy - sy * sy / n) / spread
-    return _interval(slopes), _interval(ratios)
-
-
-def _interval(values: Float[np.ndarray, "resamples"]) -> Bounds:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return Undefined("r_hold does not vary in any resample of cells")
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Interval(float(low), float(high))
 
 
 def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Undefined:

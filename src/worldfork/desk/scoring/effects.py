@@ -40,6 +40,11 @@ def effect(forks: Forks, *, seed: int) -> Effect:
         clusters=len(known),
         cells=int((~np.isnan(cells)).sum()),
         cells_without_forks=int(np.isnan(cells).sum()),
+        left_out=tuple(
+            f"{cell.checkpoint}/{cell.direction}/{cell.stream_seed}"
+            for cell, value in zip(forks.prefork.cells, cells, strict=True)
+            if np.isnan(value)
+        ),
         cells_below_zero=int((cells < 0).sum()),
         forks=len(forks),
     )

@@ -42,4 +42,11 @@ def endpoint(
         fired_at_all = bool(fired.any())
         return Undefined("sigma_ep is zero: HOLD's episodes do not vary" if fired_at_all else "it never fires")
     mean = cluster_interval(np.array(list(found.values())), seed=seed, task=task)
-    return Endpoint(value=mean.value, interval=mean.interval, kind=mean.kind, by_checkpoint=found)
+    return Endpoint(
+        value=mean.value,
+        interval=mean.interval,
+        kind=mean.kind,
+        student_t=mean.student_t,
+        clusters=mean.clusters,
+        by_checkpoint=found,
+    )

@@ -54,9 +54,18 @@ def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: 
         raise ValueError("no clusters: say why before coming here")
     if len(values) < 3:
         spread = Interval(float(values.min()), float(values.max()))
-        return ClusterMean(value=float(values.mean()), interval=spread, kind="min-max")
-    interval = bootstrap(values, seed=seed, task=task)
-    return ClusterMean(value=float(values.mean()), interval=interval, kind="bootstrap")
+        return _mean(values, spread, "min-max")
+    return _mean(values, bootstrap(values, seed=seed, task=task), "bootstrap")
+
+
+def _mean(values: Float[np.ndarray, "clusters"], interval: Bounds, kind: str) -> ClusterMean:
+    return ClusterMean(
+        value=float(values.mean()),
+        interval=interval,
+        kind=kind,
+        student_t=student_t(values),
+        clusters=len(values),
+    )
 
 
 def _too_few(count: int) -> str:

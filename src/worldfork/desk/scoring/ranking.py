@@ -34,6 +34,20 @@ def ranking(
     known = np.array([value for value in found.values() if not isinstance(value, Undefined)])
     if not len(known):
         why = Undefined("no checkpoint has forks both with dR > 0 and without")
-        return Ranking(auc=why, auc_interval=why, auc_interval_kind=why, auc_by_checkpoint=found)
+        return Ranking(
+            auc=why,
+            auc_interval=why,
+            auc_interval_kind=why,
+            auc_student_t=why,
+            auc_clusters=0,
+            auc_by_checkpoint=found,
+        )
     mean = cluster_interval(known, seed=seed, task=task)
-    return Ranking(auc=mean.value, auc_interval=mean.interval, auc_interval_kind=mean.kind, auc_by_checkpoint=found)
+    return Ranking(
+        auc=mean.value,
+        auc_interval=mean.interval,
+        auc_interval_kind=mean.kind,
+        auc_student_t=mean.student_t,
+        auc_clusters=mean.clusters,
+        auc_by_checkpoint=found,
+    )

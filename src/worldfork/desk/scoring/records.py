@@ -13,6 +13,7 @@ from worldfork.desk.scoring.judgement import (
     Earned,
     Gain,
     Judgement,
+    SlopeEstimate,
     Standing,
     StratifiedAuc,
     SwappedControl,
@@ -92,6 +93,7 @@ class Effect(MeanEstimate):
     clusters: int
     cells: int
     cells_without_forks: int
+    left_out: tuple[str, ...]  # these cells, by checkpoint/direction/stream seed
     cells_below_zero: int
     forks: int
 
@@ -133,6 +135,7 @@ class ForkCounts:
     attempted: int
     retained: int
     diverged: int
+    below_own_hold: int | Undefined  # forks below the same share of their own r_hold, not of their cell's mean
     helped: int
     hurt: int
 
@@ -176,6 +179,8 @@ class ClusterMean:
     value: Figure
     interval: Bounds
     kind: str
+    student_t: Bounds
+    clusters: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,6 +190,8 @@ class Ranking:
     auc: Figure
     auc_interval: Bounds
     auc_interval_kind: str | Undefined
+    auc_student_t: Bounds
+    auc_clusters: int  # checkpoints that have both classes: what both intervals rest on
     auc_by_checkpoint: Mapping[str, Figure] | Undefined
 
 
@@ -251,10 +258,16 @@ class Contraction:
     """r_update on r_hold."""
 
     slope: Figure
-    slope_interval: Bounds
+    slope_interval: Bounds  # Student-t over checkpoints left out one at a time (slopes.py)
+    slope_bootstrap: Bounds  # percentile, over resampled checkpoints
     crossing: Figure
+    crossing_interval: Bounds  # Fieller's
+    crossing_bootstrap: Bounds
     variance_ratio: Figure
     variance_ratio_interval: Bounds
+    variance_ratio_bootstrap: Bounds
+    clusters: int
+    within: SlopeEstimate  # the slope at a fixed (direction, k): between checkpoints, not between moments
     bins: tuple[Bin, ...] | Undefined
     split_half: SplitHalf
 

@@ -107,6 +107,8 @@ def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
         auc=ranked.auc,
         auc_interval=ranked.auc_interval,
         auc_interval_kind=ranked.auc_interval_kind,
+        auc_student_t=ranked.auc_student_t,
+        auc_clusters=ranked.auc_clusters,
         auc_by_checkpoint=ranked.auc_by_checkpoint,
         n_defined=len(kept) if signal is None else int((~np.isnan(signal)).sum()),
         correlation=NO_SIGNAL if signal is None else proxies.correlation(signal, kept.delta),
@@ -143,7 +145,12 @@ def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
 def _ranking(signal: Float[np.ndarray, "kept"] | None, view: _Scored) -> Ranking:
     if signal is None:
         return Ranking(
-            auc=NO_SIGNAL, auc_interval=NO_SIGNAL, auc_interval_kind=NO_SIGNAL, auc_by_checkpoint=NO_SIGNAL
+            auc=NO_SIGNAL,
+            auc_interval=NO_SIGNAL,
+            auc_interval_kind=NO_SIGNAL,
+            auc_student_t=NO_SIGNAL,
+            auc_clusters=0,
+            auc_by_checkpoint=NO_SIGNAL,
         )
     return ranking(signal, view.kept.delta, view.parts, seed=view.rules.seed, task=view.kept.task)
 

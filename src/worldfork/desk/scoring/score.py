@@ -115,6 +115,7 @@ def score_task(
             attempted=len(forks),
             retained=len(kept),
             diverged=int(divergence.dropped.sum()),
+            below_own_hold=_below_own_hold(forks, rules.divergence),
             helped=int((kept.delta > 0).sum()),
             hurt=int((kept.delta < 0).sum()),
         ),
@@ -150,6 +151,14 @@ def score_task(
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
     return finite(figures)
+
+
+def _below_own_hold(forks: Forks, fraction: float | None) -> int | Undefined:
+    """Forks whose update fell below the rule's share of what holding earned in that very fork."""
+    if fraction is None:
+        return Undefined("the rule is switched off")
+    hold, update = forks.outcomes.r_hold, forks.outcomes.r_update
+    return int(((hold > 0) & (update < fraction * hold)).sum())
 
 
 def _answered(tasks: Mapping[tuple[str, str], TaskScore], rules: Rules) -> dict[tuple[str, str], TaskScore]:

@@ -82,9 +82,8 @@ def within(
 def _sums(x: np.ndarray, y: np.ndarray, checkpoint: np.ndarray) -> Float[np.ndarray, "clusters six"]:
     """Six sums per checkpoint are all that a fit needs."""
     _, owner = np.unique(checkpoint, return_inverse=True)
-    return np.stack(
-        [np.bincount(owner, weights=term) for term in (np.ones(len(x)), x, y, x * x, x * y, y * y)], axis=1
-    )
+    terms = (np.ones(len(x)), x, y, x * x, x * y, y * y)
+    return np.stack([np.bincount(owner, weights=term) for term in terms], axis=1).astype(np.float64)
 
 
 def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
