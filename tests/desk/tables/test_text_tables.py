@@ -89,3 +89,17 @@ def test_a_study_has_its_tables_too(small):
     made = tables.paper_tables(material.score, material.rules)
     assert sum(one.label == "effects" for one in made) == 3
     assert sum(one.label == "arms" for one in made) == 1
+
+
+def test_a_verdict_is_shown_with_what_it_rests_on(made):
+    """Grade and exact p beside every mean, an interval beside every total, and what a policy does not beat."""
+    by_label = {one.label: one for one in made}
+    grades = [dict(zip(by_label["grades"].heads, row, strict=True)) for row in by_label["grades"].rows]
+    assert {row["grade"] for row in grades} <= {"resolved", "leaning", "unresolved"}
+    useful = [dict(zip(by_label["useful"].heads, row, strict=True)) for row in by_label["useful"].rows]
+    drift = next(row for row in useful if row["Trigger"] == "drift")
+    assert (drift["standing"], drift["p, swapped"]) == ("reference", "1")
+    assert "swapped" in drift["useful"]
+    assert any(row[1] == "position_table" for row in by_label["earnings"].rows)
+    places = [dict(zip(by_label["position"].heads, row, strict=True)) for row in by_label["position"].rows]
+    assert {row["AUC at one (direction, k)"] for row in places if row["Trigger"] == "drift"} <= {".500", "–"}

@@ -6,7 +6,7 @@ from typing import Final
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
-from worldfork.desk.tables import design, effects, judgements, triggers
+from worldfork.desk.tables import design, effects, judgements, policies, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
@@ -15,11 +15,28 @@ from worldfork.ledger.pretraining import Seed
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 
 LABELS: Final = (
-    *("gate", "effects", "grades", "directions", "quartiles", "seedrep", "triggers", "useful", "controls"),
-    *("proxies", "contraction", "predictions", "variance", "budget", "arms"),
+    *(
+        "gate",
+        "effects",
+        "grades",
+        "directions",
+        "quartiles",
+        "seedrep",
+        "triggers",
+        "useful",
+        "earnings",
+        "position",
+    ),
+    *("endpoints", "controls", "proxies", "contraction", "predictions", "variance", "budget", "arms"),
 )
 
-BRIEF: Final = ("effects", "triggers")  # what a later arm has beside the primary one
+BRIEF: Final = (
+    "effects",
+    "grades",
+    "triggers",
+    "earnings",
+    "usefulness",
+)  # what a later arm has beside the primary one
 
 
 def paper_tables(
@@ -72,6 +89,9 @@ def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[T
         replicated,
         triggers.rivals(tasks),
         judgements.usefulness(tasks),
+        policies.earnings(tasks),
+        policies.position(tasks),
+        policies.endpoints(tasks),
         triggers.controls(tasks),
         triggers.proxies(tasks),
         effects.contraction(tasks),

@@ -28,7 +28,7 @@ def effects(tasks: Tasks) -> TextTable:
         rows.append(
             (
                 task,
-                str(score.effect.all_attempted.cells),
+                _cells(score),
                 f"{forks.retained} of {forks.attempted}",
                 *_estimates(estimates, _digits(score)),
                 f"{forks.helped} / {forks.hurt}",
@@ -115,16 +115,21 @@ def contraction(tasks: Tasks) -> TextTable:
             (
                 task,
                 with_span(fit.slope, fit.slope_interval, 2),
-                number(fit.crossing, _digits(score)).lstrip("+"),
+                with_span(fit.crossing, fit.crossing_interval, _digits(score)).replace("+", ""),
                 with_span(fit.variance_ratio, fit.variance_ratio_interval, 2),
+                with_span(fit.within.value, fit.within.student_t, 2),
                 number(fit.split_half.slope, 2),
                 number(fit.split_half.variance_ratio, 2),
             )
         )
     return TextTable(
         "contraction",
-        "r_update on r_hold, retained forks, intervals over cells; HOLD's second half of episodes on its first.",
-        ("Task", "slope", "crossing", "variance ratio", "split-half slope", "split-half variance ratio"),
+        "r_update on r_hold, retained forks, Student-t intervals over checkpoints left out one at a time; the "
+        "slope at one (direction, k), between checkpoints; HOLD's second half of episodes on its first.",
+        (
+            *("Task", "slope", "crossing", "variance ratio", "slope at one (direction, k)"),
+            *("split-half slope", "split-half variance ratio"),
+        ),
         tuple(rows),
     )
 
@@ -149,6 +154,12 @@ def predictions(tasks: Tasks) -> TextTable:
         tuple(rows),
         keys=2,
     )
+
+
+def _cells(score: TaskScore) -> str:
+    """How many cells there are, and which of them left the retained mean."""
+    gone = score.effect.retained.left_out
+    return str(score.effect.all_attempted.cells) + (f", without {' '.join(gone)} where retained" if gone else "")
 
 
 def _estimates(estimates: Sequence[Estimate], digits: int) -> list[str]:

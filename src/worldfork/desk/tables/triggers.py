@@ -29,8 +29,10 @@ def rivals(tasks: Tasks) -> TextTable:
     return TextTable(
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
-        "rule that fires as often in every cell. An AUC interval with a star is the range over fewer than three "
-        "checkpoints. Running: the label-free running quantile. The last two columns are on all attempted forks.",
+        "rule that fires as often in every cell; beats it: p and shifted p below .05 after Holm's adjustment over "
+        "candidates x tasks x arms. An AUC interval with a star is the range over fewer than three checkpoints; in "
+        "brackets, on how many checkpoints it rests where that is not all. Running: the label-free running "
+        "quantile. The last two columns are on all attempted forks.",
         (
             *("Task", "Trigger", "AUC", "total", "toward", "away", "fires", "random control", "p", "p, shifted"),
             *("beats it", "running", "total, all forks", "p, all forks"),
@@ -113,7 +115,9 @@ def _auc(trigger: TriggerScore) -> str:
     if interval is None:
         return DASH
     star = "*" if trigger.auc_interval_kind == "min-max" else ""
-    return f"{rate(trigger.auc)} [{rate(interval.low)}, {rate(interval.high)}]{star}"
+    few = len(trigger.auc_by_checkpoint) if isinstance(trigger.auc_by_checkpoint, Mapping) else 0
+    rests = f" ({trigger.auc_clusters} of {few})" if trigger.auc_clusters < few else ""
+    return f"{rate(trigger.auc)} [{rate(interval.low)}, {rate(interval.high)}]{star}{rests}"
 
 
 def _digits(score: TaskScore) -> int:
