@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from worldfork.desk.tables import choose, markdown, planned_tables
-from worldfork.registration import parse
+from worldfork.registration import read
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproducing.md"
@@ -45,7 +45,7 @@ def _planned(study: str, options: str, root: Path) -> str:
         return "Not run yet."
     only = given[given.index("--tables") + 1] if "--tables" in given else None
     path = root / "registrations" / f"{Path(study).name}.toml"
-    tasks = parse(path.read_text(encoding="utf-8"), name=str(path)).arms[0].tasks
+    tasks = read(path).arms[0].tasks
     found = choose(planned_tables(tasks), only)
     return "\n".join(markdown(one) for one in found if only or one.label != "seedrep")
 
