@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks import replay as again
-from worldfork.lab.forks.context import BUNDLED
 from worldfork.lab.forks.models import context_of
 from worldfork.lab.run import run as run_study
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
+from worldfork.registration.library import BUNDLED
 
 SMALL = """
 schema = "worldfork.registration/1"

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.forks.context import BUNDLED
 from worldfork.lab.run import run
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
 from worldfork.registration import canonical, digest, parse
+from worldfork.registration.library import BUNDLED
 
 PLUGIN = "raise SystemExit('the code of a stranger ran')\n"
 

@@ -7,9 +7,9 @@ them; `seal` and `read_line` are each other's inverse, byte for byte.
 import json
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record
@@ -19,6 +19,11 @@ __all__ = ["Counts", "Digests", "FitRecord", "ForkRow", "finite", "mean", "read_
 
 SCHEMA = "worldfork.row/1"
 Number = float | None
+
+
+def _on_disk(name: str) -> Any:
+    """A field whose name in the ledger, which version 1 fixed, says less than its name here."""
+    return Field(validation_alias=AliasChoices(name), serialization_alias=name)
 
 
 class Counts(Record):
@@ -38,16 +43,20 @@ class Digests(Record):
 class FitRecord(Record):
     """What the mechanism did."""
 
+    model_config = ConfigDict(populate_by_name=True)
+
     loss_before: Number
     loss_after: Number
     grad_norm: Number  # of the last step
     param_shift: Number  # Euclidean norm of the change
-    window: int  # transitions it could see
+    transitions: int = _on_disk("window")  # that it could see
     non_finite: int  # parameters that are not finite afterwards
 
 
 class ForkRow(Record):
     """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
     cell: str
@@ -55,7 +64,7 @@ class ForkRow(Record):
     step: int  # control steps before the fork
     env_step: int
     level: float  # drift level at the fork
-    rate: float  # its change over the last control step
+    drift_rate: float = _on_disk("rate")  # its change over the last control step
     signals: dict[str, Number]  # from the stream before the fork alone
     hold: tuple[Number, ...]  # return of each episode
     update: tuple[Number, ...]
@@ -67,8 +76,8 @@ class ForkRow(Record):
     nonfinite_returns: Counts  # episodes whose return is not finite: the nulls in `hold` and `update`
     unstable_episodes: Counts  # episodes in which the simulator warned of divergence
     draws: Digests
-    stream: str  # content digests of stream.parquet and window.npz
-    window: str
+    stream: str  # content digest of stream.parquet
+    recording: str = _on_disk("window")  # content digest of window.npz, which holds the recording
     prev: str
     digest: str
 

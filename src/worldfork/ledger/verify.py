@@ -186,7 +186,7 @@ def _checked_rows(folder: CellFolder, points: int, *, episodes: int, windowless:
     window = content_digest(folder.read_window()) if here else None
     for row in rows:
         where = f"{folder.id}, fork {row.k}"
-        if row.stream != stream or (here and row.window != window):
+        if row.stream != stream or (here and row.recording != window):
             raise WorldforkError(f"{where}: stream.parquet or window.npz is not the one this row was made from.")
         if row.draws.hold != row.draws.update:
             raise WorldforkError(f"{where}: the branches received different random draws; the pair is no pair.")

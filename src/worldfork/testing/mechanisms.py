@@ -107,9 +107,11 @@ class _Bench:
         right = np.array_equal(update.non_finite, count)
         demand(right, f"`non_finite` is {update.non_finite}, and {count} parameters are not finite.", remedy)
         seen = np.minimum(SIZES, LENGTH)
-        right = bool((np.asarray(update.window) <= seen).all())
+        right = bool((np.asarray(update.transitions) <= seen).all())
         remedy = "Cut it with `worldfork.lab.mechanisms.finetune.last(window, self.window)` and count its `size`."
-        demand(right, f"`window` says that {update.window} transitions were seen, of {seen} allowed.", remedy)
+        demand(
+            right, f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed.", remedy
+        )
 
     def updates_purely(self) -> None:
         with no_global_draws("`update`", DRAWS):

@@ -240,7 +240,7 @@ def tiny_study(folder: Path, **changes) -> Path:
 
     registration = parse(AUTHORED)
     none = Counts(hold=0, update=0)
-    fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, window=9, non_finite=0)
+    fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, transitions=9, non_finite=0)
     with writing(folder, registration, authored=AUTHORED) as study:
         study.begin({})
         for checkpoint in (0, 1):
@@ -258,7 +258,7 @@ def tiny_study(folder: Path, **changes) -> Path:
                         step=10 * k,
                         env_step=40 * k,
                         level=k / 3,
-                        rate=0.1,
+                        drift_rate=0.1,
                         signals={"residual": 0.3 * k, "kl": None},
                         hold=(1.0, 2.0),
                         update=(2.0 + k, 2.0 + k),
@@ -269,7 +269,7 @@ def tiny_study(folder: Path, **changes) -> Path:
                         unstable_episodes=none,
                         draws=Digests(hold="d", update="d"),
                         stream="s",
-                        window="w",
+                        recording="w",
                         prev="",
                         digest="",
                         **fields,

@@ -43,7 +43,7 @@ def test_what_the_mechanism_could_see_is_counted() -> None:
     parameters, optimiser, seen, keys = given()
     for name in ("finetune", "none"):
         update = build(name).update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
-        np.testing.assert_array_equal(update.window, [20, 15])
+        np.testing.assert_array_equal(update.transitions, [20, 15])
 
 
 def test_a_gentler_update_takes_shorter_steps() -> None:

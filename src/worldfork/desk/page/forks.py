@@ -92,7 +92,7 @@ def _recorded(row: ForkRow, *, scored: bool) -> dict[str, object]:
     fit = row.fit
     shown: dict[str, object] = {
         "env_step": row.env_step,
-        "fit": [*_brief(fit.loss_before, fit.loss_after, fit.grad_norm, fit.param_shift), fit.window],
+        "fit": [*_brief(fit.loss_before, fit.loss_after, fit.grad_norm, fit.param_shift), fit.transitions],
         "broken": _broken(row),
         "digest": row.digest[:DIGEST],
     }

@@ -188,7 +188,7 @@ def _fit(update: Update, index: int) -> FitRecord:
         loss_after=after,
         grad_norm=norm,
         param_shift=shift,
-        window=int(update.window[index]),
+        transitions=int(update.transitions[index]),
         non_finite=int(update.non_finite[index]),
     )
 
@@ -222,7 +222,7 @@ def _row(
         step=step,
         env_step=step * environment.action_repeat,
         level=level,
-        rate=float(fork.stream.log.rate[step - 1]),
+        drift_rate=float(fork.stream.log.rate[step - 1]),
         signals=_signals(context, fork, level=level, validation_loss=validation_loss),
         hold=hold.returns,
         update=update.returns,
@@ -235,7 +235,7 @@ def _row(
         unstable_episodes=Counts(hold=hold.unstable, update=update.unstable),
         draws=Digests(hold=hold.draws, update=update.draws),
         stream=stream,
-        window=recording,
+        recording=recording,
         prev="",
         digest="",
     )

@@ -145,7 +145,7 @@ def _film(
         for cell, k in block
     ]
     index = block.index(fork)
-    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.window):
+    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.recording):
         raise WorldforkError(
             f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
             "says where the study was changed."

@@ -25,7 +25,7 @@ class Update:
     loss_after: Float[np.ndarray, " P"]
     grad_norm: Float[np.ndarray, " P"]
     param_shift: Float[np.ndarray, " P"]  # Euclidean norm of the change
-    window: Int[np.ndarray, " P"]  # transitions the mechanism could see
+    transitions: Int[np.ndarray, " P"]  # that the mechanism could see
     non_finite: Int[np.ndarray, " P"]  # parameters that are not finite after the update
 
 
@@ -63,7 +63,7 @@ def updated(parameters: Arrays, fit: Fit, window: Window) -> Update:
         loss_after=fit.loss_after,
         grad_norm=fit.grad_norm,
         param_shift=arrays.shift(parameters, fit.parameters),
-        window=window.size,
+        transitions=window.size,
         non_finite=arrays.count_non_finite(fit.parameters),
     )
 
