@@ -49,7 +49,7 @@ class SaysSo(LooksBack):
     """As `LooksBack`, and it tells the truth about what it saw."""
 
     def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
-        return dataclasses.replace(super().update(agent, parameters, **given), window=given["window"].size)
+        return dataclasses.replace(super().update(agent, parameters, **given), transitions=given["window"].size)
 
 
 class Padded(FineTune):

@@ -96,7 +96,7 @@ class _Bench:
             before, after = getattr(self, part), getattr(update, part)
             expected, came = kinds(before), kinds(after)
             demand(came == expected, f"it returned other {part}: {came}.", f"They are as they came: {expected}.")
-        for name in ("loss_before", "loss_after", "grad_norm", "param_shift", "window", "non_finite"):
+        for name in ("loss_before", "loss_after", "grad_norm", "param_shift", "transitions", "non_finite"):
             shape = np.shape(getattr(update, name))
             demand(shape == (SETS,), f"`{name}` has shape {shape}.", f"One number per parameter set: ({SETS},).")
         shift = arrays.shift(self.parameters, update.parameters)
