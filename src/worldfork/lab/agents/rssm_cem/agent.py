@@ -198,22 +198,22 @@ def _act(
 ) -> tuple[Belief, Array]:
     tile = Tile.of_batch(math.prod(plan_keys.shape[:2]) * planner.candidates)
 
-    def one(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
+    def search(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         return cem.plan(imagination(model, params, latent, prepared, tile), warm, key, settings=planner)
 
-    def each(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
+    def search_all(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         prepared = prepare(model, params) if fused and available(model, planner.candidates) else None
-        return jax.vmap(one, in_axes=(None, None, 0, 0, 0))(params, prepared, latent, warm, words)
+        return jax.vmap(search, in_axes=(None, None, 0, 0, 0))(params, prepared, latent, warm, words)
 
-    found = jax.vmap(each)(params, belief.latent, belief.warm, plan_keys)
-    warm = jax.vmap(jax.vmap(cem.shift))(found.mean)
-    return Belief(belief.latent, found.action, warm), ~found.finite
+    plans = jax.vmap(search_all)(params, belief.latent, belief.warm, plan_keys)
+    warm = jax.vmap(jax.vmap(cem.shift))(plans.mean)
+    return Belief(belief.latent, plans.action, warm), ~plans.finite
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
-    def one(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
+    def take_in(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
         deter = model.advance(params, latent, action)
         prior = model.prior(params, deter)
         posterior = model.posterior(params, deter, model.encode(params, observation))
@@ -221,19 +221,19 @@ def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) ->
         error = jnp.mean((predicted - symlog(observation)) ** 2, -1)
         return Latent(deter, model.mode(posterior)), error, losses.kl(posterior, prior)
 
-    return jax.vmap(one)(params, belief.latent, belief.action, observation)
+    return jax.vmap(take_in)(params, belief.latent, belief.action, observation)
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames="length")
 def _loss(model: RSSM, params: dict[str, Array], rows: Sequences, size: Array, *, length: int) -> Array:
-    def one(params: Params, rows: Sequences, size: Array) -> Array:
+    def of_set(params: Params, rows: Sequences, size: Array) -> Array:
         whole = rows.reward.shape[0] // length
         pieces = Sequences(*(x[: whole * length].reshape(whole, 1, length, *x.shape[1:]) for x in rows))
         each = jax.vmap(lambda piece: losses.model_loss(model, params, piece, None)[0])(pieces)
         real = (jnp.arange(whole) + 1) * length <= size
         return jnp.sum(jnp.where(real, each, 0.0)) / jnp.sum(real)
 
-    return jax.vmap(one)(params, rows, size)
+    return jax.vmap(of_set)(params, rows, size)
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames=("sequences", "length", "scope"))
@@ -261,7 +261,7 @@ def _fit(
             loss += losses.replay_value_loss(model, params, params, batch, filtered.latent)
         return loss
 
-    def one(
+    def fit_set(
         params: dict[str, Array], moments: dict[str, Array], rows: Sequences, size: Array, words: Array
     ) -> Fitted:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
@@ -281,4 +281,4 @@ def _fit(
         trained, state, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
         return {**params, **trained}, {**moments, **optimiser.flatten(state)}, before, after, norm
 
-    return jax.vmap(one)(params, moments, rows, size, batch_keys)
+    return jax.vmap(fit_set)(params, moments, rows, size, batch_keys)

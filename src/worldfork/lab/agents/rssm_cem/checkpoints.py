@@ -41,9 +41,9 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
         raise WorldforkError(f"{path} is not a safetensors file ({error}).") from None
     if manifest["task"] != environment.name:
         raise WorldforkError(f"{path} was trained on {manifest['task']}, not on {environment.name}.")
-    if (theirs := manifest["model"]) != (ours := describe(agent.model)):
-        names = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
-        listed = ", ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} registered" for name in names)
+    if (stored := manifest["model"]) != (registered := describe(agent.model)):
+        names = sorted(name for name in {*stored, *registered} if stored.get(name) != registered.get(name))
+        listed = ", ".join(f"{name}: {stored.get(name)} there, {registered.get(name)} registered" for name in names)
         raise WorldforkError(f"{path} holds another model than the one registered ({listed}).")
     if not manifest.get("clean_physics", {}).get("read"):
         raise WorldforkError(
@@ -76,10 +76,10 @@ def _remark(agent: RSSMCEM, manifest: Mapping[str, Any], path: Path) -> str:
     return f"{path.name}: {'; '.join(remarks)}." if remarks else ""
 
 
-def _differing(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """`iterations 1, not 5`: what is said of both and is not the same."""
-    named = (name for name in ours if name in theirs and theirs[name] != ours[name])
-    return ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in named)
+def _differing(stored: Mapping[str, Any], registered: Mapping[str, Any]) -> str:
+    """`iterations 1, not 5`: the settings that both have and that are not the same."""
+    names = (name for name in registered if name in stored and stored[name] != registered[name])
+    return ", ".join(f"{name} {stored[name]}, not {registered[name]}" for name in names)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -114,5 +114,5 @@ def describe(model: RSSM) -> dict[str, Any]:
 
 def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, Array]:
     """The arrays of one kind on the device, with a leading axis of one parameter set."""
-    mine = {name.removeprefix(f"{kind}/"): array for name, array in arrays.items() if name.startswith(f"{kind}/")}
-    return {name: jnp.asarray(array)[None] for name, array in mine.items()}
+    group = {name.removeprefix(f"{kind}/"): array for name, array in arrays.items() if name.startswith(f"{kind}/")}
+    return {name: jnp.asarray(array)[None] for name, array in group.items()}

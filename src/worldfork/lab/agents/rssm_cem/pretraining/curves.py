@@ -28,18 +28,18 @@ def draw_curves(curves: list[Curve], path: Path) -> None:
     tasks = list(dict.fromkeys(row["task"] for row in curves))
     figure = Figure(figsize=(4.2 * len(PANELS), 2.8 * len(tasks)), layout="constrained")
     axes = figure.subplots(len(tasks), len(PANELS), squeeze=False)
-    for line, task in enumerate(tasks):
+    for place, task in enumerate(tasks):
         rows = [row for row in curves if row["task"] == task]
         for column, (name, label) in enumerate(PANELS.items()):
-            axis = axes[line][column]
+            axis = axes[place][column]
             for seed in dict.fromkeys(row["seed"] for row in rows):
-                mine = [row for row in rows if row["seed"] == seed and name in row]
+                line = [row for row in rows if row["seed"] == seed and name in row]
                 axis.plot(
-                    [row["env_steps"] / 1000 for row in mine], [row[name] for row in mine], label=f"seed {seed}"
+                    [row["env_steps"] / 1000 for row in line], [row[name] for row in line], label=f"seed {seed}"
                 )
             axis.set_title(f"{task}: {label}", fontsize=9)
             axis.set_xlabel("environment steps per seed (thousands)", fontsize=8)
             axis.grid(alpha=0.3)
-        axes[line][0].legend(fontsize=7)
+        axes[place][0].legend(fontsize=7)
     FigureCanvasAgg(figure)
     figure.savefig(path)

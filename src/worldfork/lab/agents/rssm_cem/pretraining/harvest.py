@@ -76,7 +76,15 @@ def harvest(
                     folder / f"{task}-{index}.safetensors",
                     {name: np.asarray(x[position]) for name, x in parameters.items()},
                     {name: np.asarray(x[position]) for name, x in optimiser.items()},
-                    _manifest(recipe, agent, environment, seed, gate[position], returns[position], proof),
+                    _manifest(
+                        recipe,
+                        agent,
+                        environment=environment,
+                        seed=seed,
+                        gate=gate[position],
+                        returns=returns[position],
+                        proof=proof,
+                    ),
                 )
             kept.append(
                 Harvested(task, seed, mean, index if accepted else None, returns[position].tolist(), digest)
@@ -106,6 +114,7 @@ def _bare(name: str) -> str:
 def _manifest(
     recipe: Recipe,
     agent: RSSMCEM,
+    *,
     environment: Environment,
     seed: int,
     gate: np.ndarray,

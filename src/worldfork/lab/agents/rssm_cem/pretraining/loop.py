@@ -77,7 +77,8 @@ def train(
         (learners, replay), begun, curves, spent = saved
 
     learning, collecting = _learning(recipe), _collecting(recipe)
-    act, learn = _programs(recipe, model, learning, collecting)
+    minibatch = {"sequences": recipe.sequences, "length": recipe.length}
+    act, learn = _programs(model, learning, collecting, chunk=recipe.gradient_steps, **minibatch)
     blank = initialise_collector(model, collecting)
     collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
     clock = time.monotonic()
@@ -113,11 +114,11 @@ def train(
     return Trained(learners, curves, spent + time.monotonic() - clock)
 
 
+@functools.lru_cache(maxsize=2)
 def _programs(
-    recipe: Recipe, model: RSSM, learning: Learning, collecting: Collecting
+    model: RSSM, learning: Learning, collecting: Collecting, *, chunk: int, sequences: int, length: int
 ) -> tuple[Callable[..., Collector], Callable[..., tuple[Learner, dict[str, Array]]]]:
-    """What every member does at a control step, compiled: act, and learn for a chunk of gradient steps."""
-    sequences, length, chunk = recipe.sequences, recipe.length, recipe.gradient_steps
+    """What every member does at a control step, compiled once: act, and learn for a chunk of gradient steps."""
 
     def act(
         learner: Learner,

@@ -88,8 +88,8 @@ class Worlds:
         rewards, observations, begin = [], {}, 0
         for task, env in self.environments.items():
             end = begin + len(self._of(task))
-            mine = action[begin:end, :, : env.action_size].reshape(-1, env.action_size).astype(np.float64)
-            self.states[task], observations[task], reward = env.step(self.states[task], mine)
+            planned = action[begin:end, :, : env.action_size].reshape(-1, env.action_size).astype(np.float64)
+            self.states[task], observations[task], reward = env.step(self.states[task], planned)
             rewards.append(reward.reshape(-1, self.count))
             begin = end
         return Transition(np.concatenate(rewards).astype(np.float32), self._padded(observations))
