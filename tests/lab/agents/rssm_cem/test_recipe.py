@@ -9,7 +9,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.plugin import PRECISIONS, SIZES
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.registration.library import find as find_registration
-from worldfork.registration.library import recipes
+from worldfork.registration.library import recipes, registrations
 
 DIGESTS = {  # of what is published; a new field must not change them unnoticed
     "pretrain-cartpole": "7cc6760dc6200b06ceeb1942f3b3a28fe0e4114a04059cd86fc63a18ec10c140",
@@ -95,6 +95,9 @@ def test_recipes_have_names_and_a_file_of_the_other_kind_is_sent_to_its_verb(tmp
         read_recipe("pretrain-mine")
     with pytest.raises(WorldforkError, match=r"`demo` is a registration, not a recipe.*worldfork run demo"):
         read_recipe("demo")
+    for name, path in registrations().items():
+        with pytest.raises(WorldforkError, match=rf"{name}.toml is a registration, not a recipe"):
+            read_recipe(path)
     with pytest.raises(WorldforkError, match="There is no recipe at"):
         read_recipe(tmp_path / "none.toml")
     with pytest.raises(WorldforkError, match=r"is a recipe for pretraining.*worldfork pretrain pretrain-demo"):

@@ -102,7 +102,9 @@ def read_recipe(recipe: str | Path) -> Recipe:
         raise WorldforkError(f"A recipe is a TOML file; `{path}` could not be read ({error}).") from error
     except tomllib.TOMLDecodeError as error:
         raise WorldforkError(f"{path} is not valid TOML: {error}.") from None
-    if str(tables.get("schema", "")).startswith("worldfork.registration/"):
+    schema = str(tables.get("schema", ""))
+    # A registration that extends another need not repeat its schema.
+    if schema.startswith("worldfork.registration/") or tables.keys() & {"extends", "grid", "arms"}:
         raise WorldforkError(f"{path} is a registration, not a recipe for pretraining: worldfork run {path}")
     return restore_recipe(tables, name=str(path))
 
