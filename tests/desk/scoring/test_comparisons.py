@@ -10,7 +10,7 @@ from worlds import forks
 
 from worldfork.desk.scoring.contrast import contrast_arms, contrast_directions
 from worldfork.desk.scoring.pinning import LOSSES, forward_to_pinned, pinning_table
-from worldfork.desk.scoring.predictions import Prediction, answer
+from worldfork.desk.scoring.predictions import Prediction, answer, prediction_problems
 from worldfork.desk.scoring.undefined import Interval, Undefined, settle
 from worldfork.errors import WorldforkError
 
@@ -90,8 +90,47 @@ def test_a_prediction_about_another_figure():
     tree = {"contraction": {"slope": 0.3, "slope_interval": Interval(0.1, 0.4)}}
     assert answer(said, tree).answer == "held"
     assert answer(said, {"contraction": {"slope": Undefined("x")}}).answer == "unresolved"
-    with pytest.raises(WorldforkError, match="which no score has"):
-        answer(Prediction(name="x", task="t", figure="contraction.slop"), tree)
+    misspelt = answer(Prediction(name="x", task="t", figure="contraction.slop", between=(0.0, 1.0)), tree)
+    assert misspelt.answer == "unresolved"
+    assert "no score has `contraction.slop`: no `slop` among slope" in misspelt.value.why
+
+
+def test_a_prediction_that_states_nothing_is_not_held():
+    tree = {"contraction": {"slope": 0.3}}
+    assert answer(Prediction(name="x", task="t", figure="contraction.slope"), tree).answer == "unresolved"
+
+
+@pytest.mark.parametrize(
+    ("figure", "problem"),
+    [
+        ("mean", None),
+        ("effect.retained.mean", None),
+        ("effect.all_attempted.by_direction.toward", None),
+        ("contraction.crossing", None),
+        ("triggers.residual.auc", None),
+        ("triggers.residual.random.p", None),
+        ("policies.always", None),
+        ("crn.gain", None),
+        ("contraction.slop", "no `slop` among slope"),
+        ("triggers.residual.random.q", "no `q` among mean, interval, p"),
+        ("effect.retained", "not a number"),
+        ("verdict", "not a number"),
+        ("evidence.forks", "not a number"),
+    ],
+)
+def test_what_a_prediction_is_about_can_be_checked_before_there_is_a_score(figure, problem):
+    problems = prediction_problems([Prediction(name="x", task="t", figure=figure, falsified_below=0.0)])
+    assert len(problems) == (problem is not None)
+    assert problem is None or problem in problems[0]
+
+
+def test_predictions_that_can_not_be_falsified_are_named():
+    empty = Prediction(name="a", task="t")
+    upside_down = Prediction(name="b", task="t", between=(1.0, 0.0))
+    assert [line[:18] for line in prediction_problems([empty, upside_down])] == [
+        "the prediction `a`",
+        "the prediction `b`",
+    ]
 
 
 def test_the_papers_toy_staleness_model():

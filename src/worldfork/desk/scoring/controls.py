@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import threadpoolctl
@@ -25,6 +25,9 @@ from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.undefined import Interval
 
 __all__ = ["BLOCKS", "Policies", "control_totals", "interval", "judge", "p_value"]
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
@@ -222,8 +225,8 @@ def _jobs(prefork: Prefork) -> list[list[tuple[int, slice]]]:
 
 
 def _bounded_map(
-    pool: concurrent.futures.ThreadPoolExecutor, work: Callable[[Any], Any], jobs: Sequence[Any]
-) -> Iterator[Any]:
+    pool: concurrent.futures.ThreadPoolExecutor, work: Callable[[Job], Result], jobs: Sequence[Job]
+) -> Iterator[Result]:
     """Results in order, with only a few jobs ahead: each holds arrays as large as the answer."""
     ahead = 2 * (os.cpu_count() or 1)
     waiting = [pool.submit(work, job) for job in jobs[:ahead]]

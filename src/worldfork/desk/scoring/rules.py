@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from worldfork.desk.scoring.family import CANDIDATES
 from worldfork.desk.scoring.predictions import Prediction
+from worldfork.desk.triggers import Trigger
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration
 
@@ -19,7 +20,7 @@ class Rules:
     rate: float = 0.3  # of the running quantile
     permutations: int = 20_000
     seed: int = 0
-    triggers: tuple[str, ...] | None = None  # that are read; None: all that can be
+    triggers: tuple[str | Trigger, ...] | None = None  # that are read; None: all that can be
     candidates: tuple[str, ...] | None = None  # the registered family; None: a flat table's own signals
     members: tuple[tuple[str, str], ...] | None = (
         None  # every (arm, task) of the study; None: those that are scored

@@ -7,7 +7,7 @@ ever reaches 100 with probability at most 1 in 100. When it does, that is the al
 
 import bisect
 import dataclasses
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
@@ -40,7 +40,7 @@ class ConformalMartingale(Detector):
     def begin(self, cell: CellKey, *, event: Event) -> _Betting:
         return _Betting(generator(event))
 
-    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
+    def show(self, memory: _Betting, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
         alarmed = False
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
             self._bet(memory, error, tie)

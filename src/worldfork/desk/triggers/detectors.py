@@ -57,9 +57,8 @@ class Adwin(Detector):
 class _Scaled:
     """A detector that measures errors in standard deviations, once there is something to measure them by."""
 
-    detector: Any
-    centre: float | None = None
-    scale: float = 1.0
+    detector: Any  # river's
+    measure: tuple[float, float] | None = None  # centre and scale
 
 
 class PageHinkley(Detector):
@@ -77,11 +76,12 @@ class PageHinkley(Detector):
 
         return _Scaled(drift.PageHinkley(mode="up", delta=self.delta, threshold=self.threshold))
 
-    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[_Scaled, bool]:
-        if memory.centre is None and len(errors):
-            memory = _Scaled(memory.detector, float(errors.mean()), float(errors.std()) or 1.0)
-        alarms = [_update(memory.detector, (error - memory.centre) / memory.scale) for error in errors.tolist()]
-        return memory, any(alarms)
+    def show(self, memory: _Scaled, errors: Float[np.ndarray, "shown"]) -> tuple[_Scaled, bool]:
+        if not len(errors):
+            return memory, False
+        centre, scale = memory.measure or (float(errors.mean()), float(errors.std()) or 1.0)
+        alarms = [_update(memory.detector, (error - centre) / scale) for error in errors.tolist()]
+        return _Scaled(memory.detector, (centre, scale)), any(alarms)
 
 
 def _update(detector: Any, value: float) -> bool:
@@ -104,7 +104,7 @@ class Kswin(Detector):
     def begin(self, cell: CellKey, *, event: Event) -> "_Sampled":
         return _Sampled(seed(event), self.window)
 
-    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple["_Sampled", bool]:
+    def show(self, memory: "_Sampled", errors: Float[np.ndarray, "shown"]) -> tuple["_Sampled", bool]:
         alarms = [self._alarmed(memory, error) for error in errors.tolist()]
         return memory, any(alarms)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,8 +57,13 @@ def read_triggers(
 
 
 def is_reference(name: str) -> bool:
-    """Whether a trigger is one of worldfork's yardsticks (schedule, clock, coin, oracle), not a candidate rule."""
-    return name in registry.BUILT_IN["triggers"] and registry.load("triggers", name, Trigger).reference
+    """Whether a trigger is a yardstick (schedule, clock, coin, oracle), not a candidate rule. Code of others is
+    asked only where it was imported before."""
+    if name not in registry.names("triggers") and ":" not in name:
+        return False
+    located = registry.locate("triggers", name)
+    known = located.ours or located.module in sys.modules
+    return known and registry.load("triggers", name, Trigger).reference
 
 
 def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, event: Event) -> list[Answer]:

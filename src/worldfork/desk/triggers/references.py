@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from jaxtyping import Float, UInt32
@@ -22,7 +22,7 @@ class Reference(Trigger):
 
     reference: ClassVar = True
 
-    def begin(self, cell: CellKey, *, event: Event) -> Any:
+    def begin(self, cell: CellKey, *, event: Event) -> None:
         return None
 
 
@@ -31,7 +31,7 @@ class DriftOracle(Reference):
 
     silent: ClassVar = "the table has no `level` column"
 
-    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float | None]:
+    def decide(self, memory: None, segment: Segment) -> tuple[None, float | None]:
         return memory, None if math.isnan(segment.level) else segment.level
 
 
@@ -40,28 +40,30 @@ class Periodic(Reference):
 
     period: int = Field(default=4, ge=1)
 
-    def decide(self, memory: Any, segment: Segment) -> tuple[Any, bool]:
+    def decide(self, memory: None, segment: Segment) -> tuple[None, bool]:
         return memory, segment.k % self.period == 0
 
 
 class Clock(Reference):
     """The decision point k itself: what a trigger must beat to have read anything but time."""
 
-    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+    def decide(self, memory: None, segment: Segment) -> tuple[None, float]:
         return memory, float(segment.k)
 
 
-class Coin(Reference):
+class Coin(Trigger):
     """Random triggering (registered family 7): a standard normal per decision point, from the cell and k alone.
 
     Each policy also has its own rate-matched random control (scoring/controls.py), which is the comparison that
     counts; this one goes through the same thresholds as the rest and shows what they make of noise.
     """
 
-    def begin(self, cell: CellKey, *, event: Event) -> Any:
+    reference: ClassVar = True
+
+    def begin(self, cell: CellKey, *, event: Event) -> "_Drawn":
         return _Drawn(words(event))
 
-    def decide(self, memory: Any, segment: Segment) -> tuple["_Drawn", float]:
+    def decide(self, memory: "_Drawn", segment: Segment) -> tuple["_Drawn", float]:
         first = segment.k - segment.k % TOGETHER
         if memory.first != first:
             keys = fold_in(memory.key, np.arange(first, first + TOGETHER))
