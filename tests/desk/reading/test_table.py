@@ -200,6 +200,22 @@ def test_arms_with_other_numbers_of_episodes_are_padded_apart(tmp_path):
     assert arms["many"]["t"].outcomes.hold.shape == (len(ROWS), 5)
 
 
+def test_draws_of_one_update_are_one_fork():
+    """dR 1 and 3 at the first fork, -2 and 0 at the second: 2 and -1 on average, episode by episode."""
+    rows = [
+        {"checkpoint": 0, "k": k, "update_seed": draw, "r_hold": 5.0, "r_update": mean, "signal_a": 0.1 * k}
+        | {"hold": [4.0, 6.0], "update": [mean - 1.0, mean + 1.0]}
+        for k, draw, mean in ((1, 0, 6.0), (1, 1, 8.0), (2, 1, 5.0), (2, 0, 3.0))
+    ]
+    forks = read_table(pl.DataFrame(rows)).arms[""]["table"]
+    assert forks.delta.tolist() == [2.0, -1.0]
+    assert forks.prefork.signals["a"].tolist() == [0.1, 0.2]
+    assert forks.outcomes.update.tolist() == [[6.0, 8.0], [3.0, 5.0]]
+    assert forks.outcomes.drawn.tolist() == [[[5.0, 7.0], [7.0, 9.0]], [[2.0, 4.0], [4.0, 6.0]]]
+    with pytest.raises(WorldforkError, match="same fork"):
+        read_table(pl.DataFrame([rows[0], rows[0]]))
+
+
 def test_join_keeps_forks_with_their_cells():
     one, other = (
         read_table(pl.DataFrame([{**row, "stream_seed": seed} for row in ROWS])).arms[""]["t"] for seed in (0, 1)

@@ -1,20 +1,19 @@
 """Columns of a stranger's table: what is wrong is refused by row and column, what is absent stays absent."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from worldfork.desk.reading.files import EPISODES
+from worldfork.desk.reading.outcomes import Returns
 from worldfork.errors import WorldforkError
 
-__all__ = ["Place", "episodes", "names", "numbers", "pad", "whole_numbers"]
+__all__ = ["Place", "episodes", "names", "numbers", "whole_numbers"]
 
 MISSING: Final = ("", "nan", "na", "null", "none")
-Returns = Sequence[float] | Float[np.ndarray, "_"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,17 +89,6 @@ def episodes(frame: pl.DataFrame, *, place: Place) -> dict[str, list[Returns]]:
             problem = f"{len(update)} returns against {len(hold)} in `hold`: episodes are paired one to one."
             raise place.refuse(index, "update", problem=problem)
     return lists
-
-
-def pad(rows: Sequence[Returns]) -> Float[np.ndarray, "forks episodes"] | None:
-    """Returns of episodes side by side, NaN where a fork has fewer of them; None where no fork has any."""
-    width = max((len(values) for values in rows), default=0)
-    if not width:
-        return None
-    padded = np.full((len(rows), width), np.nan)
-    for index, values in enumerate(rows):
-        padded[index, : len(values)] = values
-    return padded
 
 
 def _returns(value: object, index: int, column: str, place: Place) -> Returns:

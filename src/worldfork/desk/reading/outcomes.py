@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,9 @@ from jaxtyping import Bool, Float
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.errors import WorldforkError
 
-__all__ = ["Forks", "Outcomes", "join"]
+__all__ = ["Draw", "Forks", "Outcomes", "join", "over_draws", "pad"]
+
+Returns = Sequence[float] | Float[np.ndarray, "_"]  # of episodes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,46 @@ class Outcomes:
             update=None if self.update is None else self.update[keep],
             drawn=None if self.drawn is None else self.drawn[keep],
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """What one draw of an update's minibatches led to, at one fork."""
+
+    r_hold: float
+    r_update: float
+    hold: Returns = ()
+    update: Returns = ()
+
+
+def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
+    """Every fork with the mean over the draws of its update's minibatches. HOLD draws none: the first one's stands
+    for all."""
+    first = [draws[0] for draws in forks]
+    updates = [pad([draw.update for draw in draws]) for draws in forks]
+    averaged: list[Returns] = [
+        () if update is None else update.mean(axis=0) if len(update) > 1 else update[0] for update in updates
+    ]
+    known = [update for update in updates if update is not None]
+    alike = len(known) == len(forks) and len({update.shape for update in known}) == 1
+    return Outcomes(
+        r_hold=np.array([draw.r_hold for draw in first], dtype=np.float64),
+        r_update=np.array([math.fsum(draw.r_update for draw in draws) / len(draws) for draws in forks]),
+        hold=pad([draw.hold for draw in first]),
+        update=pad(averaged),
+        drawn=np.stack(known) if alike and len(known[0]) > 1 else None,
+    )
+
+
+def pad(rows: Sequence[Returns]) -> Float[np.ndarray, "rows episodes"] | None:
+    """Returns of episodes side by side, NaN where a row has fewer of them; None where no row has any."""
+    width = max((len(values) for values in rows), default=0)
+    if not width:
+        return None
+    padded = np.full((len(rows), width), np.nan)
+    for index, values in enumerate(rows):
+        padded[index, : len(values)] = values
+    return padded
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,16 +5,14 @@ again. A branch with a return that is not finite has no mean: such forks can not
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from worldfork.desk.reading.columns import pad
 from worldfork.desk.reading.files import EPISODES
-from worldfork.desk.reading.outcomes import Forks, Outcomes
+from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
@@ -111,8 +109,6 @@ def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, 
         return None
     first = [drawn[0] for _, drawn in scored]
     streams = tuple(_stream(study, draws[key][0], logs) for key in keys)
-    updates = [np.stack([_floats(row.update) for row in drawn]) for _, drawn in scored]
-    several = len({len(update) for update in updates} | {len(row.update) for row in first}) <= 2
     return Forks(
         prefork=Prefork(
             task=next(iter(rows)).task,
@@ -124,19 +120,14 @@ def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, 
             step=np.array([row.step for row in first], dtype=np.int64),
             streams=streams if any(stream is not None for stream in streams) else (),
         ),
-        outcomes=Outcomes(
-            r_hold=_floats([row.r_hold for row in first]),
-            r_update=_floats([_mean_over_draws(drawn) for _, drawn in scored]),
-            hold=pad([_floats(row.hold) for row in first]),
-            update=pad([update.mean(axis=0) if len(update) > 1 else update[0] for update in updates]),
-            drawn=np.stack(updates) if several and len(updates[0]) > 1 else None,
-        ),
+        outcomes=over_draws([[_draw(row) for row in drawn] for _, drawn in scored]),
     )
 
 
-def _mean_over_draws(drawn: Sequence[ForkRow]) -> float:
-    returns = [row.r_update for row in drawn if row.r_update is not None]
-    return math.fsum(returns) / len(returns)
+def _draw(row: ForkRow) -> Draw:
+    assert row.r_hold is not None
+    assert row.r_update is not None
+    return Draw(row.r_hold, row.r_update, _floats(row.hold), _floats(row.update))
 
 
 def _key(cell: Cell) -> CellKey:

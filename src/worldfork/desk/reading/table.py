@@ -3,11 +3,12 @@
 Rows are put in a canonical order, so that their order in the file changes no figure. A fork needs `checkpoint`,
 `k`, `r_update` and `r_hold`. What may be left out: `task` (all rows are one task, named after the file),
 `direction` (all rows have one, called "all"), `stream_seed` (0), `arm`, `level`, `step`, the signals `signal_NAME`,
-and the lists `hold` and `update` with the return of every episode.
+the lists `hold` and `update` with the return of every episode, and `update_seed`: rows that differ in it alone are
+draws of one fork's update, and are averaged.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -17,7 +18,7 @@ import polars as pl
 from worldfork.desk.reading import columns
 from worldfork.desk.reading.columns import Place
 from worldfork.desk.reading.files import EPISODES, read_frame
-from worldfork.desk.reading.outcomes import Forks, Outcomes
+from worldfork.desk.reading.outcomes import Draw, Forks, Outcomes, Returns, over_draws, pad
 from worldfork.desk.reading.prefork import CellKey, Prefork
 from worldfork.errors import WorldforkError
 
@@ -28,6 +29,7 @@ SIGNAL: Final = "signal_"
 UNNAMED: Final = ""  # the arm of a table that names none
 ONE_DIRECTION: Final = "all"
 ORDER: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k")
+DRAW: Final = "update_seed"  # several draws of one fork's update are averaged
 
 
 @runtime_checkable
@@ -86,18 +88,28 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str) -> Table:
     returns = columns.episodes(frame, place=place)
     arms: dict[str, dict[str, Forks]] = {}
     for part in checked.partition_by("arm", "task", maintain_order=True):
-        rows = part["row"].to_list()
-        forks = Forks(
-            prefork=_prefork(part, signals),
-            outcomes=Outcomes(
-                r_hold=part["r_hold"].to_numpy(),
-                r_update=part["r_update"].to_numpy(),
-                **{column: columns.pad([values[row] for row in rows]) for column, values in returns.items()},
-            ),
-        )
+        first = part.unique(ORDER, keep="first", maintain_order=True)
+        forks = Forks(prefork=_prefork(first, signals), outcomes=_outcomes(part, returns, forks=len(first)))
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
-    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step"}
+    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", DRAW}
     return Table(arms, tuple(column for column in frame.columns if column not in known))
+
+
+def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
+    """The returns of one arm and task; rows that differ in the draw of their update alone are one fork."""
+    rows = part["row"].to_list()
+    if forks == len(part):
+        return Outcomes(
+            r_hold=part["r_hold"].to_numpy(),
+            r_update=part["r_update"].to_numpy(),
+            **{column: pad([values[row] for row in rows]) for column, values in returns.items()},
+        )
+    draws: dict[tuple[object, ...], list[Draw]] = {}
+    means = part.select("r_hold", "r_update").iter_rows()
+    for key, row, (r_hold, r_update) in zip(part.select(ORDER).iter_rows(), rows, means, strict=True):
+        episodes = {column: values[row] for column, values in returns.items()}
+        draws.setdefault(key, []).append(Draw(r_hold, r_update, **episodes))
+    return over_draws(list(draws.values()))
 
 
 def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str) -> pl.DataFrame:
@@ -113,7 +125,7 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
         columns.whole_numbers(frame, column, place=place)
         if column in frame.columns
         else pl.Series(column, [0] * count, pl.Int64)
-        for column in ("stream_seed", "k", "step")
+        for column in ("stream_seed", "k", "step", DRAW)
     ]
     returns = [columns.numbers(frame, column, place=place, required=True) for column in ("r_update", "r_hold")]
     optional = [
@@ -124,19 +136,20 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
     ]
     # An index along with the rows keeps the place of each in the file, for messages and for the episodes.
     index = pl.Series("row", np.arange(count))
-    return pl.DataFrame([*named, *counted, *returns, *optional, index]).sort(*ORDER)
+    return pl.DataFrame([*named, *counted, *returns, *optional, index]).sort(*ORDER, DRAW)
 
 
 def _refuse_duplicates(checked: pl.DataFrame, place: Place) -> None:
-    same = pl.DataFrame({column: checked[column] == checked[column].shift(1) for column in ORDER})
-    repeated = same.select(pl.all_horizontal(ORDER)).to_series().fill_null(False)
+    identity = (*ORDER, DRAW)
+    same = pl.DataFrame({column: checked[column] == checked[column].shift(1) for column in identity})
+    repeated = same.select(pl.all_horizontal(identity)).to_series().fill_null(False)
     if repeated.any():
         second = int(repeated.arg_true()[0])
         rows = sorted(int(checked["row"][index]) for index in (second - 1, second))
         fork = ", ".join(f"{column} {checked[column][second]}" for column in ORDER[1:])
         raise WorldforkError(
             f"`{place.name}`: {place.row(rows[0])} and {place.row(rows[1])} are the same fork ({fork}). "
-            "Keep one, or tell them apart by `arm`, `task`, `direction` or `stream_seed`."
+            "Keep one, or tell them apart by `arm`, `task`, `direction`, `stream_seed` or `update_seed`."
         )
 
 
