@@ -81,6 +81,8 @@ def test_an_unknown_arm_or_task_is_answered_with_the_known_ones(material):
         figures.contraction(material.score, arm="n-400")
     with pytest.raises(WorldforkError, match="linear_quadratic"):
         figures.policies(material.score, task="walker")
+    with pytest.raises(WorldforkError, match="residual"):
+        figures.policies(material.score, trigger="ensemble")
 
 
 def test_the_effects_figure_says_the_scores_own_means(material):

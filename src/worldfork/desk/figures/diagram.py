@@ -78,28 +78,28 @@ def _brace(axes: Axes, left: float, right: float) -> None:
     axes.plot(x, -0.36 - reach + ends, color="black", lw=1)
 
 
-def _numbers(one: TaskScore) -> dict[str, str]:
+def _numbers(score: TaskScore) -> dict[str, str]:
     """What this study has to say at each place of the diagram."""
-    effect = one.effect.all_attempted
+    effect = score.effect.all_attempted
     digits = digits_for(effect)
-    outcomes, prefork = one.evidence.forks.outcomes, one.evidence.forks.prefork
+    outcomes, prefork = score.evidence.forks.outcomes, score.evidence.forks.prefork
     points = int(prefork.k.max())
     last = int(prefork.step.max())
     episodes = None if outcomes.hold is None else int((~np.isnan(outcomes.hold)).sum(axis=1).max())
-    steps = one.evidence.forks.gradient_steps
+    steps = score.evidence.forks.gradient_steps
     spaced = f", {last // points:,} control steps apart" if last else ""
     return {
         "stream": f"{effect.cells} cells, K = {points} decision points{spaced}",
         "update": "train the model" if steps is None else f"{steps} gradient steps",
         "episodes": f"m = {episodes} episodes" if episodes else "m episodes",
-        "r_hold": number(_averaged(one, outcomes.r_hold), digits).lstrip("+"),
-        "r_update": number(_averaged(one, outcomes.r_update), digits).lstrip("+"),
+        "r_hold": number(_averaged(score, outcomes.r_hold), digits).lstrip("+"),
+        "r_update": number(_averaged(score, outcomes.r_update), digits).lstrip("+"),
         "effect": f"mean {number(effect.mean, digits)}, Student-t 95% {span(effect.student_t, digits)}, "
         f"n = {effect.forks} forks",
     }
 
 
-def _averaged(one: TaskScore, values: Float[np.ndarray, "forks"]) -> float:
+def _averaged(score: TaskScore, values: Float[np.ndarray, "forks"]) -> float:
     """Over cells, then checkpoints, as dR is: so the two branches differ by the effect."""
-    parts = partition(one.evidence.forks.prefork)
+    parts = partition(score.evidence.forks.prefork)
     return float(np.nanmean(parts.checkpoint_means(parts.cell_means(values))))

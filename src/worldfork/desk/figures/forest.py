@@ -36,10 +36,10 @@ def effects(score: Score, *, estimand: Literal["all_attempted", "retained"] = "a
     return figure
 
 
-def _draw(axes: Axes, one: TaskScore, estimand: str, *, name: str, top: float) -> dict[float, str]:
+def _draw(axes: Axes, score: TaskScore, estimand: str, *, name: str, top: float) -> dict[float, str]:
     """One arm from `top` down; returns the labels of its lines by their height."""
-    effect = one.effect.retained if estimand == "retained" else one.effect.all_attempted
-    digits, colour = digits_for(effect), COLOURS.get(known(one.verdict) or "", INK)
+    effect = score.effect.retained if estimand == "retained" else score.effect.all_attempted
+    digits, colour = digits_for(effect), COLOURS.get(known(score.verdict) or "", INK)
     lines = [(name, known(effect.mean), effect.student_t, effect.bootstrap, 1.0)]
     for direction, intervals in effect.by_direction_intervals.items():
         of_direction = known(effect.by_direction[direction])

@@ -20,17 +20,17 @@ def contraction(score: Score, *, arm: str | None = None, task: str | None = None
     _, tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(8.4, 3.6 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False)
-    for (left, right), (name, one) in zip(panels, tasks.items(), strict=True):
-        digits = digits_for(one.effect.all_attempted)
-        _returns(left, one, digits=digits, prefix=f"{literal(name)}: " if len(tasks) > 1 else "")
-        _bins(right, known(one.contraction.bins) or (), digits=digits)
+    for (left, right), (name, task_score) in zip(panels, tasks.items(), strict=True):
+        digits = digits_for(task_score.effect.all_attempted)
+        _returns(left, task_score, digits=digits, prefix=f"{literal(name)}: " if len(tasks) > 1 else "")
+        _bins(right, known(task_score.contraction.bins) or (), digits=digits)
     tidy(*panels.flat)
     return figure
 
 
-def _returns(axes: Axes, one: TaskScore, *, digits: int, prefix: str) -> None:
-    slope, crossing = known(one.contraction.slope), known(one.contraction.crossing)
-    kept = one.evidence.forks.take(~one.evidence.divergence.dropped)
+def _returns(axes: Axes, score: TaskScore, *, digits: int, prefix: str) -> None:
+    slope, crossing = known(score.contraction.slope), known(score.contraction.crossing)
+    kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
     hold, update = kept.outcomes.r_hold, kept.outcomes.r_update
     draw_forks(axes, hold, update, delta=kept.delta)
     if len(hold):
@@ -47,19 +47,19 @@ def _returns(axes: Axes, one: TaskScore, *, digits: int, prefix: str) -> None:
 
 def _bins(axes: Axes, bins: Sequence[Bin], *, digits: int) -> None:
     axes.axhline(0, color=SOFT, lw=0.8)
-    for place, one in enumerate(bins):
-        if isinstance(one.mean, Undefined):
+    for place, bar in enumerate(bins):
+        if isinstance(bar.mean, Undefined):
             axes.text(place, 0, "undefined", ha="center", va="bottom", fontsize=7, style="italic", color=SOFT)
             continue
-        colour = HELP if one.mean > 0 else HURT
-        axes.bar(place, one.mean, 0.66, yerr=known(one.standard_error) or 0.0, color=colour, capsize=2)
-    axes.set_xticks(range(len(bins)), [_bin_name(one, digits) for one in bins], fontsize=7)
+        colour = HELP if bar.mean > 0 else HURT
+        axes.bar(place, bar.mean, 0.66, yerr=known(bar.standard_error) or 0.0, color=colour, capsize=2)
+    axes.set_xticks(range(len(bins)), [_bin_name(bar, digits) for bar in bins], fontsize=7)
     axes.set_xlabel("HOLD (return per episode)", fontsize=8)
     axes.set_ylabel("mean dR (return per episode)", fontsize=8)
     axes.set_title("(b) bars: standard errors", fontsize=9, loc="left")
 
 
-def _bin_name(one: Bin, digits: int) -> str:
-    low, high = (number(end, digits).removeprefix("+") for end in (one.low, one.high))
-    where = f"< {high}" if one.low is None else f"≥ {low}" if one.high is None else f"{low} to\n{high}"
-    return f"{where}\nn={one.forks}"
+def _bin_name(bar: Bin, digits: int) -> str:
+    low, high = (number(end, digits).removeprefix("+") for end in (bar.low, bar.high))
+    where = f"< {high}" if bar.low is None else f"≥ {low}" if bar.high is None else f"{low} to\n{high}"
+    return f"{where}\nn={bar.forks}"

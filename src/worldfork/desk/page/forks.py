@@ -115,13 +115,13 @@ def _broken(row: ForkRow) -> str | None:
         "non-finite returns": {"HOLD": row.nonfinite_returns.hold, "UPDATE": row.nonfinite_returns.update},
         "unstable episodes": {"HOLD": row.unstable_episodes.hold, "UPDATE": row.unstable_episodes.update},
     }
-    found = [
+    counted = [
         f"{count} {what} in {branch}"
         for what, branches in counts.items()
         for branch, count in branches.items()
         if count
     ]
-    return f"Counted: {'; '.join(found)}." if found else None
+    return f"Counted: {'; '.join(counted)}." if counted else None
 
 
 def _by_direction(key: CellKey) -> tuple[str, tuple[int, int, str], int]:

@@ -32,8 +32,8 @@ class Watched:
     def version(self) -> str:
         """Changes whenever a row or an amendment is added."""
         names = ("registration.json", "amendments.jsonl", "cells/*/forks.jsonl")
-        found = [self._path] if self._path.is_file() else [one for name in names for one in self._path.glob(name)]
-        sizes = sorted((str(one.relative_to(self._path)), one.stat().st_size) for one in found)
+        paths = [self._path] if self._path.is_file() else [path for name in names for path in self._path.glob(name)]
+        sizes = sorted((str(path.relative_to(self._path)), path.stat().st_size) for path in paths)
         return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]
 
     def page(self) -> str:

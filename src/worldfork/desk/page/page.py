@@ -161,24 +161,24 @@ def _videos(material: Material) -> list[dict[str, str]]:
     """
     if material.study is None:
         return []
-    found, room = [], VIDEO_BYTES
+    videos, room = [], VIDEO_BYTES
     for path in sorted((material.study.path / "report").glob("*.gif")):
         if path.is_symlink() or not path.is_file():
             continue
         room -= path.stat().st_size
         if room >= 0:
             data = base64.b64encode(path.read_bytes()).decode()
-            found.append({"name": path.stem.replace("-", " "), "address": f"data:image/gif;base64,{data}"})
-    return found
+            videos.append({"name": path.stem.replace("-", " "), "address": f"data:image/gif;base64,{data}"})
+    return videos
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
     """Undefined figures by their reason, the commonest first."""
-    found: dict[str, list[str]] = {}
+    figures: dict[str, list[str]] = {}
     _, reasons = settle({"arms": material.score.arms, "contrasts": material.score.contrasts})
     for reason in reasons:
-        found.setdefault(reason["why"], []).append(reason["figure"])
-    return sorted(found.items(), key=lambda item: -len(item[1]))
+        figures.setdefault(reason["why"], []).append(reason["figure"])
+    return sorted(figures.items(), key=lambda item: -len(item[1]))
 
 
 def _downloads(material: Material) -> list[object]:

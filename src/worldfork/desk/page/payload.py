@@ -106,7 +106,7 @@ def _triggers(material: Material, score: TaskScore, shown: Places) -> dict[str, 
     decisions = {"all_attempted": evidence.all_attempted, "retained": evidence.retained}
     figures = {"all_attempted": score.triggers_all_attempted, "retained": score.triggers}
     masks = {"all_attempted": np.ones(len(evidence.forks), bool), "retained": ~evidence.divergence.dropped}
-    signals = {name: one.signal for name, one in evidence.all_attempted.items() if one.signal is not None}
+    signals = {name: read.signal for name, read in evidence.all_attempted.items() if read.signal is not None}
     # Where nothing diverged the two sets of forks are one.
     sides = SIDES if evidence.divergence.dropped.any() else SIDES[:1]
     sweeps = {
@@ -119,7 +119,7 @@ def _triggers(material: Material, score: TaskScore, shown: Places) -> dict[str, 
         )
         for side in sides
     }
-    found: dict[str, object] = {}
+    triggers: dict[str, object] = {}
     for name in evidence.all_attempted:
         trigger: dict[str, object] = {
             "reference": is_reference(name),
@@ -141,8 +141,8 @@ def _triggers(material: Material, score: TaskScore, shown: Places) -> dict[str, 
                 )
                 for side, swept in sweeps.items()
             }
-        found[name] = trigger
-    return found
+        triggers[name] = trigger
+    return triggers
 
 
 def _rows(

@@ -127,25 +127,25 @@ def _deviations(
     study: Study, begun: Mapping[Cell, CellRecord], rows: Mapping[Cell, Sequence[ForkRow]]
 ) -> list[Deviation]:
     registration, stored = study.registration, study.registered().registration
-    found: dict[str, list[str]] = collections.defaultdict(list)
+    differing: dict[str, list[str]] = collections.defaultdict(list)
     for cell, inside in rows.items():
         points = registration.arm(cell.arm).stream.decision_points
         if len(inside) != points:
-            found[f"{len(inside)} of {points} registered forks are in the ledger"].append(cell.id)
+            differing[f"{len(inside)} of {points} registered forks are in the ledger"].append(cell.id)
         if not inside:
             continue
         if begun[cell].registration != study.registration_digest:
             earlier = f"made under an earlier registration, {begun[cell].registration[:12]} (see the amendments)"
-            found[earlier].append(cell.id)
+            differing[earlier].append(cell.id)
         for line in departures(study.cell(cell.id).configuration, cell, stored):
-            found[f"registered -> executed: {line}"].append(cell.id)
+            differing[f"registered -> executed: {line}"].append(cell.id)
         for line in _counted(inside, episodes=registration.arm(cell.arm).evaluation.episodes):
-            found[line].append(cell.id)
+            differing[line].append(cell.id)
     for key in ALIKE:
-        kinds = sorted({json.dumps(getattr(one, key), sort_keys=True) for one in begun.values()})
+        kinds = sorted({json.dumps(getattr(cell, key), sort_keys=True) for cell in begun.values()})
         if len(kinds) > 1:
-            found[f"cells differ in their {key}: {'; '.join(kinds)}"] = []
-    return [Deviation(what, cells) for what, cells in found.items()]
+            differing[f"cells differ in their {key}: {'; '.join(kinds)}"] = []
+    return [Deviation(what, cells) for what, cells in differing.items()]
 
 
 def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
@@ -165,26 +165,27 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:
     """Settings that change nothing; how long an episode is, the cells say, so every task must have begun."""
-    units = {cell.task: one.units for cell, one in begun.items()}
+    units = {cell.task: executed.units for cell, executed in begun.items()}
     if any(task not in units for arm in registration.arms for task in arm.tasks):
         return []
-    steps = {task: (one.episode_steps, one.episode_steps * one.action_repeat) for task, one in units.items()}
+    steps = {task: (unit.episode_steps, unit.episode_steps * unit.action_repeat) for task, unit in units.items()}
     return idle_settings(registration, steps)
 
 
 def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str, list[str]]]:
     """Hardware, versions and digests, each with every value that occurs."""
+    executed = begun.values()
     hosts = [_execution(study, cell) for cell in begun]
-    packages = [f"{name} {version}" for one in begun.values() for name, version in one.packages.items()]
+    packages = [f"{name} {version}" for cell in executed for name, version in cell.packages.items()]
     listed: dict[str, list[str]] = {
-        "device": [one.device for one in begun.values()],
+        "device": [cell.device for cell in executed],
         "machine": [host.machine for host in hosts],
         "python": [host.python for host in hosts],
-        "simulator": [one.simulator for one in begun.values()],
+        "simulator": [cell.simulator for cell in executed],
         "packages": packages,
-        "precision": [one.precision for one in begun.values()],
-        "block shape": [json.dumps(one.block) for one in begun.values() if one.block],
-        "source digest": [one.source for one in begun.values()],
+        "precision": [cell.precision for cell in executed],
+        "block shape": [json.dumps(cell.block) for cell in executed if cell.block],
+        "source digest": [cell.source for cell in executed],
     }
     return [(name, sorted({value for value in values if value})) for name, values in listed.items()]
 
@@ -200,19 +201,19 @@ def _checkpoints(study: Study, begun: Mapping[Cell, CellRecord]) -> list[ForkedM
         path.stem: check(read_json(path), _Manifest, where=f"`{path}`")
         for path in sorted((study.path / "checkpoints").glob("*.json"))
     }
-    found = {}
-    for cell, one in begun.items():
+    models = {}
+    for cell, executed in begun.items():
         name = f"{cell.task}-{cell.checkpoint}"
         manifest = manifests.get(name, _Manifest())
         gate = manifest.returns.gate
-        found[name] = ForkedModel(
+        models[name] = ForkedModel(
             task=cell.task,
             checkpoint=cell.checkpoint,
-            digest=one.checkpoint.digest,
-            clean_return=one.checkpoint.clean_return,
-            floor=one.task.get("competence_floor"),
+            digest=executed.checkpoint.digest,
+            clean_return=executed.checkpoint.clean_return,
+            floor=executed.task.get("competence_floor"),
             seed=manifest.seed,
             gate=sum(gate) / len(gate) if gate else None,
             hardware=manifest.hardware,
         )
-    return list(found.values())
+    return list(models.values())

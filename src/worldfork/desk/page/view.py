@@ -142,7 +142,10 @@ class Part:
             Rule("dR oracle", fixed.oracle, None),
             Rule("position table", fixed.position_table, None),
             Rule("direction clock", fixed.direction_clock, None),
-            *(Rule(name, one.policy_total, one.fires, one) for name, one in self.triggers(side).items()),
+            *(
+                Rule(name, figures.policy_total, figures.fires, figures)
+                for name, figures in self.triggers(side).items()
+            ),
         ]
 
     @property
@@ -171,12 +174,12 @@ class Part:
 
     def passing(self, side: str) -> list[str]:
         """The triggers that beat their random control."""
-        return [name for name, one in self.triggers(side).items() if one.passes_control is True]
+        return [name for name, figures in self.triggers(side).items() if figures.passes_control is True]
 
     @property
     def bins_axis(self) -> Axis:
         """A line for mean dR by what HOLD returned, standard errors included."""
-        return axis([_around(one.mean, one.standard_error) for one in known(self.score.contraction.bins) or ()])
+        return axis([_around(bar.mean, bar.standard_error) for bar in known(self.score.contraction.bins) or ()])
 
     def around(self, mean: Figure, error: Figure) -> Interval | None:
         """A mean with its standard error to either side."""
@@ -186,13 +189,13 @@ class Part:
         """dR by cell and decision point, for those who read rather than look."""
         prefork, delta = self.score.evidence.forks.prefork, self.score.evidence.forks.delta
         last = int(prefork.k.max())
-        found = []
+        cells = []
         for index, span in prefork.spans():
             key = prefork.cells[index]
             by_k = dict(zip(prefork.k[span].tolist(), delta[span].tolist(), strict=True))
             name = f"checkpoint {key.checkpoint}, {key.direction}, seed {key.stream_seed}"
-            found.append((name, [by_k.get(k) for k in range(1, last + 1)]))
-        return found
+            cells.append((name, [by_k.get(k) for k in range(1, last + 1)]))
+        return cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,12 +236,12 @@ def comparisons(material: Material, shown: Sequence[Part]) -> list[Comparison]:
     """Every later arm beside the first, task by task."""
     by_name = {(part.arm, part.task): part for part in shown}
     first, *others = material.score.arms
-    found = []
+    compared = []
     for other in others:
         for task, contrast in material.score.contrasts.get(f"{other} - {first}", {}).items():
             pair = (by_name[other, task], by_name[first, task])
-            found.append(Comparison(f"{other} \N{MINUS SIGN} {first}", task, contrast, pair))
-    return found
+            compared.append(Comparison(f"{other} \N{MINUS SIGN} {first}", task, contrast, pair))
+    return compared
 
 
 def compare_axis(shown: Sequence[Part], side: str) -> Axis:
@@ -251,12 +254,12 @@ def doses(registration: Registration | None, shown: Sequence[Part]) -> list[Dose
     if registration is None:
         return []
     steps = {arm.name: arm.mechanism.steps for arm in registration.arms}
-    found = []
+    dosed = []
     for task in dict.fromkeys(part.task for part in shown):
         arms = sorted(((steps[part.arm], part) for part in shown if part.task == task), key=lambda pair: pair[0])
         if len({count for count, _ in arms}) >= 3:
-            found.append(Dose(task, arms))
-    return found
+            dosed.append(Dose(task, arms))
+    return dosed
 
 
 def _effect_axis(effects: Sequence[Effect]) -> Axis:

@@ -89,7 +89,7 @@ def _sweep(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]
     fired_before = dict.fromkeys(draws.shuffled, 0)
     stops = [*starts[1:].tolist(), len(order)]
     rows = len(thresholds)
-    found = Sweep(np.array(thresholds), *(np.zeros(rows, int if name == "fires" else float) for name in COLUMNS))
+    swept = Sweep(np.array(thresholds), *(np.zeros(rows, int if name == "fires" else float) for name in COLUMNS))
     for row in range(rows - 1, -1, -1):
         for fork in order[starts[row] : stops[row]] if row < len(starts) else ():
             cell = int(draws.cell[fork])
@@ -97,8 +97,8 @@ def _sweep(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]
             turned += draws.shifted[cell][draws.place[fork]]
             fired_before[cell] += 1
         flags = fires(signal, thresholds[row])
-        found.total[row], found.fires[row] = policy_total(flags, delta), flags.sum()
-        found.mean[row] = permuted.mean()
-        found.low[row], found.high[row] = interval(permuted)
-        found.p[row], found.p_shift[row] = (p_value(found.total[row], null) for null in (permuted, turned))
-    return found
+        swept.total[row], swept.fires[row] = policy_total(flags, delta), flags.sum()
+        swept.mean[row] = permuted.mean()
+        swept.low[row], swept.high[row] = interval(permuted)
+        swept.p[row], swept.p_shift[row] = (p_value(swept.total[row], null) for null in (permuted, turned))
+    return swept

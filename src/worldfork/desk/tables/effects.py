@@ -23,7 +23,7 @@ def effects(tasks: Tasks) -> TextTable:
     for task, score in tasks.items():
         forks, estimates = (
             score.forks,
-            [(one.mean, one.bootstrap, one.student_t) for _, one in score.effect.items()],
+            [(effect.mean, effect.bootstrap, effect.student_t) for _, effect in score.effect.items()],
         )
         rows.append(
             (
@@ -49,9 +49,9 @@ def directions(tasks: Tasks) -> TextTable:
     for task, score in tasks.items():
         for direction in _directions(score):
             estimates = [
-                (one.by_direction[direction], intervals.bootstrap, intervals.student_t)
-                for _, one in score.effect.items()
-                if (intervals := one.by_direction_intervals[direction])
+                (effect.by_direction[direction], intervals.bootstrap, intervals.student_t)
+                for _, effect in score.effect.items()
+                if (intervals := effect.by_direction_intervals[direction])
             ]
             rows.append((task, direction, *_estimates(estimates, _digits(score))))
         turns = [turn for _, turn in score.direction_contrast.items() if not isinstance(turn, Undefined)]

@@ -57,19 +57,20 @@ def _task(name: str, score: TaskScore, console: Console) -> None:
         f"{escape(span(attempted.student_t, digits))} over {attempted.clusters} checkpoints, "
         f"{attempted.cells} cells, {attempted.forks} forks attempted."
     )
-    tested = {name: known(trigger.passes_control) for name, trigger in score.triggers.items()}
+    triggers = score.triggers_all_attempted
+    tested = {name: known(trigger.passes_control) for name, trigger in triggers.items()}
     passing = [name for name, passes in tested.items() if passes]
     listed = f": {escape(', '.join(passing))}" if passing else ""
     console.print(
         f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
         f"rate-matched random control[/]{listed}."
     )
-    useful = [name for name, trigger in score.triggers.items() if (one := known(trigger.useful)) and one.useful]
+    useful = [name for name, trigger in triggers.items() if (judged := known(trigger.useful)) and judged.useful]
     if passing:
         rest = escape(", ".join(useful)) or "none"
         console.print(f"Useful, beyond never, always, the schedule and other checkpoints' fires: {rest}.")
     console.print(_effects(score, digits, wide=wide))
-    if score.triggers:
+    if triggers:
         console.print(_triggers(score, digits - 1, wide=wide))
     for line in [*_lines(score, digits), *_exempt(score)]:
         console.print(line)
@@ -96,14 +97,14 @@ def _effects(score: TaskScore, digits: int, *, wide: bool) -> Table:
 
 
 def _triggers(score: TaskScore, digits: int, *, wide: bool) -> Table:
-    """One line per trigger; a narrow screen has no room for the control's interval and for all attempted forks."""
+    """One line per trigger on all attempted forks; a narrow screen has no room for the control's interval and for
+    the retained forks."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     heads = ["trigger", "AUC", "total", "fires", "random", "p", "p shift", "beats", "running"]
-    for head in [*heads, "all forks"] if wide else heads:
+    for head in [*heads, "retained"] if wide else heads:
         table.add_column(head, justify="left" if head == "trigger" else "right", no_wrap=True)
-    for name, trigger in score.triggers.items():
+    for name, trigger in score.triggers_all_attempted.items():
         random, shift, passes = known(trigger.random), known(trigger.random_shift), known(trigger.passes_control)
-        attempted = score.triggers_all_attempted[name]
         chance = number(random.mean if random else None, digits)
         if wide:
             chance += " " + escape(span(random.interval if random else None, digits))
@@ -119,8 +120,9 @@ def _triggers(score: TaskScore, digits: int, *, wide: bool) -> Table:
             number(trigger.running_quantile.policy_total, digits),
         ]
         if wide:
-            differs = "" if known(attempted.passes_control) == passes else " !"
-            cells.append(number(attempted.policy_total, digits) + differs)
+            retained = score.triggers[name]
+            differs = "" if known(retained.passes_control) == passes else " !"
+            cells.append(number(retained.policy_total, digits) + differs)
         table.add_row(*cells)
     return table
 
@@ -128,10 +130,10 @@ def _triggers(score: TaskScore, digits: int, *, wide: bool) -> Table:
 def _lines(score: TaskScore, digits: int) -> list[str]:
     """Everything else worth a line, as far as it is defined."""
     forks, fit = score.forks, score.contraction
+    fixed = score.policies_all_attempted
     lines = [
-        f"Of {forks.retained} retained forks {forks.helped} helped and {forks.hurt} hurt; "
-        f"{forks.diverged} diverged. Always updating {number(score.policies.always, digits - 1)}, oracle "
-        f"{number(score.policies.oracle, digits - 1)}."
+        f"Of {forks.retained} retained forks {forks.helped} helped and {forks.hurt} hurt; {forks.diverged} "
+        f"diverged. Always updating {number(fixed.always, digits - 1)}, oracle {number(fixed.oracle, digits - 1)}."
     ]
     quartiles = {name: known(runs) for name, runs in score.drift_quartiles.items()}
     shown = [f"{name} {', '.join(number(run, digits) for run in runs)}" for name, runs in quartiles.items() if runs]
@@ -144,7 +146,7 @@ def _lines(score: TaskScore, digits: int) -> list[str]:
             f"{escape(span(fit.variance_ratio_interval, 2))}."
         )
     if not isinstance(score.crn.gain, Undefined):
-        lines.append(f"Common random numbers: factor {score.crn.gain:.2f} in episodes.")
+        lines.append(f"Pairing the episodes of both branches: factor {score.crn.gain:.2f} in episodes.")
     if not isinstance(score.design, Undefined):
         design = score.design
         doubled = ", ".join(f"{name} {_plain(effect, digits)}" for name, effect in design.mde_at_double.items())
