@@ -121,6 +121,12 @@ def locate(group: Group, name: str) -> Located:
     if name in BUILT_IN[group]:
         return Located(group, name, BUILT_IN[group][name], "worldfork", __version__)
     if TARGET.fullmatch(name):
+        if name.startswith("__main__:"):
+            raise WorldforkError(
+                f"The {group[:-1]} `{name}` is in the running script or notebook: put it into a file of its own, "
+                "as in `my_module:Name`, where other processes find it and its source is part of the ledger."
+            )
+        _search_here(name.partition(":")[0])
         return Located(group, name, name, *_distribution(name.partition(".")[0].partition(":")[0]))
     offered = _entry_points(group)
     if name not in offered:
@@ -146,8 +152,6 @@ def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
     """
     located = locate(group, name)
     _, _, attribute = located.target.partition(":")
-    if importlib.util.find_spec(located.module.partition(".")[0]) is None and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that nothing there can take the place of an installed module
     try:
         thing: Any = importlib.import_module(located.module)
     except ModuleNotFoundError as error:
@@ -188,6 +192,12 @@ def build(
         raise WorldforkError(
             f"{place}the {group[:-1]} `{name}` can not be set up:\n  " + "\n  ".join(lines)
         ) from error
+
+
+def _search_here(module: str) -> None:
+    """See to it that a module in the current folder is found, by whoever imports it or reads its source."""
+    if importlib.util.find_spec(module.partition(".")[0]) is None and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that nothing there can take the place of an installed module
 
 
 @functools.cache

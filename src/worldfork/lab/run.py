@@ -84,7 +84,7 @@ def run(
     with writing(folder, text.registration, authored=text.text, amend=amend) as study:
         described = this.describe(study)
         if probe and not any(cell.has_rows() for cell in study.cells()):
-            this.probe(elsewhere=executor == "local")
+            this.probe(here=executor == "local" and (workers or 1) == 1)
         rows = this.begin(study, described)
         this.run_streams(study)
         this.run_forks(study, rows)
@@ -120,10 +120,10 @@ class _Run:
             return result
         raise AssertionError("a failure is raised")
 
-    def probe(self, *, elsewhere: bool) -> None:
+    def probe(self, *, here: bool) -> None:
         """Try what does not come with worldfork before time is spent on it (`worldfork.lab.tools.probe`)."""
         if tasks := outside_tasks(self.registration):
-            trial = probe_setting(self.setting, tasks=tasks, executor=self.executor, elsewhere=elsewhere)
+            trial = probe_setting(self.setting, tasks=tasks, executor=None if here else self.executor)
             if not trial.passed:
                 raise WorldforkError(f"{trial}\n(--no-probe runs the study all the same.)")
             self.notify(f"probed: {trial}")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,44 +107,72 @@ def outside_tasks(registration: Registration) -> list[str]:
 
 
 def probe_setting(
-    setting: Setting,
-    *,
-    tasks: Collection[str] | None = None,
-    executor: Executor | None = None,
-    elsewhere: bool = True,
+    setting: Setting, *, tasks: Collection[str] | None = None, executor: Executor | None = None
 ) -> Probe:
-    """As `probe`, for these tasks, computed by `executor`; `elsewhere`: ask a fresh process on this machine too."""
+    """As `probe`, for these tasks; with an `executor` both computations are its tasks, in processes of its own."""
     began = time.perf_counter()
     registration = restore(setting.registration)
     chosen = tasks if tasks is not None else list(registration.tasks)
     small = _with(setting, _reduced(registration, chosen, forks_per_block=1))
-    other_shape = _with(setting, _reduced(registration, chosen, forks_per_block=2))
-    computer = executor or _Here()
-    problems: list[str] = []
-    rows: dict[str, ForkRow] = {}
-    with _asked_elsewhere(small) if elsewhere else contextlib.nullcontext() as answer:
-        try:
-            rows, sensitive = _computed(small, computer), _shape_sensitive(small, computer)
-            problems += _not_null(rows)
-            if not problems:
-                problems += _changed(rows, _computed(small, computer), "Computed a second time", OWN_DRAWS)
-            if not problems and not sensitive:
-                shaped = _computed(other_shape, computer)
-                problems += _changed(rows, shaped, "In a block of two forks instead of one", SHAPES)
-            if not problems and answer is not None:
-                problems += _changed(rows, answer(), "In another process", PROCESSES)
-        except _Refused as refusal:
-            problems.append(str(refusal))
-    return Probe(len(rows), elsewhere, time.perf_counter() - began, tuple(problems))
+    shaped = _with(setting, _reduced(registration, chosen, forks_per_block=2))
+    whole, once = Trial(small, shaped), Trial(small, None)
+    if executor is not None:
+        results: dict[int, Attempt] = dict(executor.map(attempt, [whole, once]))
+        answers: list[Attempt] = [results[0], results[1]]
+    else:
+        with _asked_elsewhere(once) as wait:
+            answers = [attempt(whole)]
+            answers += [] if answers[0].problem else [wait()]
+    problems = tuple(_judged(answers))
+    return Probe(len(answers[0].rows), len(answers) > 1, time.perf_counter() - began, problems)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A small study to compute: once, or twice and in another block shape too."""
+
+    small: Setting
+    shaped: Setting | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """What came of a trial: the rows of each cell, or why there are none."""
+
+    rows: dict[str, ForkRow]
+    again: dict[str, ForkRow] | None = None
+    shaped: dict[str, ForkRow] | None = None  # where the agent says that the shape does not matter
+    problem: str = ""
+
+
+def attempt(trial: Trial) -> Attempt:
+    """Compute a trial in this process."""
+    try:
+        rows = _computed(trial.small)
+        if trial.shaped is None or _not_null(rows):
+            return Attempt(rows)
+        shaped = None if _shape_sensitive(trial.small) else _computed(trial.shaped)
+        return Attempt(rows, _computed(trial.small), shaped)
+    except _Refused as refusal:
+        return Attempt({}, problem=str(refusal))
 
 
 class _Refused(Exception):
     """A piece of the trial could not be computed."""
 
 
-class _Here:
-    def map(self, function: Any, tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        return ((index, function(task)) for index, task in enumerate(tasks))
+def _judged(answers: Sequence[Attempt]) -> list[str]:
+    """What is wrong, the first thing that explains the others."""
+    first, *others = answers
+    problems = [f"It can not be computed: {answer.problem}" for answer in answers if answer.problem]
+    problems = problems[:1] or _not_null(first.rows)
+    if not problems and first.again is not None:
+        problems = _changed(first.rows, first.again, "Computed a second time", OWN_DRAWS)
+    if not problems and first.shaped is not None:
+        problems = _changed(first.rows, first.shaped, "In a block of two forks instead of one", SHAPES)
+    for other in others:
+        problems = problems or _changed(first.rows, other.rows, "In another process", PROCESSES)
+    return problems
 
 
 def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_block: int) -> Registration:
@@ -195,34 +223,26 @@ def _with(setting: Setting, registration: Registration) -> Setting:
     return Setting(spelled, tuple(entry for entry in setting.checkpoints if entry[0] in needed))
 
 
-def _computed(setting: Setting, executor: Executor) -> dict[str, ForkRow]:
+def _computed(setting: Setting) -> dict[str, ForkRow]:
     """The rows of the small study, by cell."""
     registration = restore(setting.registration)
     stream_of, hold_of = stream_owner(registration), hold_owner(registration)
     streams: dict[Cell, Stream] = {}
     rows: dict[Cell, ForkRow] = {}
-    batches = stream_batches(registration)
-    for index, result in _done(executor, [RunStreams(setting, batch) for batch in batches]):
-        streams.update(zip(batches[index], result.streams, strict=True))
+    for batch in stream_batches(registration):
+        streams.update(zip(batch, _done(RunStreams(setting, batch)).streams, strict=True))
     for shared in (False, True):
-        blocks = fork_blocks(registration, shared=shared)
-        tasks = [
-            Label(
-                setting,
-                tuple(Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block),
-            )
-            for block in blocks
-        ]
-        for index, result in _done(executor, tasks):
-            rows.update(zip((cell for cell, _ in blocks[index]), result.rows, strict=True))
+        for block in fork_blocks(registration, shared=shared):
+            forks = tuple(Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block)
+            rows.update(zip((cell for cell, _ in block), _done(Label(setting, forks)).rows, strict=True))
     return {cell.id: row for cell, row in rows.items()}
 
 
-def _done(executor: Executor, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-    for index, result in executor.map(perform, tasks):
-        if isinstance(result, Failed):
-            raise _Refused(f"It can not be computed: {result.reason} ({_innermost(result.details)})")
-        yield index, result
+def _done(task: Task) -> Any:
+    result = perform(task)
+    if isinstance(result, Failed):
+        raise _Refused(f"{result.reason} ({_innermost(result.details)})")
+    return result
 
 
 def _innermost(details: str) -> str:
@@ -232,12 +252,10 @@ def _innermost(details: str) -> str:
     return f"{Path(path).name}, {place}"
 
 
-def _shape_sensitive(setting: Setting, executor: Executor) -> bool:
+def _shape_sensitive(setting: Setting) -> bool:
     """Whether any agent says that its digits depend on the block: then cell.json holds the block's shape."""
-    registration = restore(setting.registration)
-    for _, result in _done(executor, [Describe(setting, cells(registration))]):
-        return any(configuration["block"] is not None for configuration in result.configurations)
-    return True
+    described = _done(Describe(setting, cells(restore(setting.registration))))
+    return any(configuration["block"] is not None for configuration in described.configurations)
 
 
 def _not_null(rows: dict[str, ForkRow]) -> list[str]:
@@ -263,11 +281,11 @@ def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, r
 
 
 @contextlib.contextmanager
-def _asked_elsewhere(setting: Setting) -> Iterator[Any]:
+def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
     """The same computation in a fresh interpreter, under way while this one computes; yields who waits for it."""
     question = {
-        "registration": setting.registration,
-        "checkpoints": [[*place, str(path)] for place, path in setting.checkpoints],
+        "registration": trial.small.registration,
+        "checkpoints": [[*place, str(path)] for place, path in trial.small.checkpoints],
     }
     environment = {
         # Where this process found modules, that one finds them too; and it shares an accelerator with this one.
@@ -286,14 +304,13 @@ def _asked_elsewhere(setting: Setting) -> Iterator[Any]:
             text=True,
         )
 
-        def wait() -> dict[str, ForkRow]:
+        def wait() -> Attempt:
             _, errors = process.communicate()
             if not answered.exists():
-                raise _Refused(f"In another process it can not be computed:\n{errors.strip()[-2000:]}")
-            rows = json.loads(answered.read_text(encoding="utf-8"))
-            if isinstance(rows, str):
-                raise _Refused(f"In another process: {rows}")
-            return {cell: ForkRow.model_validate_json(line) for cell, line in rows.items()}
+                return Attempt({}, problem=f"in another process:\n{errors.strip()[-2000:]}")
+            answer = json.loads(answered.read_text(encoding="utf-8"))
+            rows = {cell: ForkRow.model_validate_json(line) for cell, line in answer["rows"].items()}
+            return Attempt(rows, problem=answer["problem"] and f"in another process: {answer['problem']}")
 
         with process:
             try:
@@ -306,11 +323,8 @@ def answer_question(asked: str, answered: str) -> None:
     """What the other process does."""
     question = json.loads(Path(asked).read_text(encoding="utf-8"))
     checkpoints = tuple(((task, index), Path(path)) for task, index, path in question["checkpoints"])
-    try:
-        rows = _computed(Setting(question["registration"], checkpoints), _Here())
-        answer: Any = {cell: row.model_dump_json(by_alias=True) for cell, row in rows.items()}
-    except _Refused as refusal:
-        answer = str(refusal)
+    result = attempt(Trial(Setting(question["registration"], checkpoints), None))
+    rows = {cell: row.model_dump_json(by_alias=True) for cell, row in result.rows.items()}
     partial = Path(f"{answered}.partial")
-    partial.write_text(json.dumps(answer), encoding="utf-8")
+    partial.write_text(json.dumps({"rows": rows, "problem": result.problem}), encoding="utf-8")
     os.replace(partial, answered)
