@@ -1,4 +1,5 @@
-"""Everything of ours that has a name keeps the contract that we ask of others. (Worlds and mechanisms: in lab/.)"""
+"""Everything of ours that has a name keeps the contract that we ask of others. (Worlds, mechanisms, triggers and
+executors are asked in their own rooms.)"""
 
 import subprocess
 import sys
@@ -7,12 +8,11 @@ from typing import Any
 import pytest
 
 from worldfork import registry
-from worldfork.executors.local import Local
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
-from worldfork.testing import check_agent, check_environment, check_executor, check_mechanism, check_signal
+from worldfork.testing import check_agent, check_environment, check_mechanism, check_signal
 
 AGENTS: dict[str, dict[str, Any]] = {
     "linear_quadratic": {"environment": "linear_quadratic", "precision": "float64"},
@@ -44,16 +44,6 @@ def test_the_example_agent_in_its_other_way() -> None:
 @pytest.mark.parametrize("name", registry.names("signals"))
 def test_signals(name: str) -> None:
     check_signal(name)
-
-
-@pytest.mark.parametrize("name", registry.names("executors"))
-def test_executors(name: str) -> None:
-    check_executor(name)
-
-
-def test_processes() -> None:
-    """That a study has the same bytes is shown in lab/test_run.py."""
-    check_executor(Local(workers=2), study=False)
 
 
 def test_an_object_that_is_already_built_is_examined_as_far_as_it_goes() -> None:
