@@ -66,8 +66,8 @@ def score(
     elif as_latex or as_markdown or paper or only:
         write = tables.latex if as_latex else tables.markdown
         repeated = only_arm(replication) if replication else None
-        made = tables.paper_tables(scored, scored.rules, replication=repeated, seeds=seeds, paper=paper)
-        print("\n".join(write(table) for table in tables.choose(made, only)))
+        chosen = tables.paper_tables(scored, scored.rules, replication=repeated, seeds=seeds, paper=paper)
+        print("\n".join(write(table) for table in tables.choose(chosen, only)))
     else:
         console = Console()
         tables.show(scored, console)

@@ -109,21 +109,21 @@ class Forks:
 def join(parts: Sequence[Forks]) -> Forks:
     """The forks of several arms that differ in their stream seeds alone, as one; signals and logs stay behind."""
     cells = sorted(cell for part in parts for cell in part.prefork.cells)
-    for one, other in itertools.pairwise(cells):
-        if one == other:
+    for cell, following in itertools.pairwise(cells):
+        if cell == following:
             raise WorldforkError(
-                f"Two ledgers both have checkpoint {one.checkpoint}, {one.direction}, stream seed "
-                f"{one.stream_seed}. A replication has stream seeds of its own."
+                f"Two ledgers both have checkpoint {cell.checkpoint}, {cell.direction}, stream seed "
+                f"{cell.stream_seed}. A replication has stream seeds of its own."
             )
     code = {cell: index for index, cell in enumerate(cells)}
-    cell = np.concatenate([[code[part.prefork.cells[index]] for index in part.prefork.cell] for part in parts])
+    codes = np.concatenate([[code[part.prefork.cells[index]] for index in part.prefork.cell] for part in parts])
     k = np.concatenate([part.prefork.k for part in parts])
-    order = np.lexsort((k, cell))
+    order = np.lexsort((k, codes))
     return Forks(
         prefork=Prefork(
             task=parts[0].task,
             cells=tuple(cells),
-            cell=cell[order].astype(np.int64),
+            cell=codes[order].astype(np.int64),
             k=k[order],
             level=np.concatenate([part.prefork.level for part in parts])[order],
             signals={},

@@ -24,17 +24,17 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undef
     shared = sorted(set(means[0]) & set(means[1]))
     if not shared:
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
-    one, other = (np.array([arm[key] for key in shared]) for arm in means)
+    first_means, second_means = (np.array([arm[key] for key in shared]) for arm in means)
     owners = [key.checkpoint for key in shared]
-    mean, by_checkpoint = _by_checkpoint(one - other, owners, seed=seed, task=first.task)
+    mean, by_checkpoint = _by_checkpoint(first_means - second_means, owners, seed=seed, task=first.task)
     return Contrast(
         mean=mean.mean,
         bootstrap=mean.bootstrap,
         student_t=mean.student_t,
         mde=mean.mde,
         by_checkpoint=by_checkpoint,
-        first=float(_checkpoint_means(one, owners)[1].mean()),
-        second=float(_checkpoint_means(other, owners)[1].mean()),
+        first=float(_checkpoint_means(first_means, owners)[1].mean()),
+        second=float(_checkpoint_means(second_means, owners)[1].mean()),
         cells=len(shared),
         paired=pair_forks(first, second),
     )
@@ -50,13 +50,13 @@ def pair_forks(first: Forks, second: Forks) -> PairedForks:
         for forks in (first, second)
     ]
     shared = [place for place in places[0] if place in places[1]]
-    one, other = (np.array([arm[place] for place in shared], dtype=np.float64) for arm in places)
+    deltas = [np.array([arm[place] for place in shared], dtype=np.float64) for arm in places]
     nothing = Undefined("the two arms have no fork in common")
     return PairedForks(
         forks=len(shared),
-        pearson=correlation(one, other) if shared else nothing,
-        spearman=spearman(one, other) if shared else nothing,
-        same_sign=float((np.sign(one) == np.sign(other)).mean()) if shared else nothing,
+        pearson=correlation(*deltas) if shared else nothing,
+        spearman=spearman(*deltas) if shared else nothing,
+        same_sign=float((np.sign(deltas[0]) == np.sign(deltas[1])).mean()) if shared else nothing,
     )
 
 

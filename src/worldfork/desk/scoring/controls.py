@@ -60,10 +60,10 @@ def control_totals(
         return {name: np.zeros((permutations, sum(widths))) for name in VARIANTS}
 
     def work(job: list[tuple[int, slice]]) -> dict[str, Float[np.ndarray, "permutations policies"]]:
-        found = nothing()
+        earned = nothing()
         for index, span in job:
-            _add_cell(found, prefork, index, span, delta, sets, seed)
-        return found
+            _add_cell(earned, prefork, index, span, delta, sets, seed)
+        return earned
 
     totals, jobs = nothing(), _jobs(prefork)
     # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
@@ -72,9 +72,9 @@ def control_totals(
         threadpoolctl.threadpool_limits(1, user_api="blas"),
         concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
     ):
-        for job, found in zip(jobs, _bounded_map(pool, work, jobs), strict=True):
+        for job, earned in zip(jobs, _bounded_map(pool, work, jobs), strict=True):
             for name in VARIANTS:
-                totals[name] += found[name]
+                totals[name] += earned[name]
             advance(sum(span.stop - span.start for _, span in job))
     bounds = np.cumsum([0, *widths])
     return [{name: totals[name][:, start:stop] for name in VARIANTS} for start, stop in itertools.pairwise(bounds)]
@@ -159,13 +159,13 @@ def _groups(delta: Float[np.ndarray, "attempted"], sets: Sequence[Policies], spa
     fired = [policies.fired[span] for policies in sets]
     if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets,
         if all(np.array_equal(fired[0], flags) for flags in fired[1:]):  # and in many of them one product
-            columns, fired = [tuple(own[0] for own in columns)], fired[:1]
+            columns, fired = [tuple(column[0] for column in columns)], fired[:1]
         else:
             columns, fired = [(slice(0, bounds[-1]),)], [np.hstack(fired)]
         scored = scored[:1]
     return [
-        _Group(own, keep, delta[keep], flags[keep])
-        for own, keep, flags in zip(columns, scored, fired, strict=True)
+        _Group(where, keep, delta[keep], flags[keep])
+        for where, keep, flags in zip(columns, scored, fired, strict=True)
         if keep.any() and flags.shape[1]
     ]
 

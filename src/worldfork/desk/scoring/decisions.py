@@ -50,21 +50,21 @@ def decide(
     parts = partition(forks.prefork)
     checkpoint, count = parts.checkpoint, len(parts.checkpoints)
     alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
-    found: dict[str, dict[str, Decisions]] = {side: {} for side in scored}
+    decisions: dict[str, dict[str, Decisions]] = {side: {} for side in scored}
     for name, reading in readings.items():
         if isinstance(reading, Alarms):
-            for decided in found.values():
+            for decided in decisions.values():
                 decided[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
         elif isinstance(reading, Signal):
             signal = tied(reading.values)
             running = policies.running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in scored.items():
                 if count < 2:
-                    found[side][name] = Decisions(signal, None, alone, running)
+                    decisions[side][name] = Decisions(signal, None, alone, running)
                     continue
                 fitted = policies.leave_one_checkpoint_out(
                     signal[keep], forks.delta[keep], checkpoint[keep], count=count
                 )
                 threshold = fitted[checkpoint]
-                found[side][name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
-    return found
+                decisions[side][name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
+    return decisions

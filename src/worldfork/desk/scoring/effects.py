@@ -19,9 +19,9 @@ def effect(forks: Forks, *, seed: int) -> Effect:
     known = np.array([mean for mean in by_checkpoint.values() if not np.isnan(mean)])
     by_direction, intervals_by_direction = {}, {}
     for code, direction in enumerate(parts.directions):
-        own = np.where(parts.cell_direction == code, cells, np.nan)
-        means = parts.checkpoint_means(own)
-        by_direction[direction] = _mean(own[~np.isnan(own)])
+        of_direction = np.where(parts.cell_direction == code, cells, np.nan)
+        means = parts.checkpoint_means(of_direction)
+        by_direction[direction] = _mean(of_direction[~np.isnan(of_direction)])
         known_means = means[~np.isnan(means)]
         intervals_by_direction[direction] = Intervals(
             bootstrap=intervals.bootstrap(known_means, seed=seed, task=forks.task),
@@ -71,16 +71,18 @@ def verdict(all_attempted: MeanEstimate) -> str | Undefined:
 def drift_quartiles(forks: Forks) -> dict[str, tuple[Figure, ...] | Undefined]:
     """Within a direction, forks by drift level in four runs as equal as possible: the mean dR of each."""
     parts = partition(forks.prefork)
-    found: dict[str, tuple[Figure, ...] | Undefined] = {}
+    quartiles: dict[str, tuple[Figure, ...] | Undefined] = {}
     for code, direction in enumerate(parts.directions):
         inside = parts.direction == code
         level, k, delta = forks.prefork.level[inside], forks.prefork.k[inside], forks.delta[inside]
         if np.isnan(level).any():
-            found[direction] = Undefined(f"{int(np.isnan(level).sum())} of {len(level)} forks have no drift level")
+            quartiles[direction] = Undefined(
+                f"{int(np.isnan(level).sum())} of {len(level)} forks have no drift level"
+            )
             continue
         runs = np.array_split(delta[np.lexsort((k, level))], 4)
-        found[direction] = tuple(_mean(run) for run in runs)
-    return found
+        quartiles[direction] = tuple(_mean(run) for run in runs)
+    return quartiles
 
 
 def _mean(values: np.ndarray) -> Figure:

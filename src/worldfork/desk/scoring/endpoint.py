@@ -31,22 +31,22 @@ def endpoint(
         return Undefined("sigma_ep needs at least two episodes in a fork")
     variance = np.full(len(hold), np.nan)
     variance[enough] = np.nanvar(hold[enough], axis=1, ddof=1)
-    found: dict[str, float] = {}
-    for name, own in zip(parts.checkpoints, parts.by_checkpoint(), strict=True):
-        if not fired[own].any():
+    by_checkpoint: dict[str, float] = {}
+    for name, forks in zip(parts.checkpoints, parts.by_checkpoint(), strict=True):
+        if not fired[forks].any():
             continue
-        sigma = float(np.sqrt(np.nanmean(variance[own]))) if enough[own].any() else 0.0
+        sigma = float(np.sqrt(np.nanmean(variance[forks]))) if enough[forks].any() else 0.0
         if sigma > 0:
-            found[name] = float(delta[own][fired[own]].mean() - delta[own].mean()) / sigma
-    if not found:
+            by_checkpoint[name] = float(delta[forks][fired[forks]].mean() - delta[forks].mean()) / sigma
+    if not by_checkpoint:
         fired_at_all = bool(fired.any())
         return Undefined("sigma_ep is zero: HOLD's episodes do not vary" if fired_at_all else "it never fires")
-    mean = cluster_interval(np.array(list(found.values())), seed=seed, task=task)
+    mean = cluster_interval(np.array(list(by_checkpoint.values())), seed=seed, task=task)
     return Endpoint(
         value=mean.value,
         interval=mean.interval,
         kind=mean.kind,
         student_t=mean.student_t,
         clusters=mean.clusters,
-        by_checkpoint=found,
+        by_checkpoint=by_checkpoint,
     )

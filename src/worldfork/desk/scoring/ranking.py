@@ -27,11 +27,11 @@ def ranking(
     signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
 ) -> Ranking:
     """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
-    found = {
-        name: auc(signal[own], delta[own] > 0)
-        for name, own in zip(parts.checkpoints, parts.by_checkpoint(), strict=True)
+    by_checkpoint = {
+        name: auc(signal[forks], delta[forks] > 0)
+        for name, forks in zip(parts.checkpoints, parts.by_checkpoint(), strict=True)
     }
-    known = np.array([value for value in found.values() if not isinstance(value, Undefined)])
+    known = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
     if not len(known):
         why = Undefined("no checkpoint has forks both with dR > 0 and without")
         return Ranking(
@@ -40,7 +40,7 @@ def ranking(
             auc_interval_kind=why,
             auc_student_t=why,
             auc_clusters=0,
-            auc_by_checkpoint=found,
+            auc_by_checkpoint=by_checkpoint,
         )
     mean = cluster_interval(known, seed=seed, task=task)
     return Ranking(
@@ -49,5 +49,5 @@ def ranking(
         auc_interval_kind=mean.kind,
         auc_student_t=mean.student_t,
         auc_clusters=mean.clusters,
-        auc_by_checkpoint=found,
+        auc_by_checkpoint=by_checkpoint,
     )

@@ -70,7 +70,7 @@ class Score:
         return frames.policies(self._tasks(), estimand)
 
     def _tasks(self) -> dict[tuple[str, str], TaskScore]:
-        return {(arm, task): one for arm, tasks in self.arms.items() for task, one in tasks.tasks.items()}
+        return {(arm, task): figures for arm, tasks in self.arms.items() for task, figures in tasks.tasks.items()}
 
     def _known(self) -> str:
         return f"There are {', '.join(str(key) for key in self._tasks()) or 'none'}."

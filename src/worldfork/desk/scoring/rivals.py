@@ -49,7 +49,9 @@ def rivals(
     """
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     fired = {
-        side: {name: one.fired for name, one in decided.items() if not isinstance(one.fired, Undefined)}
+        side: {
+            name: decision.fired for name, decision in decided.items() if not isinstance(decision.fired, Undefined)
+        }
         for side, decided in decisions.items()
     }
     sets = [
@@ -67,7 +69,10 @@ def rivals(
             name: _judged(flags[masks[side]], view.kept.delta, {kind: null[kind][:, index] for kind in null})
             for index, (name, flags) in enumerate(fired[side].items())
         }
-        scores[side] = {name: _trigger(one, view, _control(one, judged.get(name))) for name, one in decided.items()}
+        scores[side] = {
+            name: _trigger(decision, view, _control(decision, judged.get(name)))
+            for name, decision in decided.items()
+        }
     return Estimands(all_attempted=scores["all_attempted"], retained=scores["retained"])
 
 
@@ -96,13 +101,13 @@ class _Control:
     shift: RandomControl | Undefined
 
 
-def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
+def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerScore:
     """One trigger on one set of forks."""
     kept, parts = view.kept, view.parts
-    signal = None if one.signal is None else one.signal[view.scored]
+    signal = None if decision.signal is None else decision.signal[view.scored]
     ranked = _ranking(signal, view)
-    policy = _policy(one.fired, view)
-    earned, gains = _earned(one.fired, view)
+    policy = _policy(decision.fired, view)
+    earned, gains = _earned(decision.fired, view)
     return TriggerScore(
         auc=ranked.auc,
         auc_interval=ranked.auc_interval,
@@ -120,25 +125,25 @@ def _trigger(one: Decisions, view: _Scored, control: _Control) -> TriggerScore:
         fires=policy.fires,
         by_direction=policy.by_direction,
         gradient_steps=policy.gradient_steps,
-        running_quantile=_policy(one.running, view),
+        running_quantile=_policy(decision.running, view),
         random=control.random,
         random_blocks=control.blocks,
         random_shift=control.shift,
         given_position=NO_SIGNAL if signal is None else _given_position(signal, view),
         earned=earned,
         gains=gains,
-        swapped=_swapped(one.fired, view),
+        swapped=_swapped(decision.fired, view),
         standing="exploratory",
         adjusted={},
         passes_control=UNJUDGED,
         useful=UNJUDGED,
         endpoint=Endpoints(
-            leave_one_checkpoint_out=_endpoint(one.fired, view, parts),
-            running_quantile=_endpoint(one.running, view, parts),
+            leave_one_checkpoint_out=_endpoint(decision.fired, view, parts),
+            running_quantile=_endpoint(decision.running, view, parts),
         ),
         excluded_quantile=NO_SIGNAL
-        if one.signal is None
-        else proxies.excluded_quantile(one.signal, view.divergence.dropped),
+        if decision.signal is None
+        else proxies.excluded_quantile(decision.signal, view.divergence.dropped),
     )
 
 
@@ -188,9 +193,9 @@ def _judged(
     return {kind: controls.judge(observed, totals) for kind, totals in nulls.items()}
 
 
-def _control(one: Decisions, judged: Mapping[str, RandomControl] | None) -> _Control:
-    if isinstance(one.fired, Undefined) or judged is None:
-        why = one.fired if isinstance(one.fired, Undefined) else UNJUDGED
+def _control(decision: Decisions, judged: Mapping[str, RandomControl] | None) -> _Control:
+    if isinstance(decision.fired, Undefined) or judged is None:
+        why = decision.fired if isinstance(decision.fired, Undefined) else UNJUDGED
         return _Control(why, why, why)
     blocks = {str(count): judged[f"blocks-{count}"] for count in controls.BLOCKS}
     return _Control(judged["random"], blocks, judged["shift"])

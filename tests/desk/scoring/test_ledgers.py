@@ -1,0 +1,86 @@
+"""Whole ledgers scored: which arms, which pairs, whose rules, and triggers that are given as objects."""
+
+import numpy as np
+import polars as pl
+import pytest
+from worlds import study
+
+from worldfork.desk.reading import open_ledger
+from worldfork.desk.scoring import Rules, score_ledger
+from worldfork.desk.scoring.ledgers import choose_arms, only_arm, rules_of
+from worldfork.desk.triggers import Trigger
+from worldfork.errors import WorldforkError
+
+QUICK = {"permutations": 30, "triggers": ("residual",)}
+
+
+def arms(*names):
+    return pl.concat([study(index, k=4).with_columns(arm=pl.lit(name)) for index, name in enumerate(names)])
+
+
+def test_every_later_arm_is_compared_with_the_first():
+    score = score_ledger(arms("a", "b", "c"), **QUICK)
+    assert list(score.arms) == ["a", "b", "c"]
+    assert list(score.contrasts) == ["b - a", "c - a"]
+    assert score.rules == Rules(**QUICK)
+
+
+def test_arms_and_pairs_are_chosen_by_name():
+    table = open_ledger(arms("a", "b", "c"))
+    assert list(score_ledger(table, arm="b", **QUICK).arms) == ["b"]
+    chosen, pairs = choose_arms(table.table.arms, arm="c", contrast="b, a")
+    assert (list(chosen), pairs) == (["c", "b", "a"], [("b", "a")])
+    assert choose_arms(table.table.arms, contrast=("c", "b"))[1] == [("c", "b")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"arm": "z"}, "no arm `z`; the ledger has a, b"),
+        ({"contrast": "a"}, "two arms, FIRST,SECOND; got `a`"),
+        ({"contrast": ("a", "z")}, "no arm `z`"),
+        ({"rates": 0.3}, "no rule `rates`; there are divergence, rate"),
+        ({"rate": 3.0}, "between 0 and 1"),
+    ],
+)
+def test_a_choice_that_can_not_be_made(choice, message):
+    with pytest.raises(WorldforkError, match=message):
+        score_ledger(arms("a", "b"), **choice)
+
+
+def test_a_replication_has_one_arm():
+    assert list(only_arm(arms("a"))) == ["world"]
+    with pytest.raises(WorldforkError, match="A replication has one arm; `table` has a, b"):
+        only_arm(arms("a", "b"))
+
+
+def test_a_flat_table_has_the_papers_rules():
+    assert rules_of(open_ledger(arms("a"))) == Rules()
+
+
+def test_progress_counts_forks_up_to_all_of_them():
+    told = []
+    score_ledger(arms("a", "b"), progress=lambda *step: told.append(step), **QUICK)
+    assert told[0] == ("scoring", 0, 80)
+    assert told[-1] == ("scoring", 80, 80)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+
+
+class Late(Trigger):
+    """The decision point, from one on."""
+
+    first: int = 3
+
+    def begin(self, cell, *, event):
+        return None
+
+    def decide(self, memory, segment):
+        return memory, segment.k >= self.first
+
+
+def test_a_trigger_given_as_an_object_is_scored_under_its_own_name():
+    score = score_ledger(arms("a"), permutations=30, triggers=("residual", Late(first=2)))
+    trigger = score["world"].triggers_all_attempted["Late(first=2)"]
+    forks = score["world"].evidence.forks
+    assert trigger.fires == int((forks.prefork.k >= 2).sum())
+    assert trigger.policy_total == pytest.approx(float(np.sum(forks.delta[forks.prefork.k >= 2])))
