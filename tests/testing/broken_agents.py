@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays, Checkpoint, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.linear_quadratic import Belief, LinearQuadratic, LinearQuadraticPlugin
-from worldfork.randomness import Event
+from worldfork.randomness import Event, Purpose
 
 
 class GlobalDraws(LinearQuadratic):
@@ -166,12 +167,18 @@ class WideCheckpoint(LinearQuadratic):
     """Its checkpoints have no leading axis of one."""
 
 
+class Unbuilt(LinearQuadratic):
+    """Can not be built at all."""
+
+
 def plugin_of(agent: type[LinearQuadratic]) -> LinearQuadraticPlugin:
     """The plug-in that builds such an agent."""
     count = iter(range(10**6))
 
     class Broken(LinearQuadraticPlugin):
         def build(self, environment: Any, *, precision: str) -> LinearQuadratic:
+            if agent is Unbuilt:
+                raise TypeError("two weights are missing")
             if agent is not AnyPrecision and precision != "float64":
                 raise WorldforkError("float64")
             return agent(environment.matrices)
@@ -186,6 +193,15 @@ def plugin_of(agent: type[LinearQuadratic]) -> LinearQuadraticPlugin:
             return checkpoint
 
     return Broken()
+
+
+class Filed(LinearQuadraticPlugin):
+    """An agent whose checkpoints are files, and whose digest is not that of the first."""
+
+    suffixes = (".txt", ".json")
+
+    def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
+        return self.generate(agent, environment, Event(purpose=Purpose.PRETRAINING, checkpoint=path.read_text()))
 
 
 BROKEN: list[tuple[type[LinearQuadratic], str]] = [
@@ -210,4 +226,5 @@ BROKEN: list[tuple[type[LinearQuadratic], str]] = [
     (AnyPrecision, r"precision='no such precision'.*gave an agent"),
     (NeverTwice, r"the `parameters` are others the second time.*`generate` of the event"),
     (WideCheckpoint, r"leading axis of one"),
+    (Unbuilt, r"it raised TypeError: two weights are missing\. It happened in .*build"),
 ]

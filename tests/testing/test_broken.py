@@ -1,6 +1,7 @@
 """The kits catch what they promise to catch: each broken class is refused in words its author can act on."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import broken_agents
@@ -40,6 +41,16 @@ def test_broken_agents(broken: Any, words: str) -> None:
     with pytest.raises(ContractError) as caught:
         check_agent(broken_agents.plugin_of(broken), World(scale=2.0), precision="float64")
     refused(caught.value, words)
+
+
+def test_files_of_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    path.write_text("7")
+    with pytest.raises(ContractError, match=r"There is no `.*model\.json`: a checkpoint is \.txt, \.json"):
+        check_agent(broken_agents.Filed(), World(scale=2.0), precision="float64", checkpoints=[path])
+    path.with_suffix(".json").write_text("{}")
+    with pytest.raises(ContractError, match=r"`digest` is not the SHA-256 of `model\.txt`"):
+        check_agent(broken_agents.Filed(), World(scale=2.0), precision="float64", checkpoints=[path])
 
 
 @pytest.mark.parametrize(("broken", "words"), broken_others.MECHANISMS)

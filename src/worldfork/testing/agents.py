@@ -111,13 +111,15 @@ class _Bench:
         agent: Agent | None,
     ) -> None:
         self.plugin, self.world, self.precision = plugin, world, precision
-        self.given = checkpoints
-        self.agent: Agent = agent if agent is not None else self.plugin_of().build(world, precision=precision)
+        self.given, self.built = checkpoints, agent
         self.checkpoints: list[Checkpoint] = []
 
-    def plugin_of(self) -> AgentPlugin:
+    @functools.cached_property
+    def agent(self) -> Agent:
+        if self.built is not None:
+            return self.built
         assert self.plugin is not None
-        return self.plugin
+        return self.plugin.build(self.world, precision=self.precision)
 
     def says_what_it_is(self) -> None:
         agent = self.agent
@@ -302,8 +304,9 @@ class _Bench:
         demand(False, "`fit(scope='no such scope')` trained something.", remedy)
 
     def refuses_precisions(self) -> None:
+        assert self.plugin is not None
         try:
-            self.plugin_of().build(self.world, precision="no such precision")
+            self.plugin.build(self.world, precision="no such precision")
         except Exception:
             return
         remedy = "Raise WorldforkError and name those that are known: the ledger says which one was used."

@@ -126,6 +126,19 @@ def test_a_sound_agent_is_tried_once_and_told(registered, tmp_path: Path) -> Non
     assert not [line for line in lines if line.startswith("probed")]
 
 
+def test_a_signal_that_reads_what_nobody_logs_is_told(registered, tmp_path: Path) -> None:
+    tmp_path.joinpath("mistyped.py").write_text(
+        "from worldfork.lab.stream.signals import Signal\n"
+        "class Mistyped(Signal):\n"
+        "    def read(self, episode):\n"
+        "        return episode.steps['eror'].mean() if 'eror' in episode.steps else float('nan')\n"
+    )
+    text = REGISTRATION.replace('name = "tried"', 'name = "tried"\nsignals = ["residual", "mistyped:Mistyped"]')
+    trial = probe(registered("heard", "    pass", text))
+    assert trial.silent == ("Mistyped",)
+    assert "the signal `Mistyped` had nothing to say" in str(trial)
+
+
 def test_what_comes_with_worldfork_is_not_tried_unless_asked(tmp_path: Path) -> None:
     registration = parse(REGISTRATION.replace("AGENT", "linear_quadratic"))
     assert outside_tasks(registration) == []

@@ -68,6 +68,7 @@ class Probe:
     elsewhere: bool  # whether another process was asked
     seconds: float
     problems: tuple[str, ...]
+    silent: tuple[str, ...] = ()  # signals that had nothing to say: a column that the agent does not log, perhaps
 
     @property
     def passed(self) -> bool:
@@ -77,7 +78,9 @@ class Probe:
         if self.problems:
             return "\n".join(["The trial before the study failed:", *(f"- {line}" for line in self.problems)])
         where = "twice and in another process" if self.elsewhere else "twice"
-        return f"`none` gave dR = 0.0, {self.forks} small forks the same digits {where} ({self.seconds:.1f} s)"
+        nothing = "".join(f"; the signal `{name}` had nothing to say" for name in self.silent)
+        forks = f"{self.forks} small forks the same digits {where} ({self.seconds:.1f} s)"
+        return f"`none` gave dR = 0.0, {forks}{nothing}"
 
 
 def probe(registration: Registration | Path | str, folder: Path | str | None = None) -> Probe:
@@ -124,7 +127,8 @@ def probe_setting(
             answers = [attempt(whole)]
             answers += [] if answers[0].problem else [wait()]
     problems = tuple(_judged(answers))
-    return Probe(len(answers[0].rows), len(answers) > 1, time.perf_counter() - began, problems)
+    silent = _silent(registration, answers[0].rows)
+    return Probe(len(answers[0].rows), len(answers) > 1, time.perf_counter() - began, problems, silent)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +177,13 @@ def _judged(answers: Sequence[Attempt]) -> list[str]:
     for other in others:
         problems = problems or _changed(first.rows, other.rows, "In another process", PROCESSES)
     return problems
+
+
+def _silent(registration: Registration, rows: dict[str, ForkRow]) -> tuple[str, ...]:
+    """The signals of others that were missing in every row."""
+    located = [registry.locate("signals", name) for name in registration.signals]
+    labels = [signal.label for signal in located if not signal.ours]
+    return tuple(label for label in labels if all(row.signals[label] is None for row in rows.values()) and rows)
 
 
 def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_block: int) -> Registration:
