@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests choose a backend themselves
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -13,8 +13,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llv
 
 from worldfork import randomness
 
-# How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile("worldfork", deadline=None)
+# How long an example takes says how busy the machine is, and nothing about what is tested.
+settings.register_profile("worldfork", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("worldfork")
 
 

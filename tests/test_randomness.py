@@ -53,7 +53,7 @@ def test_every_field_of_an_event_matters():
     others = [
         dataclasses.replace(base, **{field.name: value})
         for field in dataclasses.fields(Event)
-        for value in ([Purpose.GATE] if field.name == "purpose" else ["x"] if field.type is str else [1])
+        for value in ([Purpose.ACTION_NOISE] if field.name == "purpose" else ["x"] if field.type is str else [1])
     ]
     keys = {tuple(randomness.words(event)) for event in [base, *others]}
     assert len(keys) == len(dataclasses.fields(Event)) + 1
@@ -83,8 +83,8 @@ def test_draws_do_not_depend_on_what_was_drawn_before():
 
 
 def test_normals_are_standard_normal():
-    keys = randomness.fold_in(randomness.words(Event(purpose=Purpose.CALIBRATION)), np.arange(20_000))
-    draws = randomness.normals(keys, 3, Purpose.CALIBRATION)
+    keys = randomness.fold_in(randomness.words(Event(purpose=Purpose.PROCESS_NOISE)), np.arange(20_000))
+    draws = randomness.normals(keys, 3, Purpose.PROCESS_NOISE)
     assert np.isfinite(draws).all()
     assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-3
     assert np.abs(np.corrcoef(draws.T) - np.eye(3)).max() < 0.03

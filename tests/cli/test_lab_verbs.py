@@ -1,18 +1,23 @@
 """The lab's verbs: what they print, what programs read, and the codes they exit with."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kill_and_resume import REGISTRATION
 from typer.testing import CliRunner
+from waiting import PATIENCE, until
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Fit
+from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
 
 VERBS = ("check", "run", "verify", "export", "calibrate")
 
@@ -143,21 +148,47 @@ def test_calibrate_prints_draws_and_speaks_json(folder: Path, tmp_path: Path) ->
     assert "10.800" in pinned.output
 
 
+class Pausing(LinearQuadratic):
+    """An agent that stops at its fourth decision point, says so in a file, and waits for whoever interrupts it."""
+
+    def fit(self, parameters: Any, optimiser: Any, window: Any, **settings: Any) -> Fit:
+        if (window.size == 4 * 50).any() and (reached := Path(os.environ.get("REACHED", ""))).name:
+            reached.touch()
+            threading.Event().wait(2 * PATIENCE)
+        return super().fit(parameters, optimiser, window, **settings)
+
+
+class PausingPlugin(LinearQuadraticPlugin):
+    """It, by name."""
+
+    def build(self, environment: Any, *, precision: str) -> Pausing:
+        return Pausing(environment.matrices, **self.model_dump())
+
+
 def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "worldfork.cli.main", "run", "linear-quadratic", "-o", str(tmp_path / "study")]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("study/cells/*/forks.jsonl")):
-        assert running.poll() is None, "it ended before it could be interrupted"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 130, said
-    assert f"To carry on: worldfork run linear-quadratic -o {tmp_path / 'study'}" in said
-    verdict = json.loads(CliRunner().invoke(app, ["verify", str(tmp_path / "study"), "--partial", "--json"]).stdout)
+    study, path, reached = tmp_path / "study", tmp_path / "paused.toml", tmp_path / "reached"
+    text = REGISTRATION.replace("window = 100", "window = 1000")
+    path.write_text(text.replace('agent = "linear_quadratic"', f'agent = "{__name__}:PausingPlugin"'))
+    command = [sys.executable, "-m", "worldfork.cli.main", "run", str(path), "-o", str(study), "--no-probe"]
+    environment = {**os.environ, "REACHED": str(reached), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+
+        def stopped() -> bool:
+            assert running.poll() is None, running.communicate()
+            return reached.exists()
+
+        until(stopped, lambda: "that the agent stopped")
+        running.send_signal(signal.SIGINT)
+        _, complaints = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 130, complaints
+    assert f"To carry on: worldfork run {path} -o {study}" in complaints
+    verdict = json.loads(CliRunner().invoke(app, ["verify", str(study), "--partial", "--json"]).stdout)
     assert verdict["passes"]
-    assert 0 < verdict["rows"] < 240
+    assert verdict["rows"] == 3  # a block of three forks was finished, and the next has the fourth in it
+    assert CliRunner().invoke(app, ["run", str(path), "-o", str(study), "--quiet"]).exit_code == 0
+    assert CliRunner().invoke(app, ["verify", str(study)]).exit_code == 0
 
 
 @pytest.mark.parametrize("verb", [["evaluate", "x"], ["pretrain", "x", "-o", "y"], ["calibrate-drift", "x"]])

@@ -9,6 +9,7 @@ import urllib.request
 import polars as pl
 import pytest
 from typer.testing import CliRunner
+from waiting import PATIENCE
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
@@ -82,10 +83,10 @@ def test_live_prints_its_address_serves_it_and_ends_at_ctrl_c(table):
     ) as process:
         address = process.stdout.readline().split()[0]
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
             assert b"forks.csv" in answer.read()
         process.send_signal(signal.SIGINT)
-        rest, complaints = process.communicate(timeout=30)
+        rest, complaints = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "Closed." in rest
     assert "Traceback" not in complaints

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kill_and_resume import REGISTRATION, chained
+from waiting import PATIENCE
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import linear_quadratic as lq
@@ -164,7 +165,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, reference:
 def kills(injected: int, random: int) -> str:
     script = Path(__file__).parents[1] / "kill_and_resume.py"
     command = [sys.executable, str(script), "--injected", str(injected), "--random", str(random)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from waiting import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
@@ -67,7 +68,7 @@ class Browser(contextlib.AbstractContextManager):
             self.send("Browser.close")
         try:
             self.process.wait(10)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired:  # nothing depends on how it ends
             self.process.kill()
         os.close(self._in)
         os.close(self._out)
@@ -125,7 +126,8 @@ class Page:
         self.browser.send("Target.closeTarget", {"targetId": self.target})
 
     def frames(self):
-        """The frames inside this page that run by themselves, each as a page."""
+        """The frames inside this page that run by themselves, each as a page; waits until there are any."""
+        until(self._framed, lambda: f"a frame in {self.target}")
         targets = self.browser.send("Target.getTargets")["targetInfos"]
         found = []
         for one in targets:
@@ -138,6 +140,9 @@ class Page:
                     frame.send(f"{domain}.enable")
                 found.append(frame)
         return found
+
+    def _framed(self):
+        return any(one["type"] == "iframe" for one in self.browser.send("Target.getTargets")["targetInfos"])
 
     def resize(self, width, height):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -152,11 +157,8 @@ class Page:
             raise AssertionError(found["exceptionDetails"])
         return found["result"].get("value")
 
-    def wait(self, expression, seconds=60):
-        end = time.monotonic() + seconds
-        while not self._holds(expression):
-            assert time.monotonic() < end, f"never came true: {expression}\n{self.complaints()}"
-            time.sleep(0.02)
+    def wait(self, expression):
+        until(lambda: self._holds(expression), lambda: f"{expression}\n{self.complaints()}")
 
     def _holds(self, expression):
         try:

@@ -5,6 +5,7 @@ import threading
 
 import ledgers
 import pytest
+from waiting import PATIENCE
 
 from worldfork.desk.page import Watched, gather, server
 from worldfork.errors import WorldforkError
@@ -28,7 +29,7 @@ def served(small, tmp_path):
 
 
 def ask(serving, path, *, host=None):
-    connection = http.client.HTTPConnection("127.0.0.1", serving.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", serving.server_port, timeout=PATIENCE)
     connection.request("GET", path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
     return answer.status, answer.read().decode()

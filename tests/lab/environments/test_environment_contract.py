@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments import Environment, State, load
@@ -87,7 +88,7 @@ for action in saved["plan"]:
     rewards.append(reward)
 np.savez("ended.npz", physics=state.physics, observation=state.observation, rewards=np.array(rewards))
 """
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=PATIENCE)
     elsewhere = np.load(tmp_path / "ended.npz")
     np.testing.assert_array_equal(elsewhere["physics"], ended.physics)
     np.testing.assert_array_equal(elsewhere["observation"], ended.observation)

@@ -9,6 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import worldfork
 from worldfork.errors import WorldforkError
@@ -38,7 +39,7 @@ def run_without_dm_control(tmp_path: Path, *, script: str, models: bool) -> subp
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -75,7 +76,7 @@ assert "mujoco" not in sys.modules, "the catalogue alone must not need MuJoCo"
 load("cheetah-run", threads=1)
 assert not {name for name in sys.modules if name.split(".")[0] in ("dm_control", "glfw", "OpenGL")}
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE)
 
 
 def test_a_pair_that_does_not_work_together_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
