@@ -210,3 +210,13 @@ def test_a_malformed_amendment_is_one_clear_error(small, tmp_path):
     (copy / "amendments.jsonl").write_text('{"reason":"because"}\n')
     with pytest.raises(WorldforkError, match="amendments"):
         render(gather(copy, permutations=10))
+
+
+def test_a_data_frame_has_a_page_that_lies_nowhere_until_it_is_saved(tmp_path):
+    frame = pl.read_parquet(ledgers.flat(tmp_path / "t.parquet"))
+    page = write_page(frame, permutations=20)
+    assert page.path is None
+    assert "Was updating worth it?" in page.html
+    assert page.save(tmp_path / "frame.html").path.read_text(encoding="utf-8") == page.html
+    with pytest.raises(WorldforkError, match="is a folder"):
+        page.save(tmp_path)

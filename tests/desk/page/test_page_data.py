@@ -15,6 +15,7 @@ from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.streams import condense
 from worldfork.desk.scoring.sweep import sweep
 from worldfork.errors import WorldforkError
+from worldfork.lab.run import run
 from worldfork.ledger import arrays
 from worldfork.registration import cells, parse
 
@@ -212,3 +213,22 @@ def test_streams_are_read_as_they_were_written(small, material):
     assert len(shown) == 1
     assert shown[0]["steps"] == 300
     assert sum(shown[0]["episode_return"]) == pytest.approx(float(log["reward"].sum()), rel=1e-4)
+
+
+def test_several_draws_of_an_update_are_one_fork_that_names_them(tmp_path):
+    """The label is their mean; the page shows each, and says where there is only one."""
+    text = ledgers.REGISTRATION[: ledgers.REGISTRATION.index("[[arms]]")]
+    text += ledgers.REGISTRATION[ledgers.REGISTRATION.index("[tasks.") :]
+    text = text.replace("[grid]", "[grid]\nupdate_seeds = [0, 1, 2]").replace(
+        "decision_points = 6", "decision_points = 2"
+    )
+    (tmp_path / "draws.toml").write_text(text)
+    material = gather(run(tmp_path / "draws.toml", tmp_path / "study").path, permutations=20)
+    (part,) = payload(material)["parts"]
+    forks = part["forks"]
+    assert len(forks["k"]) == 8
+    for update, draws in zip(forks["r_update"], forks["draws"], strict=True):
+        assert len(draws) == 3
+        assert update == pytest.approx(sum(draws) / 3, rel=1e-4)
+    assert record(material).draws == 3
+    assert record(material).deviations == []

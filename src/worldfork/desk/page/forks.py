@@ -26,19 +26,20 @@ class Places:
     cells: Mapping[CellKey, Cell | None]  # in order; None where a flat table has no cell folders
     keys: Sequence[tuple[CellKey, int]]
     index: Sequence[int | None]  # among the scored forks; None without a dR
-    rows: Mapping[tuple[CellKey, int], ForkRow]
+    rows: Mapping[tuple[CellKey, int], Sequence[ForkRow]]  # one for each draw of the fork's update
 
 
 def places(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, task: str) -> Places:
     """Where every fork stands, scored or not."""
     prefork = forks.prefork
     cells: dict[CellKey, Cell | None] = dict.fromkeys(prefork.cells)
-    recorded: dict[tuple[CellKey, int], ForkRow] = {}
+    recorded: dict[tuple[CellKey, int], list[ForkRow]] = {}
     for cell, inside in rows.items():
         if (cell.arm, cell.task) == (arm, task) and inside:
             key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
-            cells[key] = cell
-            recorded |= {(key, row.k): row for row in inside}
+            cells[key] = cells.get(key) or cell  # the first draw's: all draws share the stream
+            for row in inside:
+                recorded.setdefault((key, row.k), []).append(row)
     scored = {
         (prefork.cells[cell], int(k)): index
         for index, (cell, k) in enumerate(zip(prefork.cell, prefork.k, strict=True))
@@ -87,8 +88,9 @@ def _scored(forks: Forks, index: int, diverged: bool) -> dict[str, object]:
     return fork
 
 
-def _recorded(row: ForkRow, *, scored: bool) -> dict[str, object]:
-    """What only a study's own row has."""
+def _recorded(draws: Sequence[ForkRow], *, scored: bool) -> dict[str, object]:
+    """What only a study's own rows have: of the first draw of the update, and what the others returned."""
+    row = draws[0]
     fit = row.fit
     shown: dict[str, object] = {
         "env_step": row.env_step,
@@ -96,6 +98,8 @@ def _recorded(row: ForkRow, *, scored: bool) -> dict[str, object]:
         "broken": _broken(row),
         "digest": row.digest[:DIGEST],
     }
+    if len(draws) > 1:
+        shown["draws"] = _brief(*(draw.r_update for draw in draws))
     if not scored:
         better = sum(u > h for h, u in zip(row.hold, row.update, strict=True) if h is not None and u is not None)
         shown |= {"step": row.step, "level": row.level, "r_hold": row.r_hold, "r_update": row.r_update}

@@ -239,14 +239,16 @@ def _contraction(score: TaskScore) -> dict[str, object]:
     """The fitted line, for the script to draw, and everything about it in words."""
     fit = score.contraction
     kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
-    slope, halves = known(fit.slope), known(fit.split_half.slope)
+    slope, halves, within = known(fit.slope), known(fit.split_half.slope), fit.within
+    digits = digits_for(score.effect.all_attempted)
     level = kept.outcomes.r_update.mean() - slope * kept.outcomes.r_hold.mean() if slope is not None else None
     words = [
         f"n = {len(kept)} retained forks; dotted: the identity.",
         _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
-        _fitted_words("crossing", fit.crossing, None, digits=digits_for(score.effect.all_attempted)) + ",",
+        _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
         _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
-        "(95%, cells resampled).",
+        f"(95%, Student-t over {fit.clusters} checkpoints).",
+        _fitted_words("At a fixed direction and k the slope is", within.value, within.student_t, digits=2) + ".",
         "" if halves is None else f"HOLD's own halves give slope {halves:.2f} without any update.",
     ]
     return {

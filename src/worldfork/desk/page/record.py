@@ -62,6 +62,7 @@ class StudyRecord:
     about: str
     forks: int
     registered_forks: int
+    draws: int  # of each update's minibatches, at most
     deviations: Sequence[Deviation]
     unscored: Sequence[str]
     notes: Sequence[str]
@@ -103,6 +104,7 @@ def record(material: Material) -> StudyRecord | None:
         about=registration.about,
         forks=sum(map(len, material.rows.values())),
         registered_forks=sum(registration.arm(cell.arm).stream.decision_points for cell in material.rows),
+        draws=max(len(arm.update_seeds) for arm in registration.arms),
         deviations=_deviations(study, begun, material.rows),
         unscored=material.table.unscored,
         notes=_notes(registration, begun),

@@ -165,12 +165,15 @@ function forkPanel(fork) {
       {},
       pair("HOLD", plain(fork.r_hold, digits)),
       pair("UPDATE", plain(fork.r_update, digits)),
+      fork.draws
+        ? pair(`its ${fork.draws.length} draws`, fork.draws.map((value) => plain(value, digits)).join(", "))
+        : null,
       pair("drift level", brief(fork.level)),
       fork.step ? pair("control step", whole(fork.step)) : null,
       fork.env_step ? pair("environment step", whole(fork.env_step)) : null,
     ),
     fork.fit && [
-      el("h4", {}, "What the update did"),
+      el("h4", {}, fork.draws ? "What the first draw of the update did" : "What the update did"),
       el(
         "dl",
         {},
