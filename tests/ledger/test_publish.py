@@ -80,6 +80,12 @@ def test_the_verb_passes_no_damage_on_and_overwrites_nothing(study: Study, tmp_p
     assert not (tmp_path / "other").exists()
 
 
+def test_a_folder_that_can_not_be_made_is_one_sentence(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WorldforkError, match="Could not write"):
+        publish(study, tmp_path / "file" / "slim")
+
+
 def test_a_marker_that_says_nothing_is_refused(study: Study) -> None:
     (study.path / "published.json").write_text("{}")
     with pytest.raises(WorldforkError, match="does not say what was left out"):

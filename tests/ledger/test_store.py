@@ -232,6 +232,17 @@ def test_every_cell_is_asked_before_anything_is_written(tmp_path: Path) -> None:
     assert contents(tmp_path / "study") == before
 
 
+def test_no_registration_is_changed_behind_the_back_of_a_cell_with_rows(tmp_path: Path) -> None:
+    write(tmp_path / "study", rows=1)
+    before = contents(tmp_path / "study")
+    with (
+        writing(tmp_path / "study", parse(STEPS), authored=STEPS, amend="fewer steps") as study,
+        pytest.raises(WorldforkError, match="has rows and was not asked"),
+    ):
+        study.begin({})
+    assert contents(tmp_path / "study") == before
+
+
 def test_refusals_that_are_alike_are_told_once(tmp_path: Path) -> None:
     write(tmp_path / "study", authored=TWO_ARMS)
     with pytest.raises(WorldforkError) as refused:

@@ -4,7 +4,6 @@ Models and the transitions that UPDATE trained on are nearly all of a study's by
 published.json; the rows and the manifests keep their digests.
 """
 
-import shutil
 from pathlib import Path
 from typing import Final, Literal
 
@@ -47,11 +46,11 @@ def publish(study: Study, folder: Path) -> int:
         place = path.relative_to(study.path)
         if path.name.startswith(".") or place.match(MODELS) or place.match(WINDOWS):
             continue
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        files.make_folders((folder / place).parent)
         if path.name == "stream.parquet":  # the same columns, packed as this version packs them
             arrays.write_parquet(folder / place, CellFolder(path.parent).read_log())
         else:
-            shutil.copyfile(path, folder / place)
+            files.replace(folder / place, path.read_bytes())
     files.replace(folder / NAME, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode())
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
