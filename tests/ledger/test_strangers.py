@@ -14,7 +14,6 @@ from kill_and_resume import REGISTRATION
 from tiny import contents, rechain
 from typer.testing import CliRunner
 
-import worldfork
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
@@ -24,7 +23,6 @@ from worldfork.ledger.verify import verify
 from worldfork.registration import canonical, digest, parse
 from worldfork.registration.library import BUNDLED
 
-BUNDLED = Path(worldfork.__file__).parent / "bundled"
 PLUGIN = "raise SystemExit('the code of a stranger ran')\n"
 
 
