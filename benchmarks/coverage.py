@@ -5,11 +5,11 @@
     python benchmarks/coverage.py --only tests    # one of: intervals, tests, looking, lines, controls, useful
 
 Intervals: checkpoint means are normal around a known effect (and, beside it, skewed); how often does the nominal
-95% interval contain it? Tests: there is no effect; how often is p below .05, and what grade does the mean get? Looking:
-the same, looked at after every checkpoint. Lines: checkpoints have lines of their own; how often do the intervals
-contain the slope and the crossing? Controls: signal and dR are independent autoregressions along each stream, so no
-trigger knows anything; how often is p below .05 all the same? Useful: a signal is a function of direction and k and
-of nothing else; how often does it pass as useful?
+95% interval contain it? Tests: there is no effect; how often is p below .05, and what grade does the mean get?
+Looking: the same, looked at after every checkpoint. Lines: checkpoints have lines of their own; how often do the
+intervals contain the slope and the crossing? Controls: signal and dR are independent autoregressions along each
+stream, so no trigger knows anything; how often is p below .05 all the same? Useful: a signal is a function of
+direction and k and of nothing else; how often does it pass as useful?
 """
 
 import argparse

@@ -19,6 +19,7 @@ from worldfork.registration import (
 from worldfork.registration.advice import idle_settings
 from worldfork.registration.canonical import canonical
 from worldfork.registration.library import find, registrations
+from worldfork.registration.records import CANDIDATES
 
 FOLDER = Path(__file__).parents[2] / "registrations"
 # Recipes for pretraining live in the same folder; they are read by the lab.
@@ -172,3 +173,23 @@ def test_every_registration_that_comes_with_the_package_has_a_text_of_its_own(na
 def test_a_recipe_is_not_a_registration() -> None:
     with pytest.raises(WorldforkError, match=r"recipe for pretraining.*worldfork pretrain"):
         parse('schema = "worldfork.pretraining/1"\n', name="pretrain-demo.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("divergence_fraction = 1.5", "less than 1"),
+        ('triggers = ["residual", "residual"]', "names something twice"),
+        ("severity_edges = [0.9, 0.5]", "edges ascend"),
+        ("contraction_edges = { cartpole-swingup = [450.0, 350.0] }", "edges ascend"),
+    ],
+)
+def test_what_scoring_could_not_use_does_not_register(line, expected):
+    with pytest.raises(WorldforkError, match=expected):
+        parse(f"{SMALL}\n[scoring]\n{line}\n")
+
+
+def test_the_family_of_triggers_is_registered_and_frozen_where_it_is_not():
+    assert parse(SMALL).scoring.triggers == CANDIDATES
+    named = parse(f'{SMALL}\n[scoring]\ntriggers = ["kl", "my_package:Surprise"]\n')
+    assert named.scoring.triggers == ("kl", "my_package:Surprise")

@@ -12,6 +12,7 @@ from worldfork.records import Record
 from worldfork.registration.canonical import digest
 
 __all__ = [
+    "CANDIDATES",
     "Amount",
     "Arm",
     "Evaluation",
@@ -36,6 +37,20 @@ Index = Annotated[int, Field(ge=0, lt=2**31)]
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 Settings = dict[str, Any]  # a plug-in's own: its record checks them as soon as it is loaded
+# The candidates of a study that names none, frozen: a family that is added to the catalogue later, or one more
+# recorded signal, must change no verdict on an old ledger.
+CANDIDATES: Final = (
+    "residual",
+    "running_variance",
+    "percentile",
+    "kl",
+    "validation_loss",
+    "return_deficit",
+    "adwin",
+    "page_hinkley",
+    "kswin",
+    "conformal",
+)
 SIGNALS: Final = (
     "residual",
     "kl",
@@ -145,9 +160,23 @@ class Prediction(Record):
 class Scoring(Record):
     """What scoring will use; chosen before the ledger it scores exists."""
 
-    divergence_fraction: float | None = Field(default=0.30, gt=0)  # None: the rule is off ("off" in TOML)
+    divergence_fraction: float | None = Field(default=0.30, gt=0, lt=1)  # None: the rule is off ("off" in TOML)
     running_quantile_rate: float = Field(default=0.3, gt=0, lt=1)
     contraction_edges: dict[Name, tuple[float, ...]] = {}
+    triggers: tuple[Named, ...] = CANDIDATES  # Holm's adjustment runs over these x tasks x arms; the rest explores
+    severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return
+    # What a branch counts as whose return is not finite; None: 0, or the lowest return where returns go below 0.
+    failure_return: float | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Scoring":
+        if len(set(self.triggers)) < len(self.triggers):
+            raise ValueError(f"`scoring.triggers` names something twice: {list(self.triggers)}")
+        edges = {"severity_edges": self.severity_edges, **self.contraction_edges}
+        for name, values in edges.items():
+            if list(values) != sorted(set(values)):
+                raise ValueError(f"edges ascend; those of `{name}` are {list(values)}")
+        return self
 
 
 class Guess(Record):

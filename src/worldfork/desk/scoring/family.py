@@ -9,28 +9,14 @@ wherever it is shown.
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from worldfork.desk.scoring.undefined import Figure, Undefined
+from worldfork.registration.records import CANDIDATES
 
 __all__ = ["CANDIDATES", "Family", "adjust", "holm"]
 
 Key = TypeVar("Key", bound=Hashable)
-
-# The candidates of a study that registered none, frozen: a family added to the catalogue later, or one more
-# recorded signal, must change no verdict on an old ledger.
-CANDIDATES: Final = (
-    "residual",
-    "running_variance",
-    "percentile",
-    "kl",
-    "validation_loss",
-    "return_deficit",
-    "adwin",
-    "page_hinkley",
-    "kswin",
-    "conformal",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

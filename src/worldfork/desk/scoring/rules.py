@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from worldfork.desk.scoring.family import CANDIDATES
 from worldfork.desk.scoring.predictions import Prediction
 from worldfork.desk.triggers import Trigger
 from worldfork.errors import WorldforkError
@@ -37,7 +36,7 @@ class Rules:
             divergence=registration.scoring.divergence_fraction,
             rate=registration.scoring.running_quantile_rate,
             edges=registration.scoring.contraction_edges,
-            candidates=CANDIDATES,
+            candidates=registration.scoring.triggers,
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
             predictions=tuple(Prediction(**said.model_dump()) for said in registration.predictions),
         )
