@@ -104,6 +104,7 @@ def _row(draws, arm, task, checkpoint, direction, stream_seed, step, k, *, posit
         "level": level,
         "r_hold": hold,
         "r_update": hold + (delta if positive else -abs(delta) - 1),
+        "clean_return": 640.0,
         "signal_residual": None if draws.random() < missing else level + draws.normal(0, 0.3),
         "signal_noise": draws.normal(),
     }

@@ -114,7 +114,7 @@ def test_streams_in_bins():
     assert found["level"][1] == pytest.approx(2 / 480, rel=1e-4)
 
 
-def test_a_fork_without_a_return_is_shown_and_not_scored(small, tmp_path):
+def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp_path):
     def lose(cell, rows):
         update = (None, *rows[2].update[1:])
         lost = {"update": update, "r_update": None, "delta": None}
@@ -125,14 +125,15 @@ def test_a_fork_without_a_return_is_shown_and_not_scored(small, tmp_path):
     found = gather(ledgers.rewritten(small, tmp_path / "lost", lose).path, permutations=50)
     part = payload(found)["parts"][0]
     forks = part["forks"]
-    (index,) = [index for index, delta in enumerate(forks["delta"]) if delta is None]
-    assert (forks["k"][index], forks["r_update"][index], forks["update"][index][0]) == (3, None, None)
+    (index,) = [index for index, broken in enumerate(forks["broken"]) if broken]
+    min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return  # the worst there is: returns are costs
+    assert (forks["k"][index], forks["r_update"][index], forks["update"][index][0]) == (3, min_return, None)
     assert forks["broken"][index] == "Counted: 1 non-finite returns in UPDATE."
     assert len(forks["k"]) == 24
-    assert part["policies"]["all_attempted"]["forks"] == 23
-    assert all("signal" not in one or one["signal"][index] is None for one in part["triggers"].values())
+    assert part["policies"]["all_attempted"]["forks"] == 24  # a failure is attempted, and never retained
+    assert part["policies"]["retained"]["forks"] < 24
     said = record(found)
-    assert len(said.unscored) == 1
+    assert len(said.failed) == 1
     assert "1 non-finite returns in UPDATE" in [one.what for one in said.deviations]
 
 

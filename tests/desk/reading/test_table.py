@@ -10,6 +10,7 @@ import pytest
 from worldfork.desk.reading import open_ledger, read_table, study_frame, write_frame
 from worldfork.desk.reading.outcomes import Outcomes, join
 from worldfork.desk.reading.prefork import CellKey
+from worldfork.desk.scoring.divergence import diverged
 from worldfork.errors import WorldforkError
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse
@@ -250,23 +251,29 @@ drift_scale = 2.0
 """
 
 
-def tiny_study(folder: Path, **changes) -> Path:
-    """Two cells of three forks, ten control steps apart."""
+def tiny_study(folder: Path, *, text=AUTHORED, clean=None, **changes) -> Path:
+    """Two cells of three forks, ten control steps apart; `changes` of a row by checkpoint and k."""
     from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow
 
-    registration = parse(AUTHORED)
+    registration = parse(text)
     none = Counts(hold=0, update=0)
     fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, transitions=9, non_finite=0)
-    with writing(folder, registration, authored=AUTHORED) as study:
+    with writing(folder, registration, authored=text) as study:
         study.begin({})
         for checkpoint in (0, 1):
             cell = study.cell(f"tiny-linear_quadratic-c{checkpoint}-away-s0")
-            cell.begin({"cell": cell.id, "registration": registration.digest})
+            model = {"checkpoint": {"clean_return": clean[checkpoint]}} if clean else {}
+            cell.begin({"cell": cell.id, "registration": registration.digest, **model})
             errors = np.arange(30.0) + checkpoint
             cell.write_stream({"step": np.arange(30), "error": errors}, {"first": np.zeros(30, bool)})
             rows = []
             for k in (1, 2, 3):
-                fields = {"r_hold": 1.5, "r_update": 2.0 + k, **changes.get(f"{checkpoint}-{k}", {})}
+                fields = {
+                    "r_hold": 1.5,
+                    "hold": (1.0, 2.0),
+                    "r_update": 2.0 + k,
+                    **changes.get(f"{checkpoint}-{k}", {}),
+                }
                 rows.append(
                     ForkRow(
                         cell=cell.id,
@@ -276,7 +283,6 @@ def tiny_study(folder: Path, **changes) -> Path:
                         level=k / 3,
                         drift_rate=0.1,
                         signals={"residual": 0.3 * k, "kl": None},
-                        hold=(1.0, 2.0),
                         update=(2.0 + k, 2.0 + k),
                         delta=None,
                         fit=fit,
@@ -307,16 +313,49 @@ def test_a_study_is_read_with_its_streams(tmp_path):
     assert forks.prefork.stream(1).columns["error"][:3].tolist() == [1.0, 2.0, 3.0]
 
 
-def test_forks_without_a_return_are_listed_and_not_scored(tmp_path):
+def test_a_fork_without_a_return_stays_as_a_failure(tmp_path):
+    """An update that collapses must not leave the estimand that exists to count it."""
     found = open_ledger(tiny_study(tmp_path / "study", **{"1-2": {"r_update": None}})).table
-    assert len(found.arms["tiny"]["linear_quadratic"]) == 5
-    assert "checkpoint 1, away, stream seed 0, k = 2" in found.unscored[0]
+    forks = found.arms["tiny"]["linear_quadratic"]
+    assert len(forks) == 6
+    assert forks.delta.tolist() == [1.5, 2.5, 3.5, 1.5, -1.5, 3.5]
+    assert forks.outcomes.failed_update.tolist() == [False] * 4 + [True, False]
+    assert not forks.outcomes.failed_hold.any()
+    assert "checkpoint 1, away, stream seed 0, k = 2" in found.failed[0]
+    assert "UPDATE counts as a failure with return 0" in found.failed[0]
 
 
-def test_a_study_without_any_dr_says_so(tmp_path):
-    lost = {f"{checkpoint}-{k}": {"r_hold": None} for checkpoint in (0, 1) for k in (1, 2, 3)}
-    with pytest.raises(WorldforkError, match=r"None of the 6 forks of .* has a dR: tiny, linear_quadratic"):
-        open_ledger(tiny_study(tmp_path / "study", **lost))
+def test_where_returns_go_below_zero_a_failure_is_the_worst_of_them(tmp_path):
+    """In a world of costs a return of 0 would be the best there is."""
+    worst = {"0-1": {"hold": (-7.0, 2.0)}, "1-2": {"r_update": None}, "1-3": {"r_hold": None, "r_update": None}}
+    forks = open_ledger(tiny_study(tmp_path / "study", **worst)).table.arms["tiny"]["linear_quadratic"]
+    assert forks.failure_return == -7.0
+    assert forks.delta.tolist()[4:] == [-8.5, 0.0]
+    assert forks.outcomes.failed_hold.tolist() == [False] * 5 + [True]
+
+
+def test_what_a_failure_counts_as_is_registered(tmp_path):
+    said = AUTHORED + "[scoring]\nfailure_return = -50.0\n"
+    folder = tiny_study(tmp_path / "study", text=said, **{"1-2": {"r_update": None}})
+    forks = open_ledger(folder).table.arms["tiny"]["linear_quadratic"]
+    assert forks.delta[4] == -51.5
+
+
+def test_a_failure_is_attempted_and_never_retained(tmp_path):
+    """Also where the divergence rule is off, as it is where returns are negative."""
+    for number, rule in enumerate((0.3, None)):
+        folder = tiny_study(tmp_path / f"study-{number}", **{"1-2": {"r_update": None}})
+        forks = open_ledger(folder).table.arms["tiny"]["linear_quadratic"]
+        assert diverged(forks, rule).dropped.tolist() == [False] * 4 + [True, False]
+
+
+def test_a_checkpoints_clean_return_comes_with_its_cell(tmp_path):
+    folder = tiny_study(tmp_path / "study", clean={0: 90.0, 1: 80.0})
+    assert open_ledger(folder).table.arms["tiny"]["linear_quadratic"].clean == {"0": 90.0, "1": 80.0}
+    assert open_ledger(tiny_study(tmp_path / "other")).table.arms["tiny"]["linear_quadratic"].clean == {}
+    rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [1.0] * 3, "r_hold": [2.0] * 3}
+    flat = read_table(pl.DataFrame({**rows, "clean_return": [9.0, 9.0, None]})).arms[""]["table"]
+    assert flat.clean == {"0": 9.0}
 
 
 def test_a_ledger_is_opened_from_whatever_holds_one(tmp_path):

@@ -64,7 +64,7 @@ class StudyRecord:
     registered_forks: int
     draws: int  # of each update's minibatches, at most
     deviations: Sequence[Deviation]
-    unscored: Sequence[str]
+    failed: Sequence[str]
     notes: Sequence[str]
     amendments: Sequence[Amendment]
     made_with: Sequence[tuple[str, list[str]]]
@@ -106,7 +106,7 @@ def record(material: Material) -> StudyRecord | None:
         registered_forks=sum(registration.arm(cell.arm).stream.decision_points for cell in material.rows),
         draws=max(len(arm.update_seeds) for arm in registration.arms),
         deviations=_deviations(study, begun, material.rows),
-        unscored=material.table.unscored,
+        failed=material.table.failed,
         notes=_notes(registration, begun),
         amendments=study.amendments(),
         made_with=_made_with(study, begun),

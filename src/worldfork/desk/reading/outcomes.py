@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,6 +25,15 @@ class Outcomes:
     hold: Float[np.ndarray, "forks episodes"] | None = None  # padded with NaN where forks have fewer episodes
     update: Float[np.ndarray, "forks episodes"] | None = None  # the mean over draws, where there are several
     drawn: Float[np.ndarray, "forks draws episodes"] | None = None  # every draw of the update by itself
+    # Where a branch had no finite return, so that its mean is what a failure counts as; None: nowhere.
+    failed_hold: Bool[np.ndarray, "forks"] | None = None
+    failed_update: Bool[np.ndarray, "forks"] | None = None
+
+    @property
+    def failed(self) -> Bool[np.ndarray, "forks"]:
+        """Forks in which either branch failed."""
+        sides = [side for side in (self.failed_hold, self.failed_update) if side is not None]
+        return np.logical_or.reduce([np.zeros(len(self.r_hold), bool), *sides])
 
     @property
     def delta(self) -> Float[np.ndarray, "forks"]:
@@ -39,6 +48,8 @@ class Outcomes:
             hold=None if self.hold is None else self.hold[keep],
             update=None if self.update is None else self.update[keep],
             drawn=None if self.drawn is None else self.drawn[keep],
+            failed_hold=None if self.failed_hold is None else self.failed_hold[keep],
+            failed_update=None if self.failed_update is None else self.failed_update[keep],
         )
 
 
@@ -50,6 +61,8 @@ class Draw:
     r_update: float
     hold: Returns = ()
     update: Returns = ()
+    failed_hold: bool = False  # the return is what a failure counts as
+    failed_update: bool = False
 
 
 def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
@@ -68,6 +81,8 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
         hold=pad([draw.hold for draw in first]),
         update=pad(averaged),
         drawn=np.stack(known) if alike and len(known[0]) > 1 else None,
+        failed_hold=np.array([any(draw.failed_hold for draw in draws) for draws in forks], dtype=bool),
+        failed_update=np.array([any(draw.failed_update for draw in draws) for draws in forks], dtype=bool),
     )
 
 
@@ -89,6 +104,8 @@ class Forks:
     prefork: Prefork
     outcomes: Outcomes
     gradient_steps: int | None = None  # N of one update, where it is known
+    clean: Mapping[str, float] = dataclasses.field(default_factory=dict)  # the clean return of each checkpoint
+    failure_return: float | None = None  # what a branch without a finite return counts as
 
     def __len__(self) -> int:
         return len(self.prefork)
@@ -132,5 +149,6 @@ def join(parts: Sequence[Forks]) -> Forks:
         outcomes=Outcomes(
             r_hold=np.concatenate([part.outcomes.r_hold for part in parts])[order],
             r_update=np.concatenate([part.outcomes.r_update for part in parts])[order],
+            failed_update=np.concatenate([part.outcomes.failed for part in parts])[order],
         ),
     )

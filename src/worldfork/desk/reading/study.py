@@ -1,7 +1,7 @@
 """A study's own rows as forks, and as a flat table for any other tool.
 
 Rows come out of `ledger.store` checked against their digests and against the one before; nothing here checks them
-again. A branch with a return that is not finite has no mean: such forks can not be scored, and are listed instead.
+again. A branch with a return that is not finite has failed: it counts as what the registration says, and is listed.
 """
 
 import dataclasses
@@ -16,9 +16,10 @@ from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
+from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, cells, stream_owner
+from worldfork.registration import Cell, Registration, cells, stream_owner
 
 __all__ = ["Rows", "flat_frame", "read_rows", "stream_frame", "study_frame", "study_table"]
 
@@ -76,21 +77,39 @@ def study_table(study: Study, rows: Rows) -> Table:
     signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
     arms: dict[str, dict[str, Forks]] = {}
     logs: dict[str, StreamLog] = {}
+    failures = _failure_returns(registration, rows)
     for arm in registration.arms:
         for task in arm.tasks:
             group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
-            forks = _forks(study, group, signals, logs=logs)
+            forks = _forks(study, group, signals, logs=logs, failure=failures.get(task, 0.0))
             if forks is not None:
                 forks = dataclasses.replace(forks, gradient_steps=arm.mechanism.steps)
                 arms.setdefault(arm.name, {})[task] = forks
-    unscored = tuple(_lost(cell, row) for cell, in_order in rows.items() for row in in_order if not _has_delta(row))
-    if not arms:
-        raise WorldforkError(f"None of the {len(unscored)} forks of `{study.path}` has a dR: {unscored[0]}.")
-    return Table(arms, unscored=unscored)
+    failed = tuple(
+        _failed(cell, row, failures[cell.task])
+        for cell, in_order in rows.items()
+        for row in in_order
+        if not _has_delta(row)
+    )
+    return Table(arms, failed=failed)
 
 
-def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, StreamLog]) -> Forks | None:
-    """The forks of one arm and task, cells in order of their keys; None where none can be scored.
+def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
+    """What a branch without a finite return counts as, by task: as registered, or else 0, or the lowest return of
+    any episode where returns go below 0, so that failing is never the best that could happen."""
+    lowest: dict[str, float] = {}
+    for cell, in_order in rows.items():
+        for row in in_order:
+            returns = [value for value in (*row.hold, *row.update) if value is not None]
+            lowest[cell.task] = min([lowest.get(cell.task, 0.0), *returns])
+    registered = registration.scoring.failure_return
+    return lowest if registered is None else dict.fromkeys(lowest, registered)
+
+
+def _forks(
+    study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, StreamLog], failure: float
+) -> Forks | None:
+    """The forks of one arm and task, cells in order of their keys; None where there are none yet.
 
     Cells that differ in the draw of their updates alone are one deployment, and their forks one fork: what an
     update was worth is its mean over draws.
@@ -99,10 +118,7 @@ def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, 
     for cell in sorted(rows, key=lambda cell: cell.update_seed):
         draws.setdefault(_key(cell), []).append(cell)
     scored = [
-        (key, drawn)
-        for key in sorted(draws)
-        for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
-        if all(_has_delta(row) for row in drawn)
+        (key, drawn) for key in sorted(draws) for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
     ]
     keys = list(dict.fromkeys(key for key, _ in scored))
     if not keys:
@@ -120,14 +136,32 @@ def _forks(study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, 
             step=np.array([row.step for row in first], dtype=np.int64),
             streams=streams if any(stream is not None for stream in streams) else (),
         ),
-        outcomes=over_draws([[_draw(row) for row in drawn] for _, drawn in scored]),
+        outcomes=over_draws([[_draw(row, failure) for row in drawn] for _, drawn in scored]),
+        clean=_clean_returns(study, [draws[key][0] for key in keys]),
+        failure_return=failure,
     )
 
 
-def _draw(row: ForkRow) -> Draw:
-    assert row.r_hold is not None
-    assert row.r_update is not None
-    return Draw(row.r_hold, row.r_update, _floats(row.hold), _floats(row.update))
+def _draw(row: ForkRow, failure: float) -> Draw:
+    return Draw(
+        failure if row.r_hold is None else row.r_hold,
+        failure if row.r_update is None else row.r_update,
+        _floats(row.hold),
+        _floats(row.update),
+        failed_hold=row.r_hold is None,
+        failed_update=row.r_update is None,
+    )
+
+
+def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
+    """What each checkpoint returns in the clean world, where its cells say so."""
+    clean = {}
+    for cell in begun:
+        checkpoint = read_json(study.cell(cell.id).path / "cell.json").get("checkpoint")
+        known = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
+        if isinstance(known, float):
+            clean[str(cell.checkpoint)] = known
+    return clean
 
 
 def _key(cell: Cell) -> CellKey:
@@ -138,10 +172,11 @@ def _has_delta(row: ForkRow) -> bool:
     return row.r_hold is not None and row.r_update is not None
 
 
-def _lost(cell: Cell, row: ForkRow) -> str:
+def _failed(cell: Cell, row: ForkRow, failure: float) -> str:
+    branches = " and ".join(name for name, mean in (("HOLD", row.r_hold), ("UPDATE", row.r_update)) if mean is None)
     return (
         f"{cell.arm}, {cell.task}, checkpoint {cell.checkpoint}, {cell.direction}, stream seed {cell.stream_seed}, "
-        f"k = {row.k}: an episode's return is not finite, so the fork has no dR"
+        f"k = {row.k}: an episode's return is not finite, so {branches} counts as a failure with return {failure:g}"
     )
 
 

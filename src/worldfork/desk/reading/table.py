@@ -2,9 +2,9 @@
 
 Rows are put in a canonical order, so that their order in the file changes no figure. A fork needs `checkpoint`,
 `k`, `r_update` and `r_hold`. What may be left out: `task` (all rows are one task, named after the file),
-`direction` (all rows have one, called "all"), `stream_seed` (0), `arm`, `level`, `step`, the signals `signal_NAME`,
-the lists `hold` and `update` with the return of every episode, and `update_seed`: rows that differ in it alone are
-draws of one fork's update, and are averaged.
+`direction` (all rows have one, called "all"), `stream_seed` (0), `arm`, `level`, `step`, `clean_return` (of the
+checkpoint, in the clean world), the signals `signal_NAME`, the lists `hold` and `update` with the return of every
+episode, and `update_seed`: rows that differ in it alone are draws of one fork's update, and are averaged.
 """
 
 import dataclasses
@@ -30,6 +30,7 @@ UNNAMED: Final = ""  # the arm of a table that names none
 ONE_DIRECTION: Final = "all"
 ORDER: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k")
 DRAW: Final = "update_seed"  # several draws of one fork's update are averaged
+CLEAN: Final = "clean_return"  # of the checkpoint, in the clean world
 
 
 @runtime_checkable
@@ -41,11 +42,11 @@ class Frame(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Forks by arm and task, the columns that were not read, and the forks that have no dR."""
+    """Forks by arm and task, the columns that were not read, and the forks that failed."""
 
     arms: Mapping[str, Mapping[str, Forks]]
     ignored: tuple[str, ...] = ()
-    unscored: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
 
     def __len__(self) -> int:
         return sum(len(forks) for tasks in self.arms.values() for forks in tasks.values())
@@ -89,10 +90,20 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str) -> Table:
     arms: dict[str, dict[str, Forks]] = {}
     for part in checked.partition_by("arm", "task", maintain_order=True):
         first = part.unique(ORDER, keep="first", maintain_order=True)
-        forks = Forks(prefork=_prefork(first, signals), outcomes=_outcomes(part, returns, forks=len(first)))
+        forks = Forks(
+            prefork=_prefork(first, signals),
+            outcomes=_outcomes(part, returns, forks=len(first)),
+            clean=_clean_returns(first),
+        )
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
-    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", DRAW}
+    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", CLEAN, DRAW}
     return Table(arms, tuple(column for column in frame.columns if column not in known))
+
+
+def _clean_returns(forks: pl.DataFrame) -> dict[str, float]:
+    """What each checkpoint returns in the clean world, where a column says so: the mean of what it says."""
+    known = forks.filter(pl.col(CLEAN).is_not_nan()).group_by("checkpoint").agg(pl.col(CLEAN).mean())
+    return dict(known.select("checkpoint", CLEAN).iter_rows())
 
 
 def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
@@ -132,7 +143,7 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
         columns.numbers(frame, column, place=place, required=False)
         if column in frame.columns
         else pl.Series(column, [float("nan")] * count, pl.Float64)
-        for column in ("level", *signals)
+        for column in ("level", CLEAN, *signals)
     ]
     # An index along with the rows keeps the place of each in the file, for messages and for the episodes.
     index = pl.Series("row", np.arange(count))

@@ -25,15 +25,15 @@ def diverged(forks: Forks, fraction: float | None) -> Divergence:
     """A fork diverged when r_update < fraction * mean r_hold of its cell's attempted forks.
 
     Below a mean of zero a fraction of it would be a reward for collapse: the rule is off in such cells. A
-    `fraction` of None switches it off everywhere.
+    `fraction` of None switches it off everywhere. A branch without a finite return has diverged by any rule.
     """
-    dropped = np.zeros(len(forks), bool)
+    dropped = forks.outcomes.failed.copy()
     off = []
     if fraction is not None:
         for index, span in forks.prefork.spans():
             reference = float(forks.outcomes.r_hold[span].mean())
             if reference > 0:
-                dropped[span] = forks.outcomes.r_update[span] < fraction * reference
+                dropped[span] |= forks.outcomes.r_update[span] < fraction * reference
             else:
                 key = forks.prefork.cells[index]
                 off.append(

@@ -34,7 +34,7 @@ def score_ledger(
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
     rules = rules_of(ledger, **changes)
-    return score(arms, rules, contrasts=pairs, unscored=ledger.table.unscored, progress=progress)
+    return score(arms, rules, contrasts=pairs, failed=ledger.table.failed, progress=progress)
 
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:

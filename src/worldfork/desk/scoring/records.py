@@ -10,9 +10,11 @@ from typing import Generic, Literal, TypeVar
 
 from worldfork.desk.scoring.decisions import Evidence
 from worldfork.desk.scoring.judgement import (
+    Components,
     Earned,
     Gain,
     Judgement,
+    Severity,
     SlopeEstimate,
     Standing,
     StratifiedAuc,
@@ -135,6 +137,9 @@ class ForkCounts:
     attempted: int
     retained: int
     diverged: int
+    failed_hold: int  # branches without a finite return: counted among the attempted, never among the retained
+    failed_update: int
+    failure_return: Figure  # what these count as
     below_own_hold: int | Undefined  # forks below the same share of their own r_hold, not of their cell's mean
     helped: int
     hurt: int
@@ -370,6 +375,8 @@ class TaskScore:
     design: DesignAdvice | Undefined
     crn: CommonRandomNumbers
     divergence: RegisteredDivergence
+    severity: tuple[Severity, ...] | Undefined  # all attempted forks, the most severe first
+    components: Components | Undefined  # all of them, draws of the update among them
     predictions: tuple[PredictionAnswer, ...] = ()
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
 

@@ -37,7 +37,7 @@ class Score:
     contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
     rules: Rules
     family: Family  # what was registered to be tested together
-    unscored: tuple[str, ...] = ()  # one reason for each fork without a dR
+    failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
 
     def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
         if isinstance(key, tuple):
@@ -54,8 +54,7 @@ class Score:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         plain, undefined = settle({"family": self.family, "arms": self.arms, "contrasts": self.contrasts})
         assert isinstance(plain, dict)
-        lost = [{"figure": "delta", "why": why} for why in self.unscored]
-        return {"schema": SCHEMA, **plain, "undefined": [*undefined, *lost]}
+        return {"schema": SCHEMA, **plain, "failed": list(self.failed), "undefined": undefined}
 
     def effects(self) -> pl.DataFrame:
         """One row per arm, task and estimand: mean dR and its intervals."""

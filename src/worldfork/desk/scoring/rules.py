@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from worldfork.desk.scoring.predictions import Prediction
+from worldfork.desk.scoring.severity import EDGES as SEVERITY_EDGES
 from worldfork.desk.triggers import Trigger
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration
@@ -27,6 +28,7 @@ class Rules:
     edges: Mapping[str, Sequence[float]] = dataclasses.field(
         default_factory=dict
     )  # of the contraction's bins, by task
+    severity: Sequence[float] = SEVERITY_EDGES  # edges of r_hold / clean return
     predictions: tuple[Prediction, ...] = ()
 
     @classmethod
@@ -36,6 +38,7 @@ class Rules:
             divergence=registration.scoring.divergence_fraction,
             rate=registration.scoring.running_quantile_rate,
             edges=registration.scoring.contraction_edges,
+            severity=registration.scoring.severity_edges,
             candidates=registration.scoring.triggers,
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
             predictions=tuple(Prediction(**said.model_dump()) for said in registration.predictions),

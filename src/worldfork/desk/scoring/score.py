@@ -2,14 +2,18 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import numpy as np
+from jaxtyping import Bool
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import contrast, effects, power, proxies, yardsticks
+from worldfork.desk.scoring import budget, contrast, effects, position, power, proxies, yardsticks
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
+from worldfork.desk.scoring.judgement import Components, Severity
+from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.predictions import answer
 from worldfork.desk.scoring.records import (
     CommonRandomNumbers,
@@ -23,6 +27,7 @@ from worldfork.desk.scoring.records import (
 from worldfork.desk.scoring.result import ArmScore, Score
 from worldfork.desk.scoring.rivals import rivals
 from worldfork.desk.scoring.rules import Rules
+from worldfork.desk.scoring.severity import severity
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.scoring.verdicts import judge_all, judge_mean, registered_family
 from worldfork.desk.triggers import Unavailable, read_triggers
@@ -31,16 +36,18 @@ from worldfork.progress import Progress, silent
 
 __all__ = ["contrast_all", "score", "score_task"]
 
+NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
+
 
 def score(
     arms: Mapping[str, Mapping[str, Forks]],
     rules: Rules,
     *,
     contrasts: Iterable[tuple[str, str]] = (),
-    unscored: Iterable[str] = (),
+    failed: Iterable[str] = (),
     progress: Progress = silent,
 ) -> Score:
-    """Score every task of every arm. Neither arms nor tasks are ever pooled. `unscored` forks are listed."""
+    """Score every task of every arm. Neither arms nor tasks are ever pooled. `failed` forks are listed."""
     total = sum(len(forks) for tasks in arms.values() for forks in tasks.values())
     done = 0
 
@@ -65,7 +72,7 @@ def score(
             for first, second in contrasts
         },
         rules=rules,
-        unscored=tuple(unscored),
+        failed=tuple(failed),
     )
 
 
@@ -116,6 +123,9 @@ def score_task(
             retained=len(kept),
             diverged=int(divergence.dropped.sum()),
             below_own_hold=_below_own_hold(forks, rules.divergence),
+            failed_hold=_count(forks.outcomes.failed_hold),
+            failed_update=_count(forks.outcomes.failed_update),
+            failure_return=NO_FAILURE if forks.failure_return is None else forks.failure_return,
             helped=int((kept.delta > 0).sum()),
             hurt=int((kept.delta < 0).sum()),
         ),
@@ -148,9 +158,45 @@ def score_task(
             fraction=Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
             off_in=divergence.off,
         ),
+        severity=_severity(forks, rules),
+        components=_components(forks),
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
     return finite(figures)
+
+
+def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
+    parts, outcomes = partition(forks.prefork), forks.outcomes
+    clean = np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])
+    return severity(
+        outcomes.r_hold,
+        outcomes.delta,
+        clean[parts.checkpoint],
+        parts.checkpoint,
+        edges=rules.severity,
+        hold=outcomes.hold,
+        update=outcomes.update,
+    )
+
+
+def _components(forks: Forks) -> Components | Undefined:
+    """Every component of dR, draws of the update among them, over the forks that have all of their episodes."""
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    if hold is None or update is None:
+        return Undefined("it needs the per-episode returns `hold` and `update`")
+    drawn = update[:, None, :] if forks.outcomes.drawn is None else forks.outcomes.drawn
+    whole = ~(np.isnan(hold).any(axis=1) | np.isnan(drawn).any(axis=(1, 2)))
+    if not whole.any():
+        return Undefined("no fork has all of its episodes")
+    kept = forks.take(whole)
+    parts = partition(kept.prefork)
+    stream = np.array([cell.stream_seed for cell in kept.prefork.cells])[kept.prefork.cell]
+    point = position.strata(position.strata(parts.direction, stream), kept.prefork.k)
+    return budget.components(drawn[whole], hold[whole], parts.checkpoint, point)
+
+
+def _count(failed: Bool[np.ndarray, "forks"] | None) -> int:
+    return 0 if failed is None else int(failed.sum())
 
 
 def _below_own_hold(forks: Forks, fraction: float | None) -> int | Undefined:

@@ -15,28 +15,13 @@ from worldfork.ledger.pretraining import Seed
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 
 LABELS: Final = (
-    *(
-        "gate",
-        "effects",
-        "grades",
-        "directions",
-        "quartiles",
-        "seedrep",
-        "triggers",
-        "useful",
-        "earnings",
-        "position",
-    ),
-    *("endpoints", "controls", "proxies", "contraction", "predictions", "variance", "budget", "arms"),
+    *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
+    *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
+    *("budget", "arms"),
 )
 
-BRIEF: Final = (
-    "effects",
-    "grades",
-    "triggers",
-    "earnings",
-    "usefulness",
-)  # what a later arm has beside the primary one
+# What a later arm has beside the primary one.
+BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position")
 
 
 def paper_tables(
@@ -86,6 +71,7 @@ def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[T
         judgements.grades(tasks),
         effects.directions(tasks),
         effects.quartiles(tasks),
+        effects.severities(tasks),
         replicated,
         triggers.rivals(tasks),
         judgements.usefulness(tasks),

@@ -44,18 +44,28 @@ def variance(tasks: Tasks) -> TextTable:
         design, gain = known(score.design), known(score.crn.gain)
         parts = design.components if design else score.variance_components
         point = design.components.decision_point if design else None
-        cells = [_variance(value) for value in (parts.checkpoint, point, parts.fork, parts.episode)]
+        told_apart = known(score.components)
+        fork, episode = parts.fork, parts.episode
+        draw: Figure | None = None
+        if told_apart is not None and not isinstance(told_apart.draw, Undefined):
+            fork, draw, episode = (
+                told_apart.fork,
+                told_apart.draw,
+                _sum(told_apart.episode, told_apart.draw_episode),
+            )
+        cells = [_variance(value) for value in (parts.checkpoint, point, fork, draw, episode)]
         rows.append((task, *cells, DASH if gain is None else f"{gain:.2f}"))
     return TextTable(
         "variance",
         "Variance of dR (standard deviation), all attempted forks. What decision points have in common over "
-        "checkpoints is part of the design, not of the error. The last column is the factor by which m would have "
-        "to grow without common random numbers.",
+        "checkpoints is part of the design, not of the error. With one draw of each update, draws are part of the "
+        "forks. The last column is the factor by which m would have to grow without common random numbers.",
         (
             "Task",
             "between checkpoints",
             "between decision points",
             "between forks otherwise",
+            "between draws of an update",
             "between paired episodes of a fork",
             "common random numbers",
         ),
@@ -126,6 +136,13 @@ def _variance(value: Figure | None) -> str:
     if value is None or isinstance(value, Undefined):
         return DASH
     return f"{value:,.{0 if abs(value) >= 100 else 2}f} ({f'{math.sqrt(value):.3g}' if value >= 0 else 'none'})"
+
+
+def _sum(first: Figure, second: Figure) -> Figure:
+    """Of two variances; undefined where either is."""
+    if isinstance(first, Undefined):
+        return first
+    return second if isinstance(second, Undefined) else first + second
 
 
 def _error(value: Figure, digits: int) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.records import TaskScore
+from worldfork.desk.scoring.records import ForkCounts, TaskScore
 from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import digits_for, known, number, span, with_span
 
-__all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication"]
+__all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication", "severities"]
 
 BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t")
 Tasks = Mapping[str, TaskScore]
@@ -29,7 +29,7 @@ def effects(tasks: Tasks) -> TextTable:
             (
                 task,
                 _cells(score),
-                f"{forks.retained} of {forks.attempted}",
+                _retained(forks),
                 *_estimates(estimates, _digits(score)),
                 f"{forks.helped} / {forks.hurt}",
                 str(score.effect.retained.cells_below_zero),
@@ -80,6 +80,40 @@ def quartiles(tasks: Tasks) -> TextTable:
         "quartiles",
         "Mean dR of retained forks by drift level, in four runs as equal in size as possible.",
         ("Task", "Direction", "least drift", "second", "third", "most drift"),
+        tuple(rows),
+        keys=2,
+    )
+
+
+def severities(tasks: Tasks) -> TextTable:
+    """Mean dR by what drift had done to the frozen model, so that a verdict is not the schedule's."""
+    rows = []
+    for task, score in tasks.items():
+        for part in known(score.severity) or ():
+            low, high = part.low, part.high
+            digits = _digits(score)
+            rows.append(
+                (
+                    task,
+                    f"below {high:g}"
+                    if low is None
+                    else f"from {low:g}"
+                    if high is None
+                    else f"{low:g} to {high:g}",
+                    str(part.forks),
+                    str(part.checkpoints),
+                    str(part.helped),
+                    number(part.mean, digits),
+                    with_span(part.checkpoint_mean, part.student_t, digits),
+                    number(part.fresh_mean, digits),
+                )
+            )
+    return TextTable(
+        "severity",
+        "Mean dR of all attempted forks by r_hold over the checkpoint's clean return: over forks, and over the "
+        "checkpoints that have such forks, with its Student-t interval. Fresh: severity and dR from different "
+        "episodes.",
+        ("Task", "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints", "fresh"),
         tuple(rows),
         keys=2,
     )
@@ -154,6 +188,13 @@ def predictions(tasks: Tasks) -> TextTable:
         tuple(rows),
         keys=2,
     )
+
+
+def _retained(forks: ForkCounts) -> str:
+    """How many forks are retained, and how many of the attempted ones have a branch without a finite return."""
+    failed = [(forks.failed_update, "UPDATE"), (forks.failed_hold, "HOLD")]
+    counted = [f"{count} failed in {branch}" for count, branch in failed if count]
+    return ", ".join([f"{forks.retained} of {forks.attempted}", *counted])
 
 
 def _cells(score: TaskScore) -> str:

@@ -27,7 +27,7 @@ def show(score: Score, console: Console) -> None:
     for pair, tasks in score.contrasts.items():
         _contrast(pair, tasks, console)
     _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
-    if count := len(reasons) + len(score.unscored):
+    if count := len(reasons):
         console.print(f"[dim]{count} figures are undefined; --json says which and why.[/]")
 
 
