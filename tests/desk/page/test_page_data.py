@@ -126,7 +126,8 @@ def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp
     part = payload(found)["parts"][0]
     forks = part["forks"]
     (index,) = [index for index, broken in enumerate(forks["broken"]) if broken]
-    min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return  # the worst there is: returns are costs
+    # Returns are costs here: a failure is the worst there is.
+    min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return
     assert (forks["k"][index], forks["r_update"][index], forks["update"][index][0]) == (3, min_return, None)
     assert forks["broken"][index] == "Counted: 1 non-finite returns in UPDATE."
     assert len(forks["k"]) == 24
