@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from worldfork.errors import WorldforkError
 from worldfork.ledger import store
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import Registration
@@ -136,11 +137,17 @@ def check(
 ) -> "Check":
     """Build everything that a registration names and take a real step with it; say what it amounts to.
 
-    `measure` times a few steps; `probe` computes one small block several times, where its answer is known.
+    `measure` times a few steps; `probe` computes one small block several times, where its answer is known. A
+    prediction that no score could answer is refused.
     """
+    from worldfork.desk.scoring import Rules
+    from worldfork.desk.scoring.predictions import prediction_problems
     from worldfork.lab.tools.check import check as check_registration
 
-    return check_registration(registration, step=step, measure=measure, probe=probe, progress=progress)
+    checked = check_registration(registration, step=step, measure=measure, probe=probe, progress=progress)
+    if problems := prediction_problems(Rules.registered(checked.registration).predictions):
+        raise WorldforkError("It could be run, and not answered:\n  " + "\n  ".join(problems))
+    return checked
 
 
 def power(registration: Registration | Path | str, *, like: "Source | None" = None) -> "list[Power]":

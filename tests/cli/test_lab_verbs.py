@@ -88,6 +88,15 @@ def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
     )
 
 
+PREDICTED = """
+[[predictions]]
+name = "up"
+task = "linear_quadratic"
+figure = "effect.all_atempted.mean"
+between = [0.0, 1.0]
+"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -99,6 +108,7 @@ def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
         ("steps = 5", "steps = 5\nsettings = {rat = 0.1}", "rat: not a known setting; known here: rate, scope"),
         ('agent = "linear_quadratic"', 'agent = "lqr"', "no agent called 'lqr'"),
         ("[grid]", 'signals = ["surprise"]\n[grid]', "no signal called 'surprise'"),
+        ("[execution]", PREDICTED + "[execution]", "no score has `effect.all_atempted.mean`"),
         ("drift_scale", 'checkpoints = "there-{checkpoint}.safetensors"\ndrift_scale', "no checkpoint file"),
     ],
 )
