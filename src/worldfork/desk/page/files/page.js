@@ -28,7 +28,7 @@ function showChosen() {
 listeners.push((changed) => {
   for (const [id, { of }] of Object.entries(SECTIONS)) if (of.some((key) => changed.includes(key))) drawSection(id);
   if (changed.includes("threshold")) byId("threshold-body").firstChild?.refresh?.();
-  showChosen();
+  if (changed.includes("part") || changed.includes("side")) showChosen();
 });
 
 function choices() {

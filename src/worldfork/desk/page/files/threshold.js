@@ -205,11 +205,12 @@ function signalChart({ trigger, rows, known, missing }, set) {
   const values = known.map(({ value }) => value);
   const [least, most] = extent(values, { pad: 0 });
   const [height, from, to] = [300, 346, 476];
-  let [marks, x, movable, fitted, last] = [[], null, null, null, null];
+  let [marks, x, edge, movable, fitted, last] = [[], null, 0, null, null, null];
   const node = chart(
     `dR against ${state.trigger}`,
     (canvas, width) => {
       const [left, right] = [52, width - 12];
+      edge = right + 4;
       const wide = least > 0 && most > 20 * least;
       x = wide ? logarithmic([least, most], [left + 6, right - 6]) : linear(extent(values), [left + 6, right - 6]);
       const y = linear(
@@ -220,12 +221,12 @@ function signalChart({ trigger, rows, known, missing }, set) {
         [height, 40],
       );
       const sums = linear(extent([...rows.total, ...rows.low, ...rows.high], { zero: true }), [to, from]);
-      const edge = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
+      const corner = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
       const stairs = (column) =>
         column
           .flatMap((value, row) => [
-            [edge(row), sums(value)],
-            [edge(row + 1), sums(value)],
+            [corner(row), sums(value)],
+            [corner(row + 1), sums(value)],
           ])
           .slice(0, -1);
       marks = known.map(({ fork, value }) => [
@@ -278,7 +279,7 @@ function signalChart({ trigger, rows, known, missing }, set) {
     const many = state.threshold === "fitted";
     fitted.style.display = many ? "" : "none";
     movable.style.display = many ? "none" : "";
-    const spot = many ? 0 : Math.max(48, Math.min(node.clientWidth - 8, x(state.threshold)));
+    const spot = many ? 0 : Math.max(48, Math.min(edge, x(state.threshold)));
     movable.setAttribute("transform", `translate(${spot} 0)`);
   };
   const drag = (event) => set(rows.threshold[rowOf({ rows, known }, x.invert(pointIn(node.canvas, event)[0]))]);
