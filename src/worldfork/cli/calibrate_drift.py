@@ -19,7 +19,7 @@ def calibrate_drift(
 ) -> None:
     """Frozen return against drift scale, and the scale that the registered rule chooses.
 
-    Example: worldfork calibrate-drift checkpoints/walker-walk-*.safetensors -o results/drift
+    Example: worldfork calibrate-drift checkpoints/locomotion/walker-walk-*.safetensors -o results/drift
 
     The rule: the first scale of the task's grid at which the checkpoints' mean return falls to half of its clean
     value; where none does, the end of the grid. It never looks at what an update would do.

@@ -1,0 +1,36 @@
+"""Python that a page prints runs as it is printed, block after block, in a fresh clone."""
+
+from pathlib import Path
+
+import pytest
+from pages import PAGES, ROOT, python_blocks, run_page
+from studies import furnish
+
+import worldfork as wf
+
+TESTED_ELSEWHERE = (
+    "docs/environments.md",  # tests/lab/environments/test_environment_docs.py
+    "docs/extending.md",  # tests/plugin/test_extending_page.py
+)
+
+
+def with_code() -> list[Path]:
+    pages = [page for page in PAGES if python_blocks(page)]
+    return [page for page in pages if str(page.relative_to(ROOT)) not in TESTED_ELSEWHERE]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clone")
+    furnish(folder, {})
+    (folder / "runs").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("page", with_code(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_a_page_runs(page: Path, clone: Path) -> None:
+    done = run_page(page, clone)
+    assert done.returncode == 0, done.stderr
+    if page.stem == "quickstart":
+        assert len(wf.Study(clone / "runs/quickstart").forks()) == 240
+        assert set(wf.Study(clone / "runs/gentle").forks()["arm"]) == {"full", "gentle"}
