@@ -249,6 +249,18 @@ def test_a_shared_hold_is_its_owners(tmp_path: Path, change: dict[str, Any]) -> 
     )
 
 
+def test_the_modules_that_rows_were_computed_with_are_listed(tmp_path: Path) -> None:
+    modules = {"worldfork.lab.forks.label": "a" * 64}
+    study = write(tmp_path / "study", schema="worldfork.cell/2", source=digest(modules))
+    path = study.path / "sources" / f"{digest(modules)}.json"
+    assert verify(study.path).problems == (f"There is no `{path}`.",)
+    path.parent.mkdir()
+    path.write_text(canonical(modules))
+    assert verify(study.path).problems == ()
+    path.write_text(canonical({**modules, "another": "b" * 64}))
+    assert "is not the list of modules that the cells name" in verify(study.path).problems[0]
+
+
 def test_amendments_that_do_not_lead_to_the_registration_are_found(tmp_path: Path) -> None:
     study = write(tmp_path / "study", rows=1)
     for number in (1, 2):

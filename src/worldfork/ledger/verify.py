@@ -64,6 +64,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
         progress(number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
+    problems += _source_problems(study, [cell for cell in whole if rows[cell.id]])
     damaged, notes = _models(study, whole)
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
@@ -211,6 +212,21 @@ def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> lis
         if (row.hold, row.draws.hold, row.stream) != (held.hold, held.draws.hold, held.stream):
             return [f"{cell.id}, fork {row.k}: HOLD is not that of {owner}, from which it was taken."]
     return []
+
+
+def _source_problems(study: Study, begun: list[CellFolder]) -> list[str]:
+    """The modules that rows were computed with are listed, by the digest that the cells name."""
+    configurations = [cell.configuration for cell in begun]
+    named = {made["source"] for made in configurations if made["schema"] != "worldfork.cell/1"}  # it kept no list
+    problems = []
+    for source in sorted(named):
+        path = study.path / "sources" / f"{source}.json"
+        try:
+            if digest(read_json(path)) != source:
+                problems.append(f"sources/{source[:12]}....json is not the list of modules that the cells name.")
+        except WorldforkError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]]:
