@@ -38,7 +38,7 @@ class Command:
     @property
     def mention(self) -> bool:
         """Whether it names a verb and perhaps options, and nothing that the verb would work on."""
-        return self.inline and all(word.startswith("-") for word in self.words[1:])
+        return self.inline and all(word.startswith("-") for word in self.words if word not in VERBS)
 
     def __str__(self) -> str:
         return f"{self.page}: worldfork {' '.join(self.words)}"
