@@ -203,7 +203,7 @@ def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("verb", [["evaluate", "x"], ["pretrain", "x", "-o", "y"], ["calibrate-drift", "x"]])
 def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, capsys):
-    """`pip install worldfork` has no jax: simulated by hiding it from the import system."""
+    """An installation without the lab has no jax: simulated by hiding it from the import system."""
     import sys
 
     from worldfork.cli import main as command
@@ -217,4 +217,4 @@ def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, caps
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2
-    assert "pip install 'worldfork[lab]'" in capsys.readouterr().err
+    assert "pip install '.[lab]'" in capsys.readouterr().err

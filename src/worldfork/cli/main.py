@@ -39,7 +39,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "calibrate-drift": calibrate_drift,
 }
 
-# What `pip install worldfork` leaves out: the desk works without it.
+# What an installation without the extra `lab` leaves out: the desk works without it.
 LAB = {"av", "dm_control", "jax", "mujoco", "optax", "safetensors"}
 
 app = typer.Typer(
@@ -83,8 +83,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] not in LAB:
             raise
-        said = f"this needs the lab, and `{error.name}` is not installed: pip install 'worldfork[lab]'"
-        print(f"worldfork: {said}", file=sys.stderr)
+        missing = f"this needs the lab, and `{error.name}` is not installed"
+        print(f"worldfork: {missing}: pip install '.[lab]' in a clone of worldfork", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("worldfork: interrupted; run the same command again to resume.", file=sys.stderr)
