@@ -193,3 +193,36 @@ def test_the_family_of_triggers_is_registered_and_frozen_where_it_is_not():
     assert parse(SMALL).scoring.triggers == CANDIDATES
     named = parse(f'{SMALL}\n[scoring]\ntriggers = ["kl", "my_package:Surprise"]\n')
     assert named.scoring.triggers == ("kl", "my_package:Surprise")
+
+
+PREDICTED = """
+[[predictions]]
+name = "down"
+task = "linear_quadratic"
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", "states no bound"),
+        ("between = [1.0, 0.0]", "nothing does"),
+        ("equivalent_within = 0.0", "more than 0"),
+        ("equivalent_within = 1.0\nbetween = [0.0, 1.0]", "choose one"),
+        ('between = [0.0, 1.0]\nagainst = "small"', "say which `arm`"),
+        ('arm = "small"\nagainst = "small"\nfigure = "crn.gain"\nfalsified_below = 0.0', "on the mean dR"),
+        ('arm = "small"\nagainst = "other"\nfalsified_below = 0.0', "not registered"),
+        ('falsified_below = 0.0\npremise = { figure = "clean_return.mean" }', "neither `below` nor `above`"),
+        ('falsified_below = 0.0\npremise = { figure = "crn.gain", task = "x", above = 1.0 }', "not registered"),
+    ],
+)
+def test_a_prediction_that_could_not_be_answered_does_not_register(said, expected):
+    with pytest.raises(WorldforkError, match=expected):
+        parse(SMALL + PREDICTED.format(said))
+
+
+def test_predictions_have_premises_and_margins():
+    said = 'equivalent_within = 2.2\npremise = { figure = "clean_return.mean", below = 20.0 }'
+    (prediction,) = parse(SMALL + PREDICTED.format(said)).predictions
+    assert (prediction.premise.below, prediction.equivalent_within) == (20.0, 2.2)

@@ -20,6 +20,7 @@ __all__ = [
     "Grid",
     "Mechanism",
     "Prediction",
+    "Premise",
     "Registration",
     "Scoring",
     "Stream",
@@ -145,16 +146,51 @@ class Execution(Record):
     halves: Literal[1, 2] = 1  # 2: the agent plans for one half of the episodes while physics steps the other
 
 
+class Premise(Record):
+    """What a prediction takes for granted, on a measured figure: where it is not so, nothing was tested."""
+
+    figure: str  # a path into the score's JSON, such as `clean_return.mean`
+    task: Name | None = None  # None: the prediction's
+    below: float | None = None
+    above: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "Premise":
+        if self.below is None and self.above is None:
+            raise ValueError(f"the premise on `{self.figure}` says neither `below` nor `above`")
+        return self
+
+
 class Prediction(Record):
-    """A figure said beforehand: the score answers held, falsified or unresolved."""
+    """A figure said beforehand: the score answers held, falsified, unresolved or not tested."""
 
     name: Name
     task: Name
     arm: Name | None = None
+    against: Name | None = None  # another arm: the figure is then the mean of `arm` less that of `against`
     figure: str = "mean"  # a path into the score's JSON, or `mean`: the all-attempted mean dR
     between: tuple[float, float] | None = None
     falsified_below: float | None = None
     falsified_above: float | None = None
+    equivalent_within: float | None = Field(default=None, gt=0)  # two one-sided tests of a mean against this margin
+    premise: Premise | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "Prediction":
+        bounds = (self.between, self.falsified_below, self.falsified_above, self.equivalent_within)
+        if all(bound is None for bound in bounds):
+            raise ValueError(f"prediction `{self.name}` states no bound: nothing could falsify it")
+        if self.between is not None and self.between[0] > self.between[1]:
+            raise ValueError(f"prediction `{self.name}` lies between {list(self.between)}: nothing does")
+        if self.equivalent_within is not None and any(bound is not None for bound in bounds[:3]):
+            raise ValueError(
+                f"prediction `{self.name}` states a margin of equivalence and other bounds: choose one"
+            )
+        if (self.against is not None or self.equivalent_within is not None) and self.figure != "mean":
+            raise ValueError(f"prediction `{self.name}`: arms are compared, and margins tested, on the mean dR")
+        if self.against is not None and self.arm is None:
+            raise ValueError(f"prediction `{self.name}` compares with arm `{self.against}`: say which `arm`")
+        return self
 
 
 class Scoring(Record):
@@ -224,6 +260,8 @@ class Registration(Record):
                     f"(there are tables for {sorted(self.tasks)})"
                 )
         for said in self.predictions:
-            if said.task not in self.tasks or (said.arm is not None and said.arm not in names):
+            tasks = {said.task, *([said.premise.task] if said.premise and said.premise.task else [])}
+            arms = {arm for arm in (said.arm, said.against) if arm is not None}
+            if not tasks <= set(self.tasks) or not arms <= set(names):
                 raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
         return self

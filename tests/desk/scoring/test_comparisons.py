@@ -1,16 +1,20 @@
 """Contrasts of arms and directions, registered predictions, the pinning model, and what stays undefined."""
 
+import dataclasses
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import forks
+from worlds import forks, study
 
+from worldfork.desk.reading import read_table
+from worldfork.desk.scoring import Rules, score
 from worldfork.desk.scoring.contrast import contrast_arms, contrast_directions
 from worldfork.desk.scoring.pinning import LOSSES, forward_to_pinned, pinning_table
-from worldfork.desk.scoring.predictions import Prediction, answer, prediction_problems
+from worldfork.desk.scoring.predictions import Prediction, Premise, answer, prediction_problems
 from worldfork.desk.scoring.undefined import Interval, Undefined, settle
 from worldfork.errors import WorldforkError
 
@@ -83,6 +87,59 @@ def figures(mean, low, high):
 )
 def test_predictions_of_the_paper(said, mean, interval, expected):
     assert answer(said, figures(mean, *interval)).answer == expected
+
+
+@pytest.mark.parametrize(
+    ("clean", "interval", "expected"),
+    [
+        (297.0, (280.0, 310.0), "falsified"),  # the paper's walker: converged below the crossing, so it was tested
+        (928.0, (903.0, 953.0), "not tested"),  # ours: above it, where the account predicts harm as well
+        (390.0, (350.0, 430.0), "not tested"),  # may lie on either side
+        (Undefined("not said"), None, "not tested"),
+    ],
+)
+def test_a_premise_comes_first(clean, interval, expected):
+    below = Premise(figure="clean_return.mean", below=397.0)
+    said = dataclasses.replace(WALKER, premise=below)
+    granted = {"mean": clean, **({} if interval is None else {"student_t": Interval(*interval)})}
+    found = answer(said, {**figures(-82.1, -111.7, -52.5), "clean_return": granted})
+    assert (found.answer, found.premise) == (expected, "clean_return.mean below 397")
+    elsewhere = answer(said, figures(-82.1, -111.7, -52.5), premises={"clean_return": granted})
+    assert elsewhere.answer == expected
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ([0.3, -0.4, 0.1, 0.2, -0.1], "held"),
+        ([30.0, -40.0, 10.0, 20.0, -10.0], "unresolved"),  # absence of evidence
+        ([30.0, 32.0, 31.0, 29.0, 30.0], "falsified"),
+    ],
+)
+def test_what_is_meant_to_be_null_is_tested_for_equivalence(means, expected):
+    said = Prediction(name="null", task="t", equivalent_within=2.2)
+    by_checkpoint = {str(index): mean for index, mean in enumerate(means)}
+    tree = {"mean": float(np.mean(means)), "by_checkpoint": by_checkpoint}
+    found = answer(said, {"effect": {"all_attempted": tree}})
+    assert (found.answer, found.equivalence.margin) == (expected, 2.2)
+    arms = answer(dataclasses.replace(said, arm="a", against="b"), tree)
+    assert arms.answer == expected
+
+
+def test_two_arms_are_predicted_to_be_equivalent():
+    """float32 less float16 on the same forks: `does not matter` needs a margin."""
+    one = study(1, checkpoints=5).with_columns(arm=pl.lit("float32"))
+    other = one.with_columns(arm=pl.lit("float16"), r_update=pl.col("r_update") + pl.col("k") % 2)
+    said = Prediction(name="same", task="world", arm="float32", against="float16", equivalent_within=5.0)
+    arms = read_table(pl.concat([one, other])).arms
+    quick = Rules(permutations=9, triggers=("drift",), predictions=(said,))
+    (found,) = score(arms, quick)["float32", "world"].predictions
+    assert found.answer == "held"
+    assert found.value == pytest.approx(-0.5)
+    assert found.equivalence.least_margin == pytest.approx(0.5)
+    (alone,) = score({"float32": arms["float32"]}, quick)["float32", "world"].predictions
+    assert alone.answer == "unresolved"
+    assert score(arms, quick)["float16", "world"].predictions == ()
 
 
 def test_a_prediction_about_another_figure():

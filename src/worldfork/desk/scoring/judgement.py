@@ -7,6 +7,7 @@ from typing import Literal
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 
 __all__ = [
+    "CleanReturn",
     "Components",
     "Earned",
     "Equivalence",
@@ -101,6 +102,15 @@ class Usefulness:
 
     useful: bool
     does_not_beat: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CleanReturn:
+    """What the checkpoints return in the clean world."""
+
+    mean: float
+    student_t: Bounds
+    by_checkpoint: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,49 +1,94 @@
-"""What was said beforehand: held, falsified or unresolved (paper, "a registered mechanism, falsified")."""
+"""What was said beforehand: held, falsified, unresolved, not tested (paper, "a registered mechanism")."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from worldfork.desk.scoring.equivalence import equivalence
+from worldfork.desk.scoring.judgement import Equivalence
 from worldfork.desk.scoring.records import PredictionAnswer, TaskScore
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["Prediction", "answer", "prediction_problems"]
+__all__ = ["Prediction", "Premise", "answer", "prediction_problems"]
 
+Answer = Literal["held", "falsified", "unresolved", "not tested"]
+
+EQUIVALENT: Final[dict[str, Answer]] = {
+    "equivalent": "held",
+    "different": "falsified",
+    "not shown": "unresolved",
+}
 NO_INTERVAL: Final = Undefined("this figure has no interval: it stands for itself")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Premise:
+    """What a prediction takes for granted: a measured figure lies below or above a bound."""
+
+    figure: str
+    task: str | None = None  # None: the prediction's
+    below: float | None = None
+    above: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A figure said to lie between two bounds, or on one side of what would falsify it.
+    """A figure said to lie between two bounds, on one side of what would falsify it, or within a margin of 0.
 
     `figure` is `mean` (mean dR of all attempted forks) or a path into a task's score, such as
-    `effect.retained.mean` or `contraction.crossing`.
+    `effect.retained.mean` or `contraction.crossing`. With `against` it is the mean of `arm` less that of `against`,
+    on the cells both have. Where the premise does not hold, nothing was tested.
     """
 
     name: str
     task: str
     arm: str | None = None
+    against: str | None = None
     figure: str = "mean"
     between: tuple[float, float] | None = None
     falsified_below: float | None = None
     falsified_above: float | None = None
+    equivalent_within: float | None = None
+    premise: Premise | None = None
 
 
-def answer(prediction: Prediction, figures: object) -> PredictionAnswer:
+def answer(prediction: Prediction, figures: object, *, premises: object = None) -> PredictionAnswer:
     """Held when all of the figure's interval is where it was said to be, falsified when all of it is where it was
     said not to be (outside `between`, unless thresholds say further), and else unresolved. A figure without an
-    interval stands for its own. `figures` is a task's score, or a mapping in its place."""
-    value, interval = _look_up(figures, _path(prediction))
+    interval stands for its own. A margin of equivalence is held, or falsified, by two one-sided tests.
+
+    `figures` is what the prediction is about (a task's score, or the contrast of two arms), or a mapping in its
+    place; `premises` the score of the task that the premise is about.
+    """
+    path = "mean" if prediction.against is not None else _path(prediction)
+    value, interval = _look_up(figures, path)
+    premise, granted = None, True
+    if prediction.premise is not None:
+        premise, beside = _look_up(figures if premises is None else premises, prediction.premise.figure)
+        granted = _holds(prediction.premise, premise, beside)
+    tested = _equivalence(prediction, figures)
+    if not granted:
+        said: Answer = "not tested"
+    elif tested is not None:
+        said = EQUIVALENT[tested.answer]
+    else:
+        said = "unresolved" if isinstance(value, Undefined) else _compare(prediction, value, interval)
     return PredictionAnswer(
         name=prediction.name,
         figure=prediction.figure,
+        against=prediction.against,
         between=prediction.between,
         falsified_below=prediction.falsified_below,
         falsified_above=prediction.falsified_above,
+        equivalence=tested,
+        premise=None if prediction.premise is None else _words(prediction.premise),
+        premise_value=premise,
         value=value,
         interval=interval,
-        answer="unresolved" if isinstance(value, Undefined) else _compare(prediction, value, interval),
+        answer=said,
     )
 
 
@@ -55,18 +100,50 @@ def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
     """
     problems = []
     for prediction in predictions:
-        bounds = (prediction.between, prediction.falsified_below, prediction.falsified_above)
+        bounds = (
+            *(prediction.between, prediction.falsified_below, prediction.falsified_above),
+            prediction.equivalent_within,
+        )
         if all(bound is None for bound in bounds):
             problems.append(f"the prediction `{prediction.name}` states no bound: nothing could falsify it")
         if prediction.between is not None and prediction.between[0] > prediction.between[1]:
             problems.append(f"the prediction `{prediction.name}` lies between {prediction.between}: nothing does")
-        if problem := _figure_problem(_path(prediction)):
-            problems.append(f"the prediction `{prediction.name}`: {problem}")
+        paths = [_path(prediction), *([prediction.premise.figure] if prediction.premise else [])]
+        wrong = filter(None, map(_figure_problem, paths))
+        problems += [f"the prediction `{prediction.name}`: {problem}" for problem in wrong]
     return problems
 
 
 def _path(prediction: Prediction) -> str:
     return "effect.all_attempted.mean" if prediction.figure == "mean" else prediction.figure
+
+
+def _holds(premise: Premise, value: Figure, interval: Bounds) -> bool:
+    """All of the figure's interval lies on the side that the premise says."""
+    if isinstance(value, Undefined):
+        return False
+    low, high = (value, value) if isinstance(interval, Undefined) else interval
+    return (premise.below is None or high < premise.below) and (premise.above is None or low > premise.above)
+
+
+def _words(premise: Premise) -> str:
+    sides = [f"below {premise.below:g}"] if premise.below is not None else []
+    sides += [f"above {premise.above:g}"] if premise.above is not None else []
+    task = f" of {premise.task}" if premise.task else ""
+    return f"{premise.figure}{task} {' and '.join(sides)}"
+
+
+def _equivalence(prediction: Prediction, figures: object) -> Equivalence | None:
+    """Two one-sided tests of the mean over checkpoints."""
+    if prediction.equivalent_within is None:
+        return None
+    node = figures
+    if prediction.against is None:
+        for part in ("effect", "all_attempted"):
+            node = _entry(node, part, "effect.all_attempted.by_checkpoint")
+    means = _entry(node, "by_checkpoint", "by_checkpoint")
+    known = [value for value in _entries(means).values() if isinstance(value, float)]
+    return equivalence(np.array(known, dtype=np.float64), margin=prediction.equivalent_within)
 
 
 def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal["held", "falsified", "unresolved"]:

@@ -10,8 +10,10 @@ from typing import Generic, Literal, TypeVar
 
 from worldfork.desk.scoring.decisions import Evidence
 from worldfork.desk.scoring.judgement import (
+    CleanReturn,
     Components,
     Earned,
+    Equivalence,
     Gain,
     Judgement,
     Severity,
@@ -346,12 +348,16 @@ class PredictionAnswer:
 
     name: str
     figure: str
+    against: str | None  # the arm that was subtracted
     between: tuple[float, float] | None
     falsified_below: float | None
     falsified_above: float | None
+    equivalence: Equivalence | None  # two one-sided tests, where a margin was registered
+    premise: str | None
+    premise_value: Figure | None
     value: Figure
     interval: Bounds
-    answer: Literal["held", "falsified", "unresolved"]
+    answer: Literal["held", "falsified", "unresolved", "not tested"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -375,6 +381,7 @@ class TaskScore:
     design: DesignAdvice | Undefined
     crn: CommonRandomNumbers
     divergence: RegisteredDivergence
+    clean_return: CleanReturn | Undefined
     severity: tuple[Severity, ...] | Undefined  # all attempted forks, the most severe first
     components: Components | Undefined  # all of them, draws of the update among them
     predictions: tuple[PredictionAnswer, ...] = ()

@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from worldfork.desk.scoring.predictions import Prediction
+from worldfork.desk.scoring.predictions import Prediction, Premise
 from worldfork.desk.scoring.severity import EDGES as SEVERITY_EDGES
 from worldfork.desk.triggers import Trigger
 from worldfork.errors import WorldforkError
@@ -41,7 +42,7 @@ class Rules:
             severity=registration.scoring.severity_edges,
             candidates=registration.scoring.triggers,
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
-            predictions=tuple(Prediction(**said.model_dump()) for said in registration.predictions),
+            predictions=tuple(_prediction(said.model_dump()) for said in registration.predictions),
         )
 
     def __post_init__(self) -> None:
@@ -51,3 +52,8 @@ class Rules:
             raise WorldforkError(f"The rate of the running quantile lies between 0 and 1; got {self.rate:g}.")
         if self.permutations < 1:
             raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
+
+
+def _prediction(said: dict[str, Any]) -> Prediction:
+    premise = said.pop("premise")
+    return Prediction(**said, premise=None if premise is None else Premise(**premise))

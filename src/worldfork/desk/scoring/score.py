@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import budget, contrast, effects, position, power, proxies, yardsticks
+from worldfork.desk.scoring import budget, contrast, effects, intervals, position, power, proxies, yardsticks
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
-from worldfork.desk.scoring.judgement import Components, Severity
+from worldfork.desk.scoring.judgement import CleanReturn, Components, Severity
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.predictions import answer
+from worldfork.desk.scoring.predictions import Prediction, answer
 from worldfork.desk.scoring.records import (
     CommonRandomNumbers,
     Contrast,
@@ -63,7 +63,7 @@ def score(
         for task, forks in tasks.items()
     }
     family = registered_family(arms, rules)
-    judged = _answered(judge_all(scored, family), rules)
+    judged = _answered(judge_all(scored, family), arms, rules)
     return Score(
         arms={arm: ArmScore({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},
         family=family,
@@ -158,11 +158,19 @@ def score_task(
             fraction=Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
             off_in=divergence.off,
         ),
+        clean_return=_clean_return(forks),
         severity=_severity(forks, rules),
         components=_components(forks),
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
     return finite(figures)
+
+
+def _clean_return(forks: Forks) -> CleanReturn | Undefined:
+    if not forks.clean:
+        return Undefined("the ledger does not say the clean return of any checkpoint")
+    values = np.array(list(forks.clean.values()))
+    return CleanReturn(mean=float(values.mean()), student_t=intervals.student_t(values), by_checkpoint=forks.clean)
 
 
 def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
@@ -207,16 +215,35 @@ def _below_own_hold(forks: Forks, fraction: float | None) -> int | Undefined:
     return int(((hold > 0) & (update < fraction * hold)).sum())
 
 
-def _answered(tasks: Mapping[tuple[str, str], TaskScore], rules: Rules) -> dict[tuple[str, str], TaskScore]:
+def _answered(
+    tasks: Mapping[tuple[str, str], TaskScore], arms: Mapping[str, Mapping[str, Forks]], rules: Rules
+) -> dict[tuple[str, str], TaskScore]:
     """The tasks with the registered predictions that are about them answered."""
-    return {
-        (arm, task): dataclasses.replace(
-            one,
-            predictions=tuple(
-                answer(prediction, one)
-                for prediction in rules.predictions
-                if prediction.task == task and prediction.arm in (None, arm)
-            ),
+    answered = {}
+    for (arm, task), one in tasks.items():
+        about = [said for said in rules.predictions if said.task == task and said.arm in (None, arm)]
+        answers = tuple(
+            answer(said, _subject(said, one, arms, rules), premises=_premise_of(said, arm, tasks)) for said in about
         )
-        for (arm, task), one in tasks.items()
-    }
+        answered[arm, task] = dataclasses.replace(one, predictions=answers)
+    return answered
+
+
+def _subject(
+    said: Prediction, score: TaskScore, arms: Mapping[str, Mapping[str, Forks]], rules: Rules
+) -> TaskScore | Contrast | Undefined:
+    """What a prediction is about: a task's score, or two arms compared on it."""
+    if said.against is None or said.arm is None:
+        return score
+    pair = [arms.get(name, {}).get(said.task) for name in (said.arm, said.against)]
+    if pair[0] is None or pair[1] is None:
+        return Undefined(f"arm `{said.against}` is not scored here")
+    return contrast.contrast_arms(pair[0], pair[1], seed=rules.seed)
+
+
+def _premise_of(
+    said: Prediction, arm: str, tasks: Mapping[tuple[str, str], TaskScore]
+) -> TaskScore | Undefined | None:
+    if said.premise is None or said.premise.task is None:
+        return None if said.against is None else tasks[arm, said.task]
+    return tasks.get((arm, said.premise.task), Undefined(f"`{said.premise.task}` is not scored here"))

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.records import ForkCounts, TaskScore
+from worldfork.desk.scoring.records import ForkCounts, PredictionAnswer, TaskScore
 from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import digits_for, known, number, span, with_span
+from worldfork.desk.wording import DASH, digits_for, known, number, span, with_span
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication", "severities"]
 
@@ -176,6 +176,7 @@ def predictions(tasks: Tasks) -> TextTable:
             prediction.name,
             number(prediction.value, _digits(score)),
             span(prediction.interval, _digits(score)),
+            _premise(prediction, _digits(score)),
             prediction.answer,
         )
         for task, score in tasks.items()
@@ -183,11 +184,17 @@ def predictions(tasks: Tasks) -> TextTable:
     ]
     return TextTable(
         "predictions",
-        "Registered predictions.",
-        ("Task", "Prediction", "figure", "95% interval", "answer"),
+        "Registered predictions. Where the premise does not hold, nothing was tested.",
+        ("Task", "Prediction", "figure", "95% interval", "premise", "answer"),
         tuple(rows),
         keys=2,
     )
+
+
+def _premise(prediction: PredictionAnswer, digits: int) -> str:
+    if prediction.premise is None:
+        return DASH
+    return f"{prediction.premise}: {number(prediction.premise_value, digits).lstrip('+')}"
 
 
 def _retained(forks: ForkCounts) -> str:
