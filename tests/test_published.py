@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.registration import parse
+from worldfork.registration import parse, read
 
 ROOT = Path(__file__).parents[1]
 PRETRAINED = {
@@ -51,7 +51,7 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
 @pytest.mark.parametrize("study", STUDIES)
 def test_studies_ran_what_is_registered(study: str) -> None:
     ran, registered = (
-        parse(path.read_text(), name=study)
+        read(path)
         for path in (
             ROOT / "results" / study / "registration.toml",
             ROOT / "registrations" / f"{study}.toml",
