@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TEST_JOBS ?= 2
+MUTANTS ?= 60
 # One thread per process: the tests run side by side, and results must not depend on thread counts anyway.
 export OMP_NUM_THREADS ?= 1
 
@@ -41,8 +42,9 @@ contracts: setup
 unit: setup
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal
 
-nightly: setup  ## the slow tests too
+nightly: setup  ## the slow tests too, and whether the tests notice some one-line mistakes
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal -m "nightly or not nightly"
+	$(BIN)/python benchmarks/mutations.py --sample $(MUTANTS)
 
 lock: setup  ## compile requirements/dev.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
