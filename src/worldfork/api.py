@@ -1,5 +1,6 @@
 """What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,16 +151,27 @@ def check(
     return checked
 
 
-def power(registration: Registration | Path | str, *, like: "Source | None" = None) -> "list[Power]":
+def power(
+    registration: Registration | Path | str,
+    *,
+    like: "Source | None" = None,
+    cost: Mapping[str, float] | None = None,
+) -> "list[Power]":
     """What every arm and task of a registration could detect, from the variances of an earlier ledger (`like`) or
-    from the registration's own guess."""
+    from the registration's own guess. `cost` says what a checkpoint, a draw of an update and an episode cost, in
+    any one unit; then also how best to spend as much as the registration does."""
     from worldfork.desk.reading import open_ledger
+    from worldfork.desk.scoring.budget import Cost
     from worldfork.desk.scoring.planned import planned_power
     from worldfork.registration import read
     from worldfork.registration.library import find
 
     registered = registration if isinstance(registration, Registration) else read(find(registration))
-    return planned_power(registered, like=None if like is None else open_ledger(like).table.arms)
+    return planned_power(
+        registered,
+        like=None if like is None else open_ledger(like).table.arms,
+        cost=None if cost is None else Cost.of(cost),
+    )
 
 
 def verify(study: store.Study | Path | str, *, progress: Progress = silent) -> "Verdict":

@@ -25,6 +25,9 @@ def check(
         False, "--probe", help="Compute one small block here and in another process: does it come out the same?"
     ),
     like: Path | None = typer.Option(None, help="Take variances for the power estimate from this study or table."),
+    cost: str | None = typer.Option(
+        None, help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Everything, for a program."),
 ) -> None:
     """Validate a registration: build all it names and take a step; say what it costs and what it could detect.
@@ -40,13 +43,22 @@ def check(
 
     with bars(quiet=as_json) as progress:
         checked = wf.check(registration, step=step, measure=measure, probe=probe, progress=progress)
-    power = wf.power(checked.registration, like=like)
+    power = wf.power(checked.registration, like=like, cost=None if cost is None else _costs(cost))
     if as_json:
         print(json.dumps(_plain(checked, power)))
     else:
         _show(checked, power, list_cells=cells)
     if not checked.ready:
         raise typer.Exit(1)
+
+
+def _costs(text: str) -> dict[str, float]:
+    from worldfork.errors import WorldforkError
+
+    try:
+        return {name.strip(): float(value) for name, value in (part.split("=") for part in text.split(","))}
+    except ValueError as error:
+        raise WorldforkError(f"--cost takes checkpoint=600,draw=0.1,episode=0.05; got `{text}`.") from error
 
 
 def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
@@ -99,5 +111,18 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
             f"power {planned.arm}, {planned.task}: detects |dR| >= {planned.detectable:.3g} at 80% power; with "
             f"twice the {doubled}. More {planned.buys_most} buy most."
         )
+        if planned.resolves is not None:
+            looking = (
+                f", {planned.resolves_anytime} where every one is looked at" if planned.resolves_anytime else ""
+            )
+            typer.echo(
+                f"power {planned.arm}, {planned.task}: the earlier mean and spread would be resolved with "
+                f"{planned.resolves} checkpoints{looking}."
+            )
+        for split, effect in planned.splits:
+            typer.echo(
+                f"spend {planned.arm}, {planned.task}: {split.checkpoints} checkpoints x {split.forks} forks x "
+                f"{split.draws} draws x {split.episodes} episodes detect {effect:.3g} for as much."
+            )
     if not power:
         typer.echo("power: not estimated. Give an earlier ledger with --like, or register a guess: [guess.TASK].")

@@ -1,13 +1,19 @@
 """Variance components with draws of the update, and how to split a budget."""
 
 import numpy as np
+import polars as pl
 import pytest
 
+from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import budget
 from worldfork.desk.scoring.budget import Cost, Split
+from worldfork.desk.scoring.few_clusters import more_checkpoints
 from worldfork.desk.scoring.judgement import Components
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.planned import planned_power
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.errors import WorldforkError
+from worldfork.registration import parse
 
 TRUTH = {
     "checkpoint": 900.0,
@@ -120,3 +126,75 @@ def test_what_is_missing_is_said():
     assert isinstance(uneven.checkpoint, Undefined)
     assert not isinstance(uneven.draw, Undefined)
     assert isinstance(budget.standard_error(Split(checkpoints=3, forks=4, draws=2, episodes=3), uneven), Undefined)
+
+
+GUESSED = """
+schema = "worldfork.registration/1"
+name = "planned"
+[grid]
+tasks = ["world"]
+checkpoints = [0, 1, 2, 3, 4]
+directions = ["toward", "away"]
+update_seeds = [0, 1]
+[stream]
+decision_points = 6
+[evaluation]
+episodes = 4
+[[arms]]
+name = "gentle"
+[[arms]]
+name = "full"
+[tasks.world]
+agent = "linear_quadratic"
+drift_scale = 2.0
+[guess.world]
+checkpoint = 30.0
+fork = 20.0
+episode = 50.0
+"""
+
+
+def test_a_guess_says_what_can_be_detected():
+    """By hand: variance 900 + (400 + 2500 / 4) / 12 of a checkpoint's mean, five of them, t = 2.776, z = 0.842."""
+    (gentle, full) = planned_power(parse(GUESSED))
+    assert gentle.detectable == full.detectable == pytest.approx((2.7764 + 0.8416) * np.sqrt(985.417 / 5), rel=1e-4)
+    assert set(gentle.at_double) == {"checkpoints", "forks", "episodes"}  # how draws differ was not guessed
+    assert gentle.buys_most == "checkpoints"
+    assert (gentle.resolves, gentle.splits) == (None, ())
+
+
+def test_an_earlier_ledger_says_more():
+    """Its own arm decides where it has one, draws are an axis where it has several, and its mean says how many
+    checkpoints would resolve it."""
+    update, hold, checkpoint, point = study(6, 12, 3, 4, 0)
+    rows = [
+        {
+            "arm": "gentle",
+            "task": "world",
+            "checkpoint": str(checkpoint[fork]),
+            "update_seed": draw,
+            "direction": "away",
+            "k": int(point[fork]) + 1,
+            "r_hold": 100.0 + hold[fork].mean(),
+            "r_update": 160.0 + update[fork, draw].mean(),
+            "hold": (100 + hold[fork]).tolist(),
+            "update": (160 + update[fork, draw]).tolist(),
+        }
+        for fork in range(72)
+        for draw in range(3)
+    ]
+    other = [{**row, "arm": "another", "r_update": row["r_update"] - 50} for row in rows]
+    like = read_table(pl.DataFrame([*other, *rows])).arms
+    cost = Cost.of({"checkpoint": 100.0, "draw": 1.0, "episode": 1.0})
+    gentle, full = planned_power(parse(GUESSED), like=like, cost=cost)
+    assert set(gentle.at_double) == {"checkpoints", "forks", "episodes", "draws"}
+    forks = like["gentle"]["world"]
+    means = np.array([forks.delta[partition(forks.prefork).checkpoint == one].mean() for one in range(6)])
+    assert gentle.resolves == 6 + more_checkpoints(means, family=2)
+    assert gentle.resolves_anytime >= 8
+    assert full.resolves != gentle.resolves
+    assert gentle.splits[0][1] <= gentle.detectable
+    with pytest.raises(WorldforkError, match="no cost of `fork`"):
+        Cost.of({"fork": 1.0})
+    with pytest.raises(WorldforkError, match="positive"):
+        Cost.of({"episode": 0.0})

@@ -12,18 +12,21 @@ All components are moment estimates, unbiased and therefore possibly negative: n
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
+from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.scoring import position
 from worldfork.desk.scoring.judgement import Components
+from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.errors import WorldforkError
 
-__all__ = ["Cost", "Split", "components", "detectable_effect", "split_budget", "standard_error"]
+__all__ = ["Cost", "Split", "components", "components_of", "detectable_effect", "split_budget", "standard_error"]
 
 DRAWS: Final = (1, 2, 3, 4, 5, 6, 8, 10)
 EPISODES: Final = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60)
@@ -36,6 +39,17 @@ class Cost:
     checkpoint: float = 0.0  # to train one and run its streams
     draw: float = 0.0  # to train one update
     episode: float = 1.0  # to evaluate one episode of one branch
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> "Cost":
+        """From a mapping, such as {"checkpoint": 600, "draw": 0.1, "episode": 0.05}."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        if unknown := sorted(set(given) - set(names)):
+            raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
+        cost = cls(**{name: float(value) for name, value in given.items()})
+        if min(cost.checkpoint, cost.draw) < 0 or cost.episode <= 0:
+            raise WorldforkError(f"Costs are positive; got {dict(given)}.")
+        return cost
 
     def study(self, split: "Split") -> float:
         """HOLD is evaluated once per fork, every draw of the update as well."""
@@ -85,6 +99,22 @@ def components(
         episode=episode,
         draw_episode=rest,
     )
+
+
+def components_of(forks: Forks) -> Components | Undefined:
+    """Every component of dR, draws of the update among them, over the forks that have all of their episodes."""
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    if hold is None or update is None:
+        return Undefined("it needs the per-episode returns `hold` and `update`")
+    drawn = update[:, None, :] if forks.outcomes.drawn is None else forks.outcomes.drawn
+    whole = ~(np.isnan(hold).any(axis=1) | np.isnan(drawn).any(axis=(1, 2)))
+    if not whole.any():
+        return Undefined("no fork has all of its episodes")
+    kept = forks.take(whole)
+    parts = partition(kept.prefork)
+    stream = np.array([cell.stream_seed for cell in kept.prefork.cells])[kept.prefork.cell]
+    point = position.strata(position.strata(parts.direction, stream), kept.prefork.k)
+    return components(drawn[whole], hold[whole], parts.checkpoint, point)
 
 
 def standard_error(split: Split, noise: Components) -> Figure:

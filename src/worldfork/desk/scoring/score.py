@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring import budget, contrast, effects, intervals, position, power, proxies, yardsticks
+from worldfork.desk.scoring import budget, contrast, effects, intervals, power, proxies, yardsticks
 from worldfork.desk.scoring.contraction import contraction
 from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
-from worldfork.desk.scoring.judgement import CleanReturn, Components, Severity
+from worldfork.desk.scoring.judgement import CleanReturn, Severity
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.predictions import Prediction, answer
 from worldfork.desk.scoring.records import (
@@ -160,7 +160,7 @@ def score_task(
         ),
         clean_return=_clean_return(forks),
         severity=_severity(forks, rules),
-        components=_components(forks),
+        components=budget.components_of(forks),
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
     return finite(figures)
@@ -185,22 +185,6 @@ def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
         hold=outcomes.hold,
         update=outcomes.update,
     )
-
-
-def _components(forks: Forks) -> Components | Undefined:
-    """Every component of dR, draws of the update among them, over the forks that have all of their episodes."""
-    hold, update = forks.outcomes.hold, forks.outcomes.update
-    if hold is None or update is None:
-        return Undefined("it needs the per-episode returns `hold` and `update`")
-    drawn = update[:, None, :] if forks.outcomes.drawn is None else forks.outcomes.drawn
-    whole = ~(np.isnan(hold).any(axis=1) | np.isnan(drawn).any(axis=(1, 2)))
-    if not whole.any():
-        return Undefined("no fork has all of its episodes")
-    kept = forks.take(whole)
-    parts = partition(kept.prefork)
-    stream = np.array([cell.stream_seed for cell in kept.prefork.cells])[kept.prefork.cell]
-    point = position.strata(position.strata(parts.direction, stream), kept.prefork.k)
-    return budget.components(drawn[whole], hold[whole], parts.checkpoint, point)
 
 
 def _count(failed: Bool[np.ndarray, "forks"] | None) -> int:
