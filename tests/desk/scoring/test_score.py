@@ -102,7 +102,7 @@ def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
 def test_a_score_says_in_frames_what_it_says_in_records():
     table = pl.concat([study(1).with_columns(arm=pl.lit(arm)) for arm in ("a", "b")])
     found = score(read_table(table).arms, QUICK)
-    effects, triggers, policies = found.effects(), found.triggers(), found.policies("all_attempted")
+    effects, triggers, policies = found.effects(), found.triggers("retained"), found.policies()
     assert effects.select("arm", "task", "estimand").rows() == [
         (arm, "world", estimand) for arm in ("a", "b") for estimand in ("all_attempted", "retained")
     ]

@@ -60,11 +60,11 @@ class Score:
         """One row per arm, task and estimand: mean dR and its intervals."""
         return frames.effects(self._tasks())
 
-    def triggers(self, estimand: Literal["retained", "all_attempted"] = "retained") -> pl.DataFrame:
+    def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> pl.DataFrame:
         """One row per arm, task and trigger: ranking, total, and its random controls."""
         return frames.triggers(self._tasks(), estimand)
 
-    def policies(self, estimand: Literal["retained", "all_attempted"] = "retained") -> pl.DataFrame:
+    def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> pl.DataFrame:
         """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
         return frames.policies(self._tasks(), estimand)
 
