@@ -13,7 +13,7 @@ NAMED = re.compile(
     r"(?:(?:src/worldfork|tests|benchmarks|registrations|docs)/|(?:lab|desk|ledger|executors)/)[\w./-]+"
 )
 HISTORY = ("CHANGELOG.md",)  # says what was
-PENDING = ("docs/media/page.png",)  # a picture that is being made
+PENDING = ("docs/media/page.png",)  # a picture of the page that is still to be taken
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
