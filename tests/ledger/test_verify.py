@@ -27,6 +27,7 @@ from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
 RESULTS = Path(__file__).parents[2] / "results"
+OTHER_STREAM = {**STREAM, "error": STREAM["error"] + 1}
 PUBLISHED = ("demo", "scope", "rate", "precision")
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
@@ -232,6 +233,7 @@ def test_more_rows_than_registered_are_found(tmp_path: Path) -> None:
     [
         {"draws": Digests(hold="others", update="others")},
         {"hold": (2.0, 1.0), "r_hold": 1.5},
+        {"stream": arrays.content_digest(OTHER_STREAM)},
     ],
 )
 def test_a_shared_hold_is_its_owners(tmp_path: Path, change: dict[str, Any]) -> None:
@@ -239,8 +241,8 @@ def test_a_shared_hold_is_its_owners(tmp_path: Path, change: dict[str, Any]) -> 
     owner, sharer = cells(registration)
     with writing(tmp_path / "study", registration, authored=TWO_ARMS) as study:
         study.begin(configurations(registration))
-        for cell in (owner, sharer):
-            study.cell(cell.id).write_stream(STREAM, WINDOW)
+        study.cell(owner.id).write_stream(STREAM, WINDOW)
+        study.cell(sharer.id).write_stream(OTHER_STREAM if "stream" in change else STREAM, WINDOW)
         study.cell(owner.id).append([fork(1, cell=owner.id)])
         study.cell(sharer.id).append([fork(1, cell=sharer.id, **change)])
     assert configuration(registration, sharer)["shares"]["hold"] == owner.id
