@@ -68,8 +68,8 @@ def rows(folder: Path) -> int:
     return sum(len(path.read_bytes().splitlines()) for path in folder.rglob("forks.jsonl"))
 
 
-def compare(what: str, one: Path, other: Path) -> None:
-    first, second = chained(one), chained(other)
+def compare(what: str, reference: Path, study: Path) -> None:
+    first, second = chained(reference), chained(study)
     differing = sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
     if differing:
         sys.exit(f"{what}: {len(differing)} of {len(first)} files differ, such as {differing[0]}.")
@@ -84,14 +84,12 @@ def main() -> None:
     options.add_argument("--candidates", type=int, default=256)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        path, (one, two, killed) = (
-            Path(root) / "exactness.toml",
-            [Path(root) / name for name in ("1", "2", "killed")],
-        )
+        path = Path(root) / "exactness.toml"
+        reference, again, killed = (Path(root) / name for name in ("reference", "again", "killed"))
         source = "bundled" if given.checkpoint is None else str(given.checkpoint.resolve())
         settings = {"precision": given.precision, "size": given.size, "candidates": given.candidates}
         path.write_text(REGISTRATION.format(checkpoints=source, **settings))
-        runs = [begin(path, folder) for folder in (one, two, killed)]
+        runs = [begin(path, folder) for folder in (reference, again, killed)]
         while rows(killed) < 2 and runs[2].poll() is None:
             time.sleep(0.02)
         runs[2].kill()
@@ -99,9 +97,9 @@ def main() -> None:
         kept = rows(killed)
         for process in (runs[0], runs[1], begin(path, killed)):
             finish(process)
-        compare("Two fresh processes", one, two)
-        compare(f"Killed after {kept} rows and resumed", one, killed)
-        study = Study(one)
+        compare("Two fresh processes", reference, again)
+        compare(f"Killed after {kept} rows and resumed", reference, killed)
+        study = Study(reference)
         nothing = [cell for cell in study.cells() if cell.id.startswith("nothing")]
         deltas = [row.delta for cell in nothing for row in cell.rows()]
         print(f"HOLD against HOLD in another block: {len(deltas)} forks, dR {sorted(set(deltas))}.")

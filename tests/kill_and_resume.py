@@ -7,13 +7,16 @@ whenever. Prints how many of each were survived; exits 1 at the first difference
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from worldfork.lab.run import run
 from worldfork.ledger.verify import verify
@@ -46,7 +49,7 @@ drift_scale = 2.0
 precision = "float64"
 """
 UNCHAINED = {"execution.json", "timings.jsonl", "failures.log", ".lock"}
-CALLS = ("write", "fsync", "replace", "link")
+CALLS = ("write", "fsync", "replace", "link", "unlink", "mkdir")
 
 
 def chained(folder: Path) -> dict[str, bytes]:
@@ -54,11 +57,11 @@ def chained(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def in_a_child(work: "object", *, kill_after: float | None = None) -> int:
+def in_a_child(work: Callable[[], object], *, kill_after: float | None = None) -> int:
     """Run `work` in a forked process; returns its wait status."""
     child = os.fork()
     if child == 0:
-        work()  # type: ignore[operator]
+        work()
         os._exit(0)
     if kill_after is not None:
         time.sleep(kill_after)
@@ -70,15 +73,16 @@ def struck(path: Path, folder: Path, moment: int) -> None:
     """Run the study and die at the `moment`-th call that touches the disk: before it, half-way, or after it."""
     calls = iter(range(10**9))
 
-    def dying(real: "object") -> "object":
-        def call(*arguments: object, **named: object) -> object:
+    def dying(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
             if next(calls) == moment // 2:
                 if moment % 2 and real is real_write:
-                    real_write(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])  # type: ignore[arg-type]
+                    real_write(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
                 elif moment % 2:
-                    real(*arguments, **named)  # type: ignore[operator]
+                    with contextlib.suppress(OSError):
+                        real(*arguments, **named)
                 os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **named)  # type: ignore[operator]
+            return real(*arguments, **named)
 
         return call
 
@@ -92,11 +96,11 @@ def calls_of_a_whole_run(path: Path, folder: Path) -> int:
     count = 0
     kept = {name: getattr(os, name) for name in CALLS}
 
-    def counting(real: "object") -> "object":
-        def call(*arguments: object, **named: object) -> object:
+    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
             nonlocal count
             count += 1
-            return real(*arguments, **named)  # type: ignore[operator]
+            return real(*arguments, **named)
 
         return call
 
