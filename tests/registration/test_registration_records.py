@@ -1,0 +1,195 @@
+"""What a registration that says nothing means, where each setting's bounds are, and what can not be registered."""
+
+from typing import Any
+
+import pytest
+
+from worldfork.errors import WorldforkError
+from worldfork.registration import Registration, parse
+from worldfork.registration.advice import idle_settings
+
+LEAST = """
+schema = "worldfork.registration/1"
+name = "least"
+[grid]
+tasks = ["world"]
+checkpoints = [0]
+directions = ["away"]
+[tasks.world]
+agent = "linear_quadratic"
+drift_scale = 2.0
+"""
+
+
+def refused(more: str, *, text: str = LEAST) -> str:
+    with pytest.raises(WorldforkError, match="can not be registered") as refusal:
+        parse(text + more)
+    return str(refusal.value)
+
+
+def at(registration: Registration, path: str) -> Any:
+    value: Any = registration
+    for part in path.split("."):
+        value = (
+            value[int(part)] if part.isdigit() else value[part] if isinstance(value, dict) else getattr(value, part)
+        )
+    return value
+
+
+def test_what_is_not_said_is_what_the_protocol_says() -> None:
+    registration = parse(LEAST)
+    (arm,) = registration.arms
+    assert arm.name == "least"
+    assert (arm.tasks, arm.stream_seeds, arm.update_seeds) == (("world",), (0,), (0,))
+    assert arm.stream.model_dump() == {"decision_points": 24, "drift_period": 20_000, "action_noise": 0.0}
+    assert arm.evaluation.model_dump() == {"mode": "pinned", "episodes": 30}
+    assert arm.mechanism.model_dump() == {
+        "name": "finetune", "steps": 200, "window": 10_000, "scope": "model", "settings": {},
+    }  # fmt: skip
+    assert (arm.precision, arm.settings) == (None, {})
+    assert registration.execution.model_dump() == {"forks_per_block": 20, "streams_per_batch": 10, "halves": 1}
+    scoring = registration.scoring
+    assert (scoring.divergence_fraction, scoring.running_quantile_rate) == (0.30, 0.3)
+    assert (registration.seed, registration.about, registration.predictions) == (0, "", ())
+    task = registration.tasks["world"]
+    assert (task.drift, task.checkpoints, task.precision) == ("linear", "generated", "float32")
+    assert (task.environment, task.competence_floor) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "smallest", "too_small"),
+    [
+        ("stream", "decision_points", 1, 0),
+        ("stream", "drift_period", 1, 0),
+        ("stream", "action_noise", 0.0, -0.001),
+        ("evaluation", "episodes", 1, 0),
+        ("mechanism", "steps", 0, -1),
+        ("mechanism", "window", 1, 0),
+        ("execution", "forks_per_block", 1, 0),
+        ("execution", "streams_per_batch", 1, 0),
+        ("execution", "halves", 1, 0),
+        ("scoring", "divergence_fraction", 0.001, 0.0),
+        ("scoring", "running_quantile_rate", 0.001, 0.0),
+    ],
+)
+def test_the_smallest_value_is_taken_and_the_next_is_refused(
+    table: str, name: str, smallest: float, too_small: float
+) -> None:
+    place = f"{table}.{name}" if table in ("execution", "scoring") else f"arms.0.{table}.{name}"
+    assert at(parse(f"{LEAST}[{table}]\n{name} = {smallest}\n"), place) == smallest
+    assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_small}\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "too_large"),
+    [
+        ("execution", "halves", 3),
+        ("scoring", "divergence_fraction", 1.0),
+        ("scoring", "running_quantile_rate", 1.0),
+    ],
+)
+def test_the_largest_value_has_a_bound(table: str, name: str, too_large: float) -> None:
+    assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_large}\n")
+
+
+def test_seeds_and_checkpoints_are_indices() -> None:
+    highest = 2**31 - 1
+    text = LEAST.replace("checkpoints = [0]", f"checkpoints = [0, {highest}]\nstream_seeds = [{highest}]")
+    assert parse(f"seed = {highest}\n" + text).seed == highest
+    for wrong in (-1, highest + 1):
+        assert "grid.checkpoints" in refused("", text=LEAST.replace("[0]", f"[{wrong}]"))
+        assert "seed" in refused("", text=f"seed = {wrong}\n{LEAST}")
+
+
+@pytest.mark.parametrize("empty", ["tasks", "checkpoints", "directions"])
+def test_an_empty_grid_is_refused(empty: str) -> None:
+    text = "\n".join(f"{empty} = []" if line.startswith(empty + " =") else line for line in LEAST.splitlines())
+    assert f"grid.{empty}: expected at least 1" in refused("", text=text)
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "a_b.c", "0"])
+def test_names_that_may_be(name: str) -> None:
+    assert parse(LEAST.replace('"least"', f'"{name}"')).name == name
+
+
+@pytest.mark.parametrize("name", ["", "A", "-a", "a-", "a--b", "a b", "é"])
+def test_names_that_may_not_be(name: str) -> None:
+    assert "name" in refused("", text=LEAST.replace('"least"', f'"{name}"'))
+
+
+def test_two_arms_need_two_names_and_every_arm_its_tasks() -> None:
+    assert "two arms have one name" in refused('[[arms]]\nname = "a"\n[[arms]]\nname = "a"\n')
+    assert "add [tasks.moon]" in refused('[[arms]]\nname = "a"\ntasks = ["world", "moon"]\n')
+    assert parse(LEAST + '[[arms]]\nname = "a"\n[[arms]]\nname = "b"\n').arm("b").name == "b"
+
+
+@pytest.mark.parametrize(
+    ("said", "about"),
+    [
+        ('task = "world"', None),
+        ('task = "world"\narm = "least"', None),
+        ('task = "moon"', "not registered"),
+        ('task = "world"\narm = "other"', "not registered"),
+        ('task = "moon"\narm = "least"', "not registered"),
+    ],
+)
+def test_a_prediction_is_about_what_is_registered(said: str, about: str | None) -> None:
+    text = f'[[predictions]]\nname = "p"\nfalsified_below = 0.0\n{said}\n'
+    if about is None:
+        assert len(parse(LEAST + text).predictions) == 1
+    else:
+        assert about in refused(text)
+
+
+def test_what_decides_a_cells_rows_is_all_of_an_arm_but_its_place() -> None:
+    (arm,) = parse(LEAST).arms
+    assert set(arm.decisive()) == {"stream", "evaluation", "mechanism", "precision", "settings"}
+
+
+STEPS = {"world": (50, 200)}  # control and environment steps of an episode
+
+
+def advice(more: str) -> list[str]:
+    return idle_settings(parse(LEAST.replace("[tasks.world]", f"{more}\n[tasks.world]")), STEPS)
+
+
+def test_a_window_as_long_as_the_stream_is_told_and_a_shorter_one_is_not() -> None:
+    short = "[stream]\ndecision_points = 4\ndrift_period = 800\n[mechanism]\n"
+    assert advice(f"{short}window = 199") == []
+    (line,) = advice(f"{short}window = 200")
+    assert "a window of 200 transitions is longer than the stream (200)" in line
+    assert advice(f"{short}window = 200\nsteps = 0") == []  # an update of no steps has no use for a window
+
+
+def test_a_drift_that_does_not_arrive_is_told_with_how_far_it_comes() -> None:
+    stream = "[mechanism]\nwindow = 10\n[stream]\ndecision_points = 4\n"
+    assert advice(f"{stream}drift_period = 800") == []  # it arrives with the last step
+    (line,) = advice(f"{stream}drift_period = 1000")
+    assert line == "least, world: the stream ends before the drift does, at 80% of its way."
+
+
+@pytest.mark.parametrize(("period", "still"), [(800, 1), (600, 2), (599, 2), (601, 1), (200, 4)])
+def test_forward_evaluations_after_the_drift_are_counted(period: int, still: int) -> None:
+    stream = f"[stream]\ndecision_points = 4\ndrift_period = {period}\n[mechanism]\nwindow = 10\n"
+    (line,) = advice(stream + '[evaluation]\nmode = "forward"')
+    assert f"at {still} of 4 decision points the drift has ended" in line
+    assert advice(stream) == []
+
+
+def test_arms_that_do_the_same_are_told() -> None:
+    base = "[stream]\ndecision_points = 4\ndrift_period = 800\n[mechanism]\nwindow = 10\n"
+
+    def twins(one: str, other: str) -> list[str]:
+        return advice(f'{base}[[arms]]\nname = "a"\n{one}\n[[arms]]\nname = "b"\n{other}\n')
+
+    same = ["b and a are the same mechanism on world, stream seed 0."]
+    assert twins("", "") == same
+    assert twins('mechanism = {name = "none"}', "mechanism = {steps = 0}") == same
+    assert twins('mechanism = {name = "none"}', 'mechanism = {name = "none", scope = "other"}') == same
+    assert twins("mechanism = {steps = 0}", "mechanism = {steps = 0, window = 20}") == same
+    assert twins("mechanism = {steps = 0}", "mechanism = {steps = 1}") == []
+    assert twins("", "mechanism = {window = 20}") == []
+    assert twins("", "mechanism = {steps = 5}") == []
+    assert twins("", "evaluation = {episodes = 5}") == []
+    assert twins("stream_seeds = [0]", "stream_seeds = [1]") == []
+    assert twins("stream_seeds = [0, 1]", "stream_seeds = [1]")[0].endswith("stream seed 1.")
