@@ -26,6 +26,7 @@ def study(tmp_path: Path) -> Study:
     shutil.copytree(DEMO, tmp_path / "study")
     for model in BUNDLED.glob("*.safetensors"):
         shutil.copyfile(model, tmp_path / "study" / "checkpoints" / model.name)
+    (tmp_path / "study" / "published.json").unlink()
     return Study(tmp_path / "study")
 
 
@@ -65,7 +66,10 @@ def test_another_model_or_manifest_is_found(study: Study, end: str) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), "digest": "another"}))
     else:
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert [problem.split(":")[0] for problem in verify(study.path).problems] == ["checkpoint cartpole-swingup-1"]
+    assert [problem.split(":")[0] for problem in verify(study.path).problems] == [
+        f"checkpoints/cartpole-swingup-1.{end} is not what was written.",
+        "checkpoint cartpole-swingup-1",
+    ]
 
 
 def test_the_verb_passes_no_damage_on_and_overwrites_nothing(study: Study, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from worldfork.cli.main import app
 from worldfork.ledger import arrays
 from worldfork.ledger.row import Digests
 from worldfork.ledger.store import Study, writing
-from worldfork.ledger.verify import root, verify
+from worldfork.ledger.verify import _digests_in, root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -365,3 +365,15 @@ def test_the_verb_prints_the_root_and_compares_it(tmp_path: Path) -> None:
     assert code == 1
     assert "NOT AS WRITTEN" in output
     assert "  root " not in output
+
+
+def test_a_json_file_of_somebody_elses_checkpoint_is_no_manifest(tmp_path: Path) -> None:
+    """An agent from elsewhere may keep its own settings in a .json: only one that names a digest is compared."""
+    manifest = tmp_path / "tank-0.json"
+    assert _digests_in(manifest) == set()
+    manifest.write_text('{"clean_return": -5.0}')
+    assert _digests_in(manifest) == set()
+    manifest.write_text('{"digest": "abc"}')
+    assert _digests_in(manifest) == {"abc"}
+    manifest.write_text("{")
+    assert _digests_in(manifest) == {"unreadable"}

@@ -203,5 +203,10 @@ def test_checkpoints_in_files_of_the_agents_own_kind(installed: Path, tmp_path: 
     verified = worldfork(tmp_path, "verify", "study")
     assert "complete; 0 problems." in verified
     assert "not here" not in verified
+    worldfork(tmp_path, "export", "study", "--publish", "-o", "copy")
+    assert (
+        sorted(path.name for path in (tmp_path / "copy" / "checkpoints").glob("*")) == []
+    )  # no model is passed on
+    assert "complete; 0 problems." in worldfork(tmp_path, "verify", "copy")
     (tmp_path / "study" / "checkpoints" / "tank-1.npz").write_bytes(b"another model")
     assert python(tmp_path, "-m", "worldfork.cli.main", "verify", "study").returncode == 1

@@ -10,6 +10,7 @@ import broken_others
 import pytest
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.testing import (
     ContractError,
@@ -79,3 +80,17 @@ def test_broken_executors(broken: Any, words: str) -> None:
     with pytest.raises(ContractError) as caught:
         check_executor(broken, study=broken is broken_others.Rounding)
     refused(caught.value, words)
+
+
+def test_a_mistake_is_shown_where_somebody_elses_code_made_it() -> None:
+    class Hasty(LinearQuadratic):
+        def loss(self, parameters: Any, window: Any) -> Any:
+            return super().loss({}, window)  # ours raises, and this line is why
+
+    class HastyPlugin(LinearQuadraticPlugin):
+        def build(self, environment: Any, *, precision: str) -> Hasty:
+            return Hasty(environment.matrices, **self.model_dump())
+
+    with pytest.raises(ContractError, match=r"KeyError: 'A'[\s\S]*Hasty\.loss") as refusal:
+        check_agent(HastyPlugin(), "linear_quadratic", precision="float64")
+    assert isinstance(refusal.value.__cause__, KeyError)

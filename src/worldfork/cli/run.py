@@ -15,7 +15,7 @@ def run(
     workers: int | None = typer.Option(
         None,
         min=1,
-        help="Processes that compute; this one writes. No digit depends on it. Default: this alone.",
+        help="Processes that compute, a setting of the executor; this one writes. Default: this alone.",
     ),
     no_probe: bool = typer.Option(
         False, "--no-probe", help="Skip the trial of agents, worlds and mechanisms that do not come with worldfork."

@@ -48,8 +48,15 @@ def verify(
             typer.echo(f"NOT THE SAME  expected the root {expected}")
     else:
         _show(verdict.problems, verdict.notes)
+        count = len(verdict.problems)
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
-        typer.echo(f"{verdict.rows} forks in {verdict.cells} cells, {state}; {len(verdict.problems)} problems.")
+        typer.echo(
+            f"{verdict.rows} forks in {verdict.cells} cells, {state}; {count} problem{'' if count == 1 else 's'}."
+        )
+        if count:
+            typer.echo("Forks after a damaged one are not counted. Put the files that are named back from a copy.")
+        elif not verdict.complete:
+            typer.echo("The same `worldfork run` carries on. --partial passes a study that is not finished yet.")
     if not passes or not same:
         raise typer.Exit(1)
 

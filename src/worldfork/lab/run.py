@@ -224,7 +224,7 @@ def _executor(executor: Executor | str, workers: int | None) -> Executor:
     if not isinstance(executor, str):
         return executor
     settings = {} if workers is None else {"workers": workers}
-    return registry.build("executors", executor, ExecutorPlugin, settings=settings, where="the executor")
+    return registry.build("executors", executor, ExecutorPlugin, settings=settings)
 
 
 def _write_in_order(

@@ -5,7 +5,7 @@ published.json; the rows and the manifests keep their digests.
 """
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -28,14 +28,17 @@ class Published(Record):
 
     schema_: Literal["worldfork.published/1"] = Field(default="worldfork.published/1", alias="schema")
     registration: str  # digest
-    left_out: tuple[Literal["checkpoints/*.safetensors", "cells/*/window.npz"], ...]
+    left_out: tuple[Annotated[str, Field(pattern=r"^(checkpoints/\*\.\w+|cells/\*/window\.npz)$")], ...]
 
 
 def publish(study: Study, folder: Path) -> int:
     """Copy the study into a new `folder`, less what is left out; returns the bytes written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WorldforkError(f"`{folder}` is there already. Remove it, or publish to another folder.")
-    record = Published(registration=study.registration_digest, left_out=(MODELS, WINDOWS))
+    # An agent says itself what files its models are; whatever is no manifest is taken for a part of one.
+    suffixes = {path.suffix for path in (study.path / "checkpoints").glob("*.*")} - {".json"}
+    left_out = (*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), WINDOWS)
+    record = Published(registration=study.registration_digest, left_out=left_out)
     paths = sorted(path for path in study.path.rglob("*") if path.is_file())
     for path in paths:
         if not path.resolve().is_relative_to(study.path.resolve()):
@@ -44,7 +47,7 @@ def publish(study: Study, folder: Path) -> int:
             )
     for path in paths:
         place = path.relative_to(study.path)
-        if path.name.startswith(".") or place.match(MODELS) or place.match(WINDOWS):
+        if path.name.startswith(".") or any(place.match(pattern) for pattern in left_out):
             continue
         files.make_folders((folder / place).parent)
         if path.name == "stream.parquet":  # the same columns, packed as this version packs them

@@ -244,9 +244,9 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
     for name, digests in wanted.items():
         folder = study.path / "checkpoints"
         manifest = folder / f"{name}.json"
-        named = digests | ({_digest_in(manifest)} if manifest.exists() else set())
+        named = digests | _digests_in(manifest)
         # An agent says itself which files a checkpoint has; the first of them is the one that the digest is of.
-        models = sorted(path for path in folder.glob(f"{name}.*") if path != manifest)
+        models = sorted(path for path in folder.glob(f"{name}.*") if path.suffix != ".json")
         if models:
             sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in models]
             named.add(next((one for one in sums if one in digests), sums[0]))
@@ -260,8 +260,13 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
     ]
 
 
-def _digest_in(manifest: Path) -> str:
+def _digests_in(manifest: Path) -> set[str]:
+    """The digest that a manifest names. An agent from elsewhere may keep something else in a .json of its own; that
+    it is what was put there is kept.json's to say."""
+    if not manifest.exists():
+        return set()
     try:
-        return str(read_json(manifest).get("digest"))
+        record = read_json(manifest)
     except WorldforkError:
-        return "unreadable"
+        return {"unreadable"}
+    return {str(record["digest"])} if "digest" in record else set()

@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,7 @@ def demand(kept: bool, seen: str, remedy: str) -> None:
 def examine(subject: str, rules: Sequence[Rule], *, not_examined: Sequence[str] = ()) -> Report:
     """Go through the rules; raises one `ContractError` with everything that is wrong."""
     problems: list[Problem] = []
+    cause: Exception | None = None
     for rule in rules:
         try:
             rule.examine()
@@ -83,11 +86,12 @@ def examine(subject: str, rules: Sequence[Rule], *, not_examined: Sequence[str] 
             problems.append(Problem(rule.promise, broken.seen, broken.remedy))
         except Exception as error:  # whatever somebody else's class raises is its author's to read
             seen = f"it raised {type(error).__name__}: {error}".rstrip(".") + "."
-            problems.append(Problem(rule.promise, seen, f"It happened in {_innermost(error)}."))
+            problems.append(Problem(rule.promise, seen, f"It happened in {_place(error)}."))
+            cause = cause or error
         if rule.foundation:
             break
     if problems:
-        raise ContractError(subject, problems)
+        raise ContractError(subject, problems) from cause
     return Report(subject, tuple(rule.promise for rule in rules), tuple(not_examined))
 
 
@@ -135,12 +139,13 @@ def _first(lines: Iterator[str]) -> str:
     return next(lines, "")
 
 
-def _innermost(error: Exception) -> str:
-    """Where it was raised."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is None:
+def _place(error: Exception) -> str:
+    """Where it was raised: the last line of somebody else's code on the way there, for that is whose mistake it is,
+    or else the last line of all."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
         return "somewhere"
-    code = place.tb_frame.f_code
-    return f"`{code.co_qualname}` ({code.co_filename}, line {place.tb_lineno})"
+    outside = [place for place in frames if not place[0].f_globals.get("__name__", "").startswith("worldfork.")]
+    written = [place for place in outside if "site-packages" not in Path(place[0].f_code.co_filename).parts]
+    frame, line = (written or outside or frames)[-1]
+    return f"`{frame.f_code.co_qualname}` ({frame.f_code.co_filename}, line {line})"

@@ -164,6 +164,7 @@ class AgentPlugin(Plugin):
     def generate(self, agent: Any, environment: Any, event: Event) -> Checkpoint:
         """A checkpoint made from a seed: everything random comes from `event`."""
         raise WorldforkError(
-            "This agent can not be generated from a seed: say where its files are, as in "
-            'checkpoints = "folder/{task}-{checkpoint}.safetensors", or "bundled".'
+            "This agent can not be generated from a seed: say where its files are. In a registration that is "
+            'checkpoints = "folder/{task}-{checkpoint}.safetensors", or "bundled"; for worldfork.testing it is '
+            "check_agent(..., checkpoints=[path, path])."
         )

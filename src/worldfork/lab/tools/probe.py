@@ -252,14 +252,17 @@ def _computed(setting: Setting) -> dict[str, ForkRow]:
 def _done(task: Task) -> Any:
     result = perform(task)
     if isinstance(result, Failed):
-        raise _Refused(f"{result.reason} ({_innermost(result.details)})")
+        raise _Refused(f"{result.reason} ({_place(result.details)})")
     return result
 
 
-def _innermost(details: str) -> str:
-    """Where a traceback ends: `agent.py, line 12, in act`."""
-    frames = [line.strip() for line in details.splitlines() if line.startswith('  File "')]
-    path, _, place = frames[-1].removeprefix('File "').partition('", ') if frames else ("", "", "")
+def _place(details: str) -> str:
+    """Where a traceback leaves somebody else's code, `agent.py, line 12, in act`, or where it ends."""
+    frames = [line.strip().removeprefix('File "') for line in details.splitlines() if line.startswith('  File "')]
+    ours = str(Path(registry.__file__).parent)
+    path, _, place = next(
+        (frame for frame in reversed(frames) if not frame.startswith(ours)), frames[-1] if frames else ""
+    ).partition('", ')
     return f"{Path(path).name}, {place}"
 
 
