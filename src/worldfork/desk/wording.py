@@ -7,6 +7,7 @@ from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
 __all__ = ["DASH", "digits_for", "known", "minus", "number", "rate", "span", "with_span"]
 
+WIDEST = 1e10  # beyond it digits say nothing that an exponent does not
 DASH = "–"
 T = typing.TypeVar("T")
 
@@ -30,10 +31,12 @@ def digits_for(effect: Effect | Contrast | DirectionContrast) -> int:
 def number(value: Figure | None, digits: int = 1) -> str:
     """A signed number: an effect has a direction.
 
-    >>> number(-113.42), number(None), number(0.04)
-    ('-113.4', '–', '+0.0')
+    >>> number(-113.42), number(None), number(0.04), number(-2.7e33)
+    ('-113.4', '–', '+0.0', '-2.7e+33')
     """
-    return DASH if value is None or isinstance(value, Undefined) else f"{value:+,.{digits}f}"
+    if value is None or isinstance(value, Undefined):
+        return DASH
+    return f"{value:+,.{digits}f}" if abs(value) < WIDEST else f"{value:+.1e}"
 
 
 def rate(value: Figure | None, digits: int = 3) -> str:
