@@ -81,7 +81,7 @@ def level(correlation: float, worlds: int, draws: np.random.Generator, *, labels
         chosen = controls.Policies(np.ones(forks, bool), fired[:, None])
         nulls = controls.control_totals(prefork, delta, [chosen], permutations=PERMUTATIONS, seed=world)[0]
         observed = policy_total(fired, delta)
-        p = {name: controls.judge(observed, totals[:, 0])["p"] for name, totals in nulls.items()}
+        p = {name: controls.judge(observed, totals[:, 0]).p for name, totals in nulls.items()}
         for name, value in p.items():
             rejected[name] += (value < 0.05) / worlds
         rejected["random and shift"] += (max(p["random"], p["shift"]) < 0.05) / worlds

@@ -202,6 +202,59 @@ def swapped(f, fired, delta, kept):
     return float(np.mean([s >= own - 1e-9 * max(1, abs(own)) for s in sums])), float(np.mean(sums))
 
 
+def running(f, signal, rate=0.3):
+    """Fires where the signal exceeds the 70% quantile of its stream's earlier values, at least four of them."""
+    fired = np.zeros(len(signal), bool)
+    for i in range(len(signal)):
+        before = (f["c"] == f["c"][i]) & (f["d"] == f["d"][i]) & (f["s"] == f["s"][i]) & (f["k"] < f["k"][i])
+        if before.sum() >= 4:
+            level = np.quantile(signal[before], 1 - rate)
+            fired[i] = signal[i] > level and not np.isclose(signal[i], level, rtol=1e-9, atol=0)
+    return fired
+
+
+def severities(f, book, where, printed):
+    """By r_hold over the clean return; fresh: even episodes say how severe, odd ones what it was worth."""
+    delta, share = f["update"] - f["hold"], f["hold"] / f["clean"]
+    edges = [-np.inf, 0.5, 0.75, 0.95, np.inf]
+    even, odd = f["h"][:, ::2].mean(axis=1) / f["clean"], (f["u"] - f["h"])[:, 1::2].mean(axis=1)
+    for one, (low, high) in zip(printed, itertools.pairwise(edges), strict=True):
+        there = (share >= low) & (share < high)
+        means = [delta[there & (f["c"] == c)].mean() for c in np.unique(f["c"][there])]
+        at = f"{where}.severity[{low}]"
+        counts = [int(there.sum()), len(means), int((delta[there] > 0).sum())]
+        book.same(f"{at}.counts", counts, [one[name] for name in ("forks", "checkpoints", "helped")])
+        if there.any():
+            book.same(f"{at}.mean", [delta[there].mean(), np.mean(means)], [one["mean"], one["checkpoint_mean"]])
+        if len(means) > 1:
+            book.same(f"{at}.student_t", t_interval(means), one["student_t"])
+        fresh = (even >= low) & (even < high)
+        book.same(f"{at}.fresh", odd[fresh].mean() if fresh.any() else None, one["fresh_mean"])
+
+
+def components(f, book, where, printed):
+    """Two-way table of checkpoints by (direction, k), one draw of each update."""
+    delta = f["update"] - f["hold"]
+    places = sorted(set(zip(f["d"], f["s"], f["k"], strict=True)))
+    table = np.array([
+        [delta[(f["c"] == c) & (f["d"] == d) & (f["s"] == s) & (f["k"] == k)][0] for d, s, k in places]
+        for c in np.unique(f["c"])
+    ])  # fmt: skip
+    rows, columns = table.shape
+    rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    rest = (rest**2).sum() / ((rows - 1) * (columns - 1))
+    episode = np.var(f["u"] - f["h"], axis=1, ddof=1).mean()
+    mine = {
+        "checkpoint": np.var(table.mean(axis=1), ddof=1) - rest / columns,
+        "decision_point": np.var(table.mean(axis=0), ddof=1) - rest / rows,
+        "fork": rest - episode / f["h"].shape[1],
+        "episode": episode,
+        "draw": None,
+    }
+    for name, value in mine.items():
+        book.same(f"{where}.components.{name}", value, printed[name])
+
+
 def fit(x, y):
     slope, intercept = np.polyfit(x - 500, y - 500, 1)
     return slope, 500 + intercept / (1 - slope), np.var(y, ddof=1) / np.var(x, ddof=1)
@@ -285,6 +338,16 @@ def check_task(f, book, where, score):
     floor = np.array([RULE * mean_hold[key] for key in zip(f["c"], f["d"], f["s"], strict=True)])
     sides = {"triggers": f["update"] >= floor, "triggers_all_attempted": np.ones(len(delta), bool)}
     contraction(f, sides["triggers"], book, f"{where}.contraction", score["contraction"])
+    severities(f, book, where, score["severity"])
+    components(f, book, where, score["components"])
+    clean = [f["clean"][f["c"] == one][0] for one in np.unique(f["c"])]
+    book.same(
+        f"{where}.clean",
+        [np.mean(clean), *t_interval(clean)],
+        [score["clean_return"]["mean"], *score["clean_return"]["student_t"]],
+    )
+    own = int(((f["hold"] > 0) & (f["update"] < RULE * f["hold"])).sum())
+    book.same(f"{where}.below_own_hold", own, score["forks"]["below_own_hold"])
     for side, kept in sides.items():
         part = {name: values[kept] for name, values in f.items() if name != "signals"}
         d = delta[kept]
@@ -326,6 +389,15 @@ def check_task(f, book, where, score):
                 book.same(
                     f"{at}.gains.{than}.p", [t_p(gap), flip_p(gap)], [seen["p_student_t"], seen["p_sign_flip"]]
                 )
+            loose = running(f, signal)
+            seen, mine = shown["running_quantile"], totals(loose[kept])
+            book.same(
+                f"{at}.running",
+                [d[loose[kept]].sum(), int(loose[kept].sum())],
+                [seen["policy_total"], seen["fires"]],
+            )
+            book.same(f"{at}.running.earned", t_interval(mine), seen["earned"]["student_t"])
+            book.same(f"{at}.running.swapped", swapped(f, loose, delta, kept)[0], seen["swapped"]["p"])
             auc, pairs = pair_auc(part, signal[kept], d)
             book.same(
                 f"{at}.given_position", [auc, pairs], [shown["given_position"][key] for key in ("auc", "pairs")]

@@ -320,6 +320,10 @@ def test_a_policy_has_an_interval_and_is_compared_with_what_costs_nothing():
     assert drift.given_position.auc == 0.5
     assert drift.swapped.p == 1.0
     assert "swapped" in drift.useful.does_not_beat
+    running = drift.running_quantile  # the label-free rule has the same yardsticks
+    assert sum(running.earned.by_checkpoint.values()) == pytest.approx(running.policy_total)
+    assert running.gains["never"].mean == pytest.approx(running.earned.mean)
+    assert running.swapped.p == 1.0
     assert sum(task.policies.earned["position_table"].by_checkpoint.values()) == pytest.approx(
         task.policies.position_table
     )

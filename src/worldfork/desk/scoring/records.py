@@ -49,6 +49,7 @@ __all__ = [
     "Ranking",
     "ReferencePolicies",
     "RegisteredDivergence",
+    "RunningPolicy",
     "SplitHalf",
     "TaskScore",
     "TriggerScore",
@@ -170,6 +171,15 @@ class PolicyTotals:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RunningPolicy(PolicyTotals):
+    """The label-free policy: under a ramp it fires as the ramp goes, so it has yardsticks and a control too."""
+
+    earned: Earned | Undefined
+    gains: Mapping[str, Gain] | Undefined
+    swapped: SwappedControl | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomControl:
     """What firing as often at random earns; p counts the draws that earn as much as the policy."""
 
@@ -225,7 +235,7 @@ class TriggerScore(Ranking, PolicyTotals):
     correlation: Figure
     partial_correlation: Figure
     spearman_hold: Figure
-    running_quantile: PolicyTotals
+    running_quantile: RunningPolicy
     random: RandomControl | Undefined
     random_blocks: Mapping[str, RandomControl] | Undefined
     random_shift: RandomControl | Undefined

@@ -22,6 +22,7 @@ from worldfork.desk.scoring.records import (
     PolicyTotals,
     RandomControl,
     Ranking,
+    RunningPolicy,
     TriggerScore,
 )
 from worldfork.desk.scoring.rules import Rules
@@ -125,7 +126,7 @@ def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerSc
         fires=policy.fires,
         by_direction=policy.by_direction,
         gradient_steps=policy.gradient_steps,
-        running_quantile=_policy(decision.running, view),
+        running_quantile=_running(decision.running, view),
         random=control.random,
         random_blocks=control.blocks,
         random_shift=control.shift,
@@ -172,6 +173,20 @@ def _policy(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Poli
             for code, direction in enumerate(parts.directions)
         },
         gradient_steps=NO_STEPS if kept.gradient_steps is None else int(flags.sum()) * kept.gradient_steps,
+    )
+
+
+def _running(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> RunningPolicy:
+    policy = _policy(fired, view)
+    earned, gains = _earned(fired, view)
+    return RunningPolicy(
+        policy_total=policy.policy_total,
+        fires=policy.fires,
+        by_direction=policy.by_direction,
+        gradient_steps=policy.gradient_steps,
+        earned=earned,
+        gains=gains,
+        swapped=_swapped(fired, view),
     )
 
 

@@ -23,13 +23,19 @@ def earnings(tasks: Tasks) -> TextTable:
             if earned is not None and gains is not None:
                 cells = [_gain(gains[than], digits) for than in ("never", "always", "position_table")]
                 rows.append((task, name, with_span(earned.mean, earned.student_t, digits), *cells))
+        for name, trigger in score.triggers.items():
+            earned, gains = known(trigger.running_quantile.earned), known(trigger.running_quantile.gains)
+            if earned is not None and gains is not None:
+                cells = [_gain(gains[than], digits) for than in ("never", "always", "position_table")]
+                rows.append((task, f"{name}, running", with_span(earned.mean, earned.student_t, digits), *cells))
         for name, earned in score.policies.earned.items():
             rows.append((task, name, with_span(earned.mean, earned.student_t, digits), DASH, DASH, DASH))
     return TextTable(
         "earnings",
         "Total dR of a checkpoint, mean and Student-t interval over checkpoints, retained forks; and how much more "
         "than never, always, and the position table, with the larger p of Student-t and sign flips. The position "
-        "table and the clock of each direction read the schedule: yardsticks, not rules.",
+        "table and the clock of each direction read the schedule: yardsticks, not rules. Running: by the "
+        "label-free running quantile.",
         ("Task", "Policy", "total of a checkpoint", "over never", "over always", "over the position table"),
         tuple(rows),
         keys=2,

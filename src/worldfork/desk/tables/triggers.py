@@ -32,7 +32,7 @@ def rivals(tasks: Tasks) -> TextTable:
         "rule that fires as often in every cell; beats it: p and shifted p below .05 after Holm's adjustment over "
         "candidates x tasks x arms. An AUC interval with a star is the range over fewer than three checkpoints; in "
         "brackets, on how many checkpoints it rests where that is not all. Running: the label-free running "
-        "quantile. The last two columns are on all attempted forks.",
+        "quantile, and how often it fires. The last two columns are on all attempted forks.",
         (
             *("Task", "Trigger", "AUC", "total", "toward", "away", "fires", "random control", "p", "p, shifted"),
             *("beats it", "running", "total, all forks", "p, all forks"),
@@ -96,7 +96,7 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
         rate(random.p if random else None),
         rate(shift.p if shift else None),
         {True: "yes", False: "no", None: DASH}[known(trigger.passes_control)],
-        number(trigger.running_quantile.policy_total, digits),
+        _running(trigger, digits),
         number(attempted.policy_total, digits),
         rate(on_all.p if on_all else None),
     ]
@@ -108,6 +108,13 @@ def _chosen(tasks: Tasks) -> Iterator[tuple[str, TaskScore, str, TriggerScore]]:
         candidates = [name for name in score.triggers if not is_reference(name)]
         for name in [name for name in SHOWN if name in score.triggers] or candidates[:2]:
             yield task, score, name, score.triggers[name]
+
+
+def _running(trigger: TriggerScore, digits: int) -> str:
+    running = trigger.running_quantile
+    if isinstance(running.fires, Undefined):
+        return DASH
+    return f"{number(running.policy_total, digits)} ({running.fires})"
 
 
 def _auc(trigger: TriggerScore) -> str:
