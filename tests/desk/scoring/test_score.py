@@ -12,6 +12,7 @@ from worlds import crossed, frame, study
 
 from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Prediction, Rules, score
+from worldfork.desk.scoring.ledgers import score_ledger
 from worldfork.errors import WorldforkError
 
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
@@ -188,9 +189,10 @@ def test_scaling_returns_scales_what_has_their_unit(factor):
     before, after = (numbers(scored(one)["arms"][""]["tasks"]["world"]) for one in (table, grown))
     units = ("mean", "bootstrap", "student_t", "mde", "by_direction", "by_checkpoint", "policies", "quartiles")
     pure = ("auc", ".p", "slope", "correlation", "spearman", "fires", "variance_ratio", "forks.")
+    chances = [path for path in before if ".p_" in path or ".adjusted" in path]
     scaled = [path for path in before if path.startswith(".effect") and any(unit in path for unit in units)]
-    scaled += [path for path in before if "policy_total" in path]
-    kept = [path for path in before if path.startswith(".triggers") and path.endswith(pure)]
+    scaled = [path for path in scaled if path not in chances] + [path for path in before if "policy_total" in path]
+    kept = chances + [path for path in before if path.startswith(".triggers") and path.endswith(pure)]
     assert {path: after[path] for path in scaled} == pytest.approx({path: factor * before[path] for path in scaled})
     assert {path: after[path] for path in kept} == pytest.approx({path: before[path] for path in kept})
 
@@ -248,6 +250,14 @@ def test_scoring_one_trigger_alone_does_not_let_it_pass():
     alone = score(arms, Rules(permutations=99, triggers=("noise_3",)))["world"].triggers["noise_3"]
     assert alone.adjusted["random"] == pytest.approx(min(1.0, 11 * alone.random.p))
     assert alone.standing == "candidate"
+
+
+def test_scoring_one_arm_of_a_flat_table_keeps_the_family_of_the_whole():
+    table = pl.concat([study(1).with_columns(arm=pl.lit(arm)) for arm in ("a", "b")])
+    both, alone = (score_ledger(table, arm=arm, permutations=99, triggers=("noise",)) for arm in (None, "a"))
+    assert (both.family, both["a", "world"].judgement.family) == (alone.family, alone["world"].judgement.family)
+    one, other = both["a", "world"].triggers["noise"], alone["world"].triggers["noise"]
+    assert all(other.adjusted[test] >= p for test, p in one.adjusted.items())
 
 
 def test_what_was_not_registered_is_exploratory():

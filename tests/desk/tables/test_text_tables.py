@@ -81,7 +81,7 @@ def test_the_budget_and_the_arms_in_words(made):
     assert by_label["gate"].rows == (("walker-walk", "5", "251.0", "297.0", "240.0", "–", "rejected"),)
     arms = by_label["arms"].rows[0]
     assert arms[:3] == ("model-and-value - model", "walker-walk", "all attempted")
-    assert arms[7] == "96"
+    assert arms[8] == "96"
 
 
 def test_a_study_has_its_tables_too(small):

@@ -32,6 +32,8 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undef
         bootstrap=mean.bootstrap,
         student_t=mean.student_t,
         mde=mean.mde,
+        p_student_t=mean.p_student_t,
+        p_sign_flip=mean.p_sign_flip,
         by_checkpoint=by_checkpoint,
         first=float(_checkpoint_means(first_means, owners)[1].mean()),
         second=float(_checkpoint_means(second_means, owners)[1].mean()),
@@ -84,6 +86,8 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
         bootstrap=mean.bootstrap,
         student_t=mean.student_t,
         mde=mean.mde,
+        p_student_t=mean.p_student_t,
+        p_sign_flip=mean.p_sign_flip,
         by_checkpoint=by_checkpoint,
         by_direction={
             "toward": float(_checkpoint_means(toward, owners)[1].mean()),

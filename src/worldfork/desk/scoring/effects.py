@@ -4,6 +4,7 @@ import numpy as np
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import intervals
+from worldfork.desk.scoring.few_clusters import sign_flip_p, student_p
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import Effect, Intervals, MeanEstimate
 from worldfork.desk.scoring.undefined import Figure, Undefined
@@ -34,6 +35,8 @@ def effect(forks: Forks, *, seed: int) -> Effect:
         bootstrap=mean.bootstrap,
         student_t=mean.student_t,
         mde=mean.mde,
+        p_student_t=mean.p_student_t,
+        p_sign_flip=mean.p_sign_flip,
         by_direction=by_direction,
         by_direction_intervals=intervals_by_direction,
         by_checkpoint={name: empty if np.isnan(value) else float(value) for name, value in by_checkpoint.items()},
@@ -57,6 +60,8 @@ def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstim
         bootstrap=intervals.bootstrap(checkpoint_means, seed=seed, task=task),
         student_t=intervals.student_t(checkpoint_means),
         mde=intervals.detectable(checkpoint_means),
+        p_student_t=student_p(checkpoint_means),
+        p_sign_flip=sign_flip_p(checkpoint_means, seed=seed, task=task),
     )
 
 

@@ -34,7 +34,9 @@ def score_ledger(
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
     rules = rules_of(ledger, **changes)
-    return score(arms, rules, contrasts=pairs, failed=ledger.table.failed, progress=progress)
+    return score(
+        arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
+    )
 
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:

@@ -82,10 +82,12 @@ class Intervals:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanEstimate(Intervals):
-    """A mean over checkpoints, its intervals and its minimum detectable effect."""
+    """A mean over checkpoints, its intervals, its minimum detectable effect, and p of there being none."""
 
     mean: Figure
     mde: Figure
+    p_student_t: Figure
+    p_sign_flip: Figure
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -44,10 +44,14 @@ def score(
     rules: Rules,
     *,
     contrasts: Iterable[tuple[str, str]] = (),
+    whole: Mapping[str, Mapping[str, Forks]] | None = None,
     failed: Iterable[str] = (),
     progress: Progress = silent,
 ) -> Score:
-    """Score every task of every arm. Neither arms nor tasks are ever pooled. `failed` forks are listed."""
+    """Score every task of every arm. Neither arms nor tasks are ever pooled.
+
+    `whole` is the ledger that `arms` were chosen from: tests are adjusted over all of it. `failed` is listed.
+    """
     total = sum(len(forks) for tasks in arms.values() for forks in tasks.values())
     done = 0
 
@@ -62,7 +66,7 @@ def score(
         for arm, tasks in arms.items()
         for task, forks in tasks.items()
     }
-    family = registered_family(arms, rules)
+    family = registered_family(whole or arms, rules)
     judged = _answered(judge_all(scored, family), arms, rules)
     return Score(
         arms={arm: ArmScore({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},

@@ -113,6 +113,7 @@ def arms(contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]])
                         number(contrast.second, digits),
                         with_span(contrast.mean, contrast.bootstrap, digits),
                         span(contrast.student_t, digits),
+                        f"{rate(contrast.p_student_t)}, {rate(contrast.p_sign_flip)}",
                         str(forks.forks),
                         number(forks.pearson, 3),
                         number(forks.spearman, 3),
@@ -121,10 +122,10 @@ def arms(contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]])
                 )
     return TextTable(
         "arms",
-        "Arms compared: mean dR of each and their difference on the cells both have; correlations and agreement in "
-        "sign over the forks both have.",
+        "Arms compared: mean dR of each and their difference on the cells both have, with the p of Student-t and "
+        "of sign flips; correlations and agreement in sign over the forks both have.",
         (
-            *("Arms", "Task", "Forks", "first", "second", "difference, bootstrap", "Student-t"),
+            *("Arms", "Task", "Forks", "first", "second", "difference, bootstrap", "Student-t", "p, t and signs"),
             *("paired forks", "Pearson", "Spearman", "same sign"),
         ),
         tuple(rows),
