@@ -16,7 +16,7 @@ The grade of a mean, at 5%:
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -43,6 +43,7 @@ SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 RESAMPLES: Final = 100_000
+REMEMBERED: Final = 64  # clusters up to which one set of random signs serves all tests of a task
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
 WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in (-1, 1))
@@ -73,7 +74,7 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
         for value in values[1:]:
             sums = np.concatenate([sums + value, sums - value])
         return float((np.abs(sums) >= reached).mean())
-    extreme = int((np.abs(_signs(len(values), seed, task) @ values) >= reached).sum())
+    extreme = sum(int((np.abs(signs @ values) >= reached).sum()) for signs in _signs(len(values), seed, task))
     return (1 + extreme) / (1 + RESAMPLES)
 
 
@@ -147,8 +148,19 @@ def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarr
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
+def _signs(count: int, seed: int, task: str) -> Iterator[Int8[np.ndarray, "some {count}"]]:
+    """Random patterns of signs, in batches that stay small with many clusters."""
+    if count <= REMEMBERED:
+        yield _few_signs(count, seed, task)
+        return
+    draws = figure_draws("signs", seed=seed, task=task)
+    rows = max(1, (1 << 22) // count)
+    for start in range(0, RESAMPLES, rows):
+        yield 2 * draws.integers(0, 2, (min(rows, RESAMPLES - start), count), dtype=np.int8) - 1
+
+
 @functools.lru_cache(maxsize=4)
-def _signs(count: int, seed: int, task: str) -> Int8[np.ndarray, "resamples {count}"]:
+def _few_signs(count: int, seed: int, task: str) -> Int8[np.ndarray, "resamples {count}"]:
     bits = figure_draws("signs", seed=seed, task=task).integers(0, 2, (RESAMPLES, count), dtype=np.int8)
     return 2 * bits - 1
 

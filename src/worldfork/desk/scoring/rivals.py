@@ -1,11 +1,12 @@
 """Triggers compared on the same labels, each against its own rate-matched control (paper, Table 3)."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import controls, earnings, policies, position, proxies, swapped
@@ -88,9 +89,21 @@ class _Scored:
     yardsticks: Yardsticks
     rules: Rules
 
-    @property
+    @functools.cached_property
     def parts(self) -> Partition:
         return partition(self.kept.prefork)
+
+    @functools.cached_property
+    def stratum(self) -> Int[np.ndarray, "kept"]:
+        """(direction, k) of every kept fork."""
+        return position.strata(self.parts.direction, self.kept.prefork.k)
+
+    @functools.cached_property
+    def place(self) -> Int[np.ndarray, "forks"]:
+        """(direction, stream seed, k) of every attempted fork: what a checkpoint has once."""
+        prefork = self.attempted.prefork
+        stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
+        return position.strata(position.strata(partition(prefork).direction, stream), prefork.k)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,9 +230,7 @@ def _control(decision: Decisions, judged: Mapping[str, RandomControl] | None) ->
 
 
 def _given_position(signal: Float[np.ndarray, "kept"], view: _Scored) -> StratifiedAuc:
-    parts = view.parts
-    place = position.strata(parts.direction, view.kept.prefork.k)
-    return position.stratified_auc(signal, view.kept.delta > 0, place, parts.checkpoint)
+    return position.stratified_auc(signal, view.kept.delta > 0, view.stratum, view.parts.checkpoint)
 
 
 def _earned(
@@ -241,10 +252,8 @@ def _swapped(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Swa
     if isinstance(fired, Undefined):
         return fired
     attempted = view.attempted
-    parts = partition(attempted.prefork)
-    stream = np.array([cell.stream_seed for cell in attempted.prefork.cells])[attempted.prefork.cell]
-    place = position.strata(position.strata(parts.direction, stream), attempted.prefork.k)
-    totals = swapped.cross_totals(fired, attempted.delta, view.scored, place, parts.checkpoint)
+    checkpoint = partition(attempted.prefork).checkpoint
+    totals = swapped.cross_totals(fired, attempted.delta, view.scored, view.place, checkpoint)
     return swapped.swapped_control(
         totals, permutations=view.rules.permutations, seed=view.rules.seed, task=attempted.task
     )

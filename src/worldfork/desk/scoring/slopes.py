@@ -22,7 +22,7 @@ from scipy import stats
 
 from worldfork.desk.scoring.intervals import resamples
 from worldfork.desk.scoring.judgement import Line, SlopeEstimate
-from worldfork.desk.scoring.partition import group_means
+from worldfork.desk.scoring.position import strata
 from worldfork.desk.scoring.undefined import Bounds, Interval, Undefined
 
 __all__ = ["line", "within"]
@@ -60,15 +60,21 @@ def within(
 ) -> SlopeEstimate:
     """The slope over forks of one (direction, k), pooled: each place has a mean of its own."""
 
-    def slope(keep: np.ndarray) -> float:
-        places = int(stratum.max(initial=-1)) + 1
-        dx, dy = (side[keep] - group_means(side[keep], stratum[keep], places)[stratum[keep]] for side in (x, y))
-        spread = float(dx @ dx)
-        return float(dx @ dy) / spread if spread > FLAT * float(x @ x) else math.nan
-
-    value = np.array([slope(np.ones(len(x), bool))])
+    centre = float(x.mean()) if len(x) else 0.0
+    places = _sums(x - centre, y - centre, stratum)
+    _, owner = np.unique(checkpoint, return_inverse=True)
+    _, place = np.unique(stratum, return_inverse=True)
+    group = strata(owner, place)
+    groups = _sums(x - centre, y - centre, group)
+    first = np.unique(group, return_index=True)[1]
+    owner, place = owner[first], place[first]  # of each group
+    # Leaving a checkpoint out changes the places where it has forks, and no other.
+    changed = _spread(places[place] - groups) - _spread(places)[place]
+    whole = _spread(places).sum(axis=0)
+    left = np.stack([whole[i] + np.bincount(owner, weights=changed[:, i]) for i in (0, 1)], axis=1)
+    flat_below = FLAT * max(float(np.dot(x - centre, x - centre)), float(np.finfo(float).tiny))
+    value, left_out = (_ratio(np.atleast_2d(sums), flat_below) for sums in (whole, left))
     checkpoints = np.unique(checkpoint)
-    left_out = np.array([slope(checkpoint != one) for one in checkpoints])
     no_bootstrap = Undefined("a resampled checkpoint would be compared with itself at every place")
     flat = Undefined("r_hold does not vary over the checkpoints at any place")
     return SlopeEstimate(
@@ -77,6 +83,18 @@ def within(
         student_t=flat if np.isnan(value[0]) else _jackknife(value, left_out),
         clusters=len(checkpoints),
     )
+
+
+def _spread(sums: Float[np.ndarray, "groups six"]) -> Float[np.ndarray, "groups 2"]:
+    """Sum of squares of x about the mean of its group, and of products with y."""
+    n = np.maximum(sums[:, 0], 1.0)
+    return np.stack([sums[:, 3] - sums[:, 1] ** 2 / n, sums[:, 4] - sums[:, 1] * sums[:, 2] / n], axis=1)
+
+
+def _ratio(spread: Float[np.ndarray, "fits 2"], flat_below: float) -> Float[np.ndarray, "fits"]:
+    """Slopes; NaN where x does not vary."""
+    varies = spread[:, 0] > flat_below
+    return np.divide(spread[:, 1], spread[:, 0], out=np.full(len(spread), np.nan), where=varies)
 
 
 def _sums(x: np.ndarray, y: np.ndarray, checkpoint: np.ndarray) -> Float[np.ndarray, "clusters six"]:
@@ -100,8 +118,14 @@ def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, n
 def _resampled(sums: Float[np.ndarray, "clusters six"], seed: int, task: str) -> tuple[np.ndarray, ...]:
     if len(sums) < 2:
         return (np.zeros(0),) * 3
-    fits = [_fit(sums[chosen].sum(axis=1)) for chosen in resamples(len(sums), seed, task)]
+    fits = [_fit(_times(chosen, len(sums)) @ sums) for chosen in resamples(len(sums), seed, task)]
     return tuple(np.concatenate(parts) for parts in zip(*fits, strict=True))
+
+
+def _times(chosen: Int[np.ndarray, "some clusters"], count: int) -> Float[np.ndarray, "some clusters"]:
+    """How often each cluster was drawn in each resample."""
+    offset = chosen + count * np.arange(len(chosen))[:, None]
+    return np.bincount(offset.ravel(), minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
 def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters: int) -> SlopeEstimate:
