@@ -1,6 +1,7 @@
 """Every test runs with key reuse as an error (see `worldfork.randomness.audit`), and no example has a deadline."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llv
 
 from worldfork import randomness
 
+# A shell starts what runs in its background with Ctrl-C ignored, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 settings.register_profile("worldfork", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("worldfork")
