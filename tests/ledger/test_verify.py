@@ -140,6 +140,7 @@ def test_changed_streams_are_found(tmp_path: Path, name: str) -> None:
     [
         ({"delta": 7.0}, "the means or their difference"),
         ({"r_hold": 7.0}, "the means or their difference"),
+        ({"r_hold": 7.0, "delta": 2.875 - 7.0}, "the means or their difference"),
         ({"draws": Digests(hold="a", update="b")}, "different random draws"),
         ({"hold": (1.0, 2.0, 1.5)}, "3 episodes of HOLD and 2 of UPDATE where 2 are registered"),
     ],
@@ -167,6 +168,7 @@ def test_the_means_and_the_pairing_are_checked(tmp_path: Path, change: dict[str,
         (lambda made: made["task"].update(settings={"size": "tiny"}), r'task.settings.size: null -> "tiny"'),
         (lambda made: made.update(precision="bf16"), r'precision: "float32" -> "bf16"'),
         (lambda made: made.update(seed=1), r"seed: 0 -> 1"),
+        (lambda made: made.update(signals=["residual"]), r"signals: "),
         (lambda made: made["coordinates"].update(checkpoint=3), r"coordinates.checkpoint: 0 -> 3"),
         (lambda made: made["coordinates"].update(direction="toward"), r'coordinates.direction: "away" -> "toward"'),
         (
