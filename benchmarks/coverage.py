@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py                 # all of docs/scoring.md's tables, about a quarter of an hour
     python benchmarks/coverage.py --quick         # a tenth of it
-    python benchmarks/coverage.py --only tests    # one of: intervals, tests, looking, lines, controls, useful
+    python benchmarks/coverage.py --only tests    # or intervals, looking, lines, controls, swapped, useful
 
 Intervals: checkpoint means are normal around a known effect (and, beside it, skewed); how often does the nominal
 95% interval contain it? Tests: there is no effect; how often is p below .05, and what grade does the mean get?
@@ -237,6 +237,26 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
     return found
 
 
+def swapped_level(clusters: int, worlds: int, draws: np.random.Generator) -> tuple[float, float]:
+    """The share of worlds in which exchanging checkpoints gives p <= .05 although the signal knows position and
+    noise of its own alone; with a threshold fixed beforehand, and with fitted ones."""
+    k, checkpoint = np.tile(np.arange(1, K + 1), 2 * clusters), np.repeat(np.arange(clusters), 2 * K)
+    place = position.strata(np.tile(np.repeat([0, 1], K), clusters), k)
+    everyone, hits = np.ones(len(k), bool), np.zeros(2)
+    for world in track(range(worlds), f"swapped, {clusters} clusters", console=PROGRESS, transient=True):
+        effect, known = schedule(NOISY, draws)
+        delta = np.tile(effect.ravel(), clusters) + draws.normal(0, 0.2, clusters)[checkpoint]
+        delta += autoregression(0.5, (2 * clusters, K), draws).ravel()
+        signal = np.tile(known.ravel(), clusters) + 0.3 * autoregression(0.5, (2 * clusters, K), draws).ravel()
+        fitted = leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint]
+        for index, threshold in enumerate((np.full(len(k), 0.6), fitted)):
+            crossed = swapped.cross_totals(fires(signal, threshold), delta, everyone, place, checkpoint)
+            control = swapped.swapped_control(crossed, permutations=PERMUTATIONS, seed=world, task="swapped")
+            assert not isinstance(control, Undefined)
+            hits[index] += control.p <= 0.05
+    return float(hits[0] / worlds), float(hits[1] / worlds)
+
+
 NOISY = "pays above a level, seen through noise"
 SHAPES = (
     *("pays above a level", "grows with the level", "the signal is the mean dR itself"),
@@ -310,6 +330,13 @@ def show_useful(share: int, draws: np.random.Generator) -> None:
             show_row(f"{shape} | {clusters}", [found[name] for name in heads])
 
 
+def show_swapped(share: int, draws: np.random.Generator) -> None:
+    print("\nExchanging checkpoints, p <= .05, for a signal that knows position and noise of its own\n")
+    show(("clusters", "threshold fixed beforehand", "fitted"))
+    for clusters in (5, 10, 20):
+        show_row(clusters, swapped_level(clusters, 3_000 // share, draws))
+
+
 def show(heads: tuple[str, ...], *, text: int = 0) -> None:
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * text + "---:|" * (len(heads) - text))
@@ -326,6 +353,7 @@ TABLES = {
     "looking": show_looking,
     "lines": show_lines,
     "controls": show_controls,
+    "swapped": show_swapped,
     "useful": show_useful,
 }
 
