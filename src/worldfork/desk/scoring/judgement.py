@@ -16,6 +16,7 @@ __all__ = [
     "Judgement",
     "LeaveOneOut",
     "Line",
+    "PredictionAnswer",
     "Severity",
     "SlopeEstimate",
     "Standing",
@@ -170,3 +171,21 @@ class Components:
     draw: Figure
     episode: Figure
     draw_episode: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictionAnswer:
+    """A registered prediction, the figure it is about, and whether it held."""
+
+    name: str
+    figure: str
+    against: str | None  # the arm that was subtracted
+    between: tuple[float, float] | None
+    falsified_below: float | None
+    falsified_above: float | None
+    equivalence: Equivalence | None  # two one-sided tests, where a margin was registered
+    premise: str | None
+    premise_value: Figure | None
+    value: Figure
+    interval: Bounds
+    answer: Literal["held", "falsified", "unresolved", "not tested"]

@@ -6,16 +6,16 @@ figure in a record is its path there. A figure is a number or `Undefined` with i
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from worldfork.desk.scoring.decisions import Evidence
 from worldfork.desk.scoring.judgement import (
     CleanReturn,
     Components,
     Earned,
-    Equivalence,
     Gain,
     Judgement,
+    PredictionAnswer,
     Severity,
     SlopeEstimate,
     Standing,
@@ -352,24 +352,6 @@ class RegisteredDivergence:
 
     fraction: Figure
     off_in: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictionAnswer:
-    """A registered prediction, the figure it is about, and whether it held."""
-
-    name: str
-    figure: str
-    against: str | None  # the arm that was subtracted
-    between: tuple[float, float] | None
-    falsified_below: float | None
-    falsified_above: float | None
-    equivalence: Equivalence | None  # two one-sided tests, where a margin was registered
-    premise: str | None
-    premise_value: Figure | None
-    value: Figure
-    interval: Bounds
-    answer: Literal["held", "falsified", "unresolved", "not tested"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
