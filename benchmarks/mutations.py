@@ -46,7 +46,7 @@ ROOMS = {
     "ledger": ("tests/ledger",),
     "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),
 }
-LEFT_BEHIND = (".git", ".venv", "*_cache", "__pycache__", ".hypothesis", "runs", "carry", "checkpoints", "*.gif")
+LEFT_BEHIND = {".git", ".venv", "runs", "carry", "checkpoints"}  # of what lies in the checkout's own folder
 SLOW, LEAST = 5.0, 120.0  # times as long as without a mutation, and seconds, before a mutant counts as hung
 CONSOLE = Console(width=160)
 
@@ -75,7 +75,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
-        shutil.copytree(ROOT, self.root, ignore=shutil.ignore_patterns(*LEFT_BEHIND), symlinks=True)
+        shutil.copytree(ROOT, self.root, ignore=_left_behind, symlinks=True)
         self._moment = 1_000_000_000
         shown = subprocess.run(
             [sys.executable, "-c", "import worldfork; print(worldfork.__file__)"],
@@ -91,9 +91,23 @@ class Copy:
         try:
             if mutant:
                 self._write(path, mutant.apply(whole))
-            return self._run([str(path), *tests] if mutant else tests, limit)
+            return self._run([str(path), *self._nearest_first(mutant, tests)] if mutant else tests, limit)
         finally:
             self._write(path, whole)
+
+    def _nearest_first(self, mutant: Mutant, tests: Sequence[str]) -> list[str]:
+        """The files of the tests, those that name the mutant's module before the others."""
+        module = "worldfork." + mutant.path.removesuffix(".py").replace("/", ".")
+        names = (module, "from {} import {}".format(*module.rsplit(".", 1)))
+        files = [
+            file
+            for place in (self.root / test for test in tests)
+            for file in (sorted(place.rglob("test_*.py")) if place.is_dir() else [place])
+        ]
+        texts = {file: file.read_text() for file in files}
+        return [
+            str(file) for file in sorted(texts, key=lambda file: not any(name in texts[file] for name in names))
+        ]
 
     def _write(self, path: Path, content: bytes) -> None:
         """Python knows a compiled file by its source's time and size: no two of ours have the same time."""
@@ -235,6 +249,11 @@ COLUMNS = ("mutants", "tried", "killed", "timeout", "equivalent", "survived")
 def _of_room(room: str) -> Iterator[Mutant]:
     for path in sorted((ROOT / SOURCE / room).rglob("*.py")):
         yield from mutants(path.read_bytes(), str(path.relative_to(ROOT / SOURCE)))
+
+
+def _left_behind(folder: str, names: list[str]) -> set[str]:
+    made = {name for name in names if name.endswith("_cache") or name in ("__pycache__", ".hypothesis")}
+    return made | (LEFT_BEHIND & set(names) if Path(folder) == ROOT else set())
 
 
 def _room_of(path: str) -> str | None:
