@@ -94,6 +94,7 @@ def test_the_verb_writes_a_video_that_plays(ledger: Study, tmp_path: Path, endin
         assert sizes == [(640, 340)] * frames
 
 
+@pytest.mark.nightly
 def test_an_evaluation_can_be_watched(tmp_path: Path) -> None:
     need_renderer()
     path = tmp_path / "first.gif"

@@ -15,6 +15,7 @@ import json
 import numpy as np
 from worldfork.lab.environments import load
 from worldfork.lab.environments.rendering import Camera
+from worldfork.registry import names
 seen = {}
 for task in names("environments"):
     if task == "linear_quadratic":
