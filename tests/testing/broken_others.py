@@ -12,8 +12,8 @@ from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.triggers import Segment, Trigger
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.lab.agents.base import Agent, Arrays, Window
-from worldfork.lab.mechanisms.base import Mechanism, Update, updated
-from worldfork.lab.mechanisms.finetune import FineTune, last
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, updated
+from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.stream.signals import Episode, Signal
 from worldfork.randomness import Event
 
@@ -33,16 +33,23 @@ class LooksBack(Mechanism):
     """Trains on everything since deployment, and counts what it was allowed to see."""
 
     def update(
-        self, agent: Agent, parameters: Arrays, *, optimiser: Arrays, window: Window, batch_keys: np.ndarray
+        self,
+        agent: Agent,
+        parameters: Arrays,
+        *,
+        optimiser: Arrays,
+        origin: Origin,
+        window: Window,
+        batch_keys: np.ndarray,
     ) -> Update:
         if self.steps == 0:
             return FineTune(steps=0, window=self.window).update(
-                agent, parameters, optimiser=optimiser, window=window, batch_keys=batch_keys
+                agent, parameters, optimiser=optimiser, origin=origin, window=window, batch_keys=batch_keys
             )
         fit = agent.fit(
             parameters, optimiser, window, steps=self.steps, scope=self.scope, batch_keys=batch_keys, rate=1.0
         )
-        return updated(parameters, fit, last(window, self.window))
+        return updated(parameters, fit, last(window, self.window), steps=self.steps)
 
 
 class SaysSo(LooksBack):
@@ -89,7 +96,7 @@ class Modest(FineTune):
 
 MECHANISMS: list[tuple[type[Mechanism], str]] = [
     (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
-    (LooksBack, r"spoiling what is older than 20 transitions changed the update.*finetune\.last"),
+    (LooksBack, r"spoiling what is older than 20 transitions changed the update.*base\.last"),
     (SaysSo, r"transitions were seen, of \[20 15 20\] allowed"),
     (Padded, r"spoiling the padding changed the update"),
     (InPlace, r"`update` writes into what it is given"),

@@ -11,7 +11,7 @@ from worldfork.lab.agents.base import Agent, Checkpoint, Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.mechanisms.base import Mechanism, Update
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
 from worldfork.randomness import Purpose
 from worldfork.testing.deployments import (
     SETS,
@@ -84,10 +84,8 @@ class _Bench:
         self, mechanism: Mechanism, agent: Agent, environment: Environment, checkpoints: list[Checkpoint]
     ) -> None:
         self.mechanism, self.agent = mechanism, agent
-        self.parameters, self.optimiser = (
-            arrays.concatenate([getattr(checkpoint, part) for checkpoint in checkpoints])
-            for part in ("parameters", "optimiser")
-        )
+        self.origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
+        self.parameters, self.optimiser = self.origin.parameters, self.origin.optimiser
         self.window = random_window(environment, rows=ROWS, sizes=SIZES)
 
     def says_what_it_did(self) -> None:
@@ -96,7 +94,7 @@ class _Bench:
             before, after = getattr(self, part), getattr(update, part)
             expected, came = kinds(before), kinds(after)
             demand(came == expected, f"it returned other {part}: {came}.", f"They are as they came: {expected}.")
-        for name in ("loss_before", "loss_after", "grad_norm", "param_shift", "transitions", "non_finite"):
+        for name in ("loss_before", "loss_after", "grad_norm", "param_shift", "transitions", "non_finite", "steps"):
             shape = np.shape(getattr(update, name))
             demand(shape == (SETS,), f"`{name}` has shape {shape}.", f"One number per parameter set: ({SETS},).")
         shift = arrays.shift(self.parameters, update.parameters)
@@ -108,7 +106,7 @@ class _Bench:
         demand(right, f"`non_finite` is {update.non_finite}, and {count} parameters are not finite.", remedy)
         seen = np.minimum(SIZES, LENGTH)
         right = bool((np.asarray(update.transitions) <= seen).all())
-        remedy = "Cut it with `worldfork.lab.mechanisms.finetune.last(window, self.window)` and count its `size`."
+        remedy = "Cut it with `worldfork.lab.mechanisms.base.last(window, self.window)` and count its `size`."
         demand(
             right, f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed.", remedy
         )
@@ -144,7 +142,7 @@ class _Bench:
     def reads_nothing_older(self) -> None:
         older = np.arange(ROWS) < (self.window.size - LENGTH)[:, None]
         text = _updates(self.update(), self.update(spoil(self.window, older)))
-        remedy = "Cut it first: `worldfork.lab.mechanisms.finetune.last(window, self.window)`."
+        remedy = "Cut it first: `worldfork.lab.mechanisms.base.last(window, self.window)`."
         demand(not text, f"spoiling what is older than {LENGTH} transitions changed the update ({text}).", remedy)
 
     def reads_no_padding(self) -> None:
@@ -161,6 +159,7 @@ class _Bench:
                 take_window(self.window, sets),
                 parameters=arrays.take(self.parameters, chosen),
                 optimiser=arrays.take(self.optimiser, chosen),
+                origin=self.origin.take(chosen),
                 batch_keys=keys(Purpose.UPDATE_BATCH, SETS)[chosen],
             )
             text = difference(arrays.take(_plain(whole.parameters), chosen), _plain(part.parameters))
@@ -173,6 +172,7 @@ class _Bench:
             self.agent,
             arguments.get("parameters", self.parameters),
             optimiser=arguments.get("optimiser", self.optimiser),
+            origin=arguments.get("origin", self.origin),
             window=self.window if window is None else window,
             batch_keys=arguments.get("batch_keys", keys(Purpose.UPDATE_BATCH, SETS)),
         )

@@ -15,7 +15,7 @@ from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.tasks import run_streams
-from worldfork.lab.mechanisms.finetune import last
+from worldfork.lab.mechanisms.base import last
 from worldfork.lab.stream import window
 from worldfork.ledger.row import Counts, ForkRow
 from worldfork.randomness import Purpose, words

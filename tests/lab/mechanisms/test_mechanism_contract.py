@@ -8,8 +8,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.mechanisms.base import Mechanism
-from worldfork.lab.mechanisms.finetune import last
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last
 from worldfork.randomness import Event, Purpose, words
 from worldfork.testing import check_mechanism
 
@@ -33,6 +32,18 @@ def given() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Window, np.nd
     return parameters, optimiser, seen, keys
 
 
+def run(mechanism: Mechanism, *, window: Window | None = None) -> Update:
+    parameters, optimiser, seen, keys = given()
+    return mechanism.update(
+        AGENT,
+        parameters,
+        optimiser=optimiser,
+        origin=Origin(parameters, optimiser),
+        window=window or seen,
+        batch_keys=keys,
+    )
+
+
 @every_mechanism
 def test_it_keeps_the_contract(name: str) -> None:
     """What `worldfork.testing` asks of anybody's mechanism."""
@@ -40,21 +51,14 @@ def test_it_keeps_the_contract(name: str) -> None:
 
 
 def test_what_the_mechanism_could_see_is_counted() -> None:
-    parameters, optimiser, seen, keys = given()
     for name in ("finetune", "none"):
-        update = build(name).update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
+        update = run(build(name))
         np.testing.assert_array_equal(update.transitions, [20, 15])
 
 
 def test_a_gentler_update_takes_shorter_steps() -> None:
-    parameters, optimiser, seen, keys = given()
-
     def shift(**settings: float) -> np.ndarray:
-        return (
-            build("finetune", steps=1, **settings)
-            .update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
-            .param_shift
-        )
+        return run(build("finetune", steps=1, **settings)).param_shift
 
     np.testing.assert_array_equal(shift(rate=1.0), shift())
     np.testing.assert_allclose(shift(rate=0.1), 0.1 * shift())
@@ -67,15 +71,13 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
 
 
 def test_fine_tuning_moves_the_parameters_and_counts_what_is_not_finite() -> None:
-    parameters, optimiser, seen, keys = given()
-    update = build("finetune").update(AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys)
+    parameters, _, seen, _ = given()
+    update = run(build("finetune"))
     moved = np.sqrt(sum(((update.parameters[k] - parameters[k]) ** 2).sum(axis=(1, 2)) for k in parameters))
     np.testing.assert_allclose(update.param_shift, moved)
     assert (update.param_shift > 0).all()
     seen.next_observation[0, 55] = np.inf
-    broken = build("finetune", steps=60).update(
-        AGENT, parameters, optimiser=optimiser, window=seen, batch_keys=keys
-    )
+    broken = run(build("finetune", steps=60), window=seen)
     np.testing.assert_array_equal(broken.non_finite, [6, 0])
 
 

@@ -84,13 +84,19 @@ class Fit:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """One pretrained agent; every array has a leading axis of one. No replay: UPDATE sees the stream alone."""
+    """One pretrained agent; every array has a leading axis of one.
+
+    `replay` is a sample of what it was pretrained on, where its files keep one; `first` marks where each piece of
+    it begins. Mechanisms that rehearse read it, and no others (`worldfork.lab.mechanisms.base.Origin`).
+    """
 
     parameters: Arrays
     optimiser: Arrays
     clean_return: float  # mean return at drift level 0 without noise: what `return_deficit` is measured from
     digest: str  # of everything above; for files, SHA-256 of the first
     remark: str = ""  # what a reader should know of it, if anything
+    replay: Window | None = None
+    replay_digest: str | None = None  # SHA-256 of the replay's file
 
 
 @runtime_checkable

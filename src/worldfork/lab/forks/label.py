@@ -17,7 +17,7 @@ from worldfork.lab.agents.base import Arrays
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
 from worldfork.lab.forks.context import Context
-from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.mechanisms.base import Origin, Update
 from worldfork.lab.stream import Stream, segment, window
 from worldfork.lab.stream.signals import Episode
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
@@ -140,10 +140,13 @@ def _update(context: Context, forks: Sequence[Fork]) -> Update:
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
     seed = context.registration.seed
     events = [fork.cell.update_event(seed).at(fork=fork.k) for fork in forks]
-    return context.mechanism(arm).update(
+    mechanism = context.mechanism(arm)
+    origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
+    return mechanism.update(
         context.agent(task, arm),
-        _parameters(context, forks),
-        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+        origin.parameters,
+        optimiser=origin.optimiser,
+        origin=origin,
         window=window([fork.stream.recording for fork in forks], [fork.k for fork in forks]),
         batch_keys=np.stack([words(event) for event in events]),
     )

@@ -1,18 +1,50 @@
-"""The Mechanism contract: what UPDATE does to P parameter sets, given each one's window."""
+"""The Mechanism contract: what UPDATE does to P parameter sets, given each one's window and where it came from."""
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 from pydantic import Field
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
+from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window
 from worldfork.registry import Plugin
 
-__all__ = ["Mechanism", "Update", "unchanged", "updated"]
+__all__ = ["Mechanism", "Origin", "Update", "last", "unchanged", "updated"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The checkpoints that P parameter sets were deployed from.
+
+    At a fork the current parameters are the origin's. In a deployment whose updates persist they are not, and what
+    pulls toward a checkpoint, begins anew from it or rehearses looks here.
+    """
+
+    parameters: Arrays
+    optimiser: Arrays
+    replay: Window | None = None  # of pretraining; None where the mechanism does not read it
+
+    @classmethod
+    def of(cls, checkpoints: Sequence[Checkpoint], *, replay: bool = False) -> "Origin":
+        """The checkpoints side by side, with the replay that they keep if a mechanism reads it."""
+        return cls(
+            arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
+            arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+            _side_by_side([_replay(checkpoint) for checkpoint in checkpoints]) if replay else None,
+        )
+
+    def take(self, index: Int[np.ndarray, " p"]) -> "Origin":
+        """Those of some parameter sets."""
+        columns = None
+        if self.replay is not None:
+            names = (field.name for field in dataclasses.fields(Window))
+            columns = Window(**{name: getattr(self.replay, name)[index] for name in names})
+        return Origin(arrays.take(self.parameters, index), arrays.take(self.optimiser, index), columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,19 +59,25 @@ class Update:
     param_shift: Float[np.ndarray, " P"]  # Euclidean norm of the change
     transitions: Int[np.ndarray, " P"]  # that the mechanism could see
     non_finite: Int[np.ndarray, " P"]  # parameters that are not finite after the update
+    steps: Int[np.ndarray, " P"]  # gradient steps that were taken, whether or not the update was kept
 
 
 class Mechanism(Plugin):
     """What a mechanism's name stands for: `steps`, `window` and `scope` are in [mechanism], fields of a subclass in
     [mechanism.settings].
 
-    Pure: the same parameters, window and keys give the same update. It looks no further back than `window` control
-    transitions, and trains what `scope` names, in whatever sense the agent gives to it.
+    Pure: the same parameters, origin, window and keys give the same update. It looks no further back than `window`
+    control transitions, and trains what `scope` names, in whatever sense the agent gives to it.
     """
 
     steps: Annotated[int, Field(ge=0)] = 200
     window: Annotated[int, Field(ge=1)] = 10_000
     scope: str = "model"
+
+    @property
+    def reads_replay(self) -> bool:
+        """Whether it needs what the checkpoint was pretrained on: `update` is given it then, and only then."""
+        return False
 
     @abc.abstractmethod
     def update(
@@ -48,14 +86,19 @@ class Mechanism(Plugin):
         parameters: Arrays,
         *,
         optimiser: Arrays,
+        origin: Origin,
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
-        """The update of each parameter set; `window` is everything since deployment began, padded at the end."""
+        """The update of each parameter set.
+
+        `parameters` and `optimiser` are the current ones, `origin` the checkpoints that they came from; `window` is
+        everything since deployment began, padded at the end.
+        """
 
 
-def updated(parameters: Arrays, fit: Fit, window: Window) -> Update:
-    """What a training on `window` made of `parameters`; an update that diverges is returned as it is."""
+def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np.ndarray, " P"]) -> Update:
+    """What a training of `steps` on `window` made of `parameters`; an update that diverges is returned as it is."""
     return Update(
         parameters=fit.parameters,
         optimiser=fit.optimiser,
@@ -65,6 +108,7 @@ def updated(parameters: Arrays, fit: Fit, window: Window) -> Update:
         param_shift=arrays.shift(parameters, fit.parameters),
         transitions=window.size,
         non_finite=arrays.count_non_finite(fit.parameters),
+        steps=np.broadcast_to(np.asarray(steps, np.int64), np.shape(window.size)),
     )
 
 
@@ -72,4 +116,50 @@ def unchanged(agent: Agent, parameters: Arrays, *, optimiser: Arrays, window: Wi
     """No update. The loss is read all the same: it is what an update would have started from."""
     loss = agent.loss(parameters, window)
     zero, none = np.zeros(len(loss)), np.zeros(len(loss), np.int64)
-    return Update(parameters, optimiser, loss, loss, zero, zero, window.size, none)
+    return Update(parameters, optimiser, loss, loss, zero, zero, window.size, none, none)
+
+
+def last(window: Window, length: int) -> Window:
+    """The last `length` transitions of each stream, padded to that length or the window's own."""
+    padded = window.reward.shape[1]
+    if length >= padded:
+        return window
+    size = np.minimum(window.size, length)
+    rows = np.minimum((window.size - size)[:, None] + np.arange(length), padded - 1)
+    real = np.arange(length) < size[:, None]
+    stream = np.arange(len(size))[:, None]
+
+    def cut(values: np.ndarray) -> np.ndarray:
+        kept = values[stream, rows]
+        return np.where(real.reshape(*real.shape, *[1] * (kept.ndim - 2)), kept, np.zeros((), kept.dtype))
+
+    return Window(
+        observation=cut(window.observation),
+        action=cut(window.action),
+        reward=cut(window.reward),
+        next_observation=cut(window.next_observation),
+        first=cut(window.first),
+        size=size,
+    )
+
+
+def _replay(checkpoint: Checkpoint) -> Window:
+    if checkpoint.replay is None:
+        raise WorldforkError(
+            "This mechanism reads what a checkpoint was pretrained on, and a checkpoint of this study keeps none."
+        )
+    return checkpoint.replay
+
+
+def _side_by_side(windows: Sequence[Window]) -> Window:
+    """One window per parameter set, padded at the end to the longest."""
+    length = max(window.reward.shape[1] for window in windows)
+
+    def column(name: str) -> np.ndarray:
+        parts = [getattr(window, name) for window in windows]
+        return np.concatenate(
+            [np.pad(x, [(0, 0), (0, length - x.shape[1]), *[(0, 0)] * (x.ndim - 2)]) for x in parts]
+        )
+
+    names = ("observation", "action", "reward", "next_observation", "first")
+    return Window(**{name: column(name) for name in names}, size=np.concatenate([w.size for w in windows]))

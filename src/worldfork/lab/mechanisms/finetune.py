@@ -7,9 +7,9 @@ from jaxtyping import UInt32
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Arrays, Window
-from worldfork.lab.mechanisms.base import Mechanism, Update, unchanged, updated
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
 
-__all__ = ["FineTune", "last"]
+__all__ = ["FineTune"]
 
 
 class FineTune(Mechanism):
@@ -23,6 +23,7 @@ class FineTune(Mechanism):
         parameters: Arrays,
         *,
         optimiser: Arrays,
+        origin: Origin,
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
@@ -39,28 +40,4 @@ class FineTune(Mechanism):
             batch_keys=batch_keys,
             rate=self.rate,
         )
-        return updated(parameters, fit, seen)
-
-
-def last(window: Window, length: int) -> Window:
-    """The last `length` transitions of each stream, padded to that length or the window's own."""
-    padded = window.reward.shape[1]
-    if length >= padded:
-        return window
-    size = np.minimum(window.size, length)
-    rows = np.minimum((window.size - size)[:, None] + np.arange(length), padded - 1)
-    real = np.arange(length) < size[:, None]
-    stream = np.arange(len(size))[:, None]
-
-    def cut(values: np.ndarray) -> np.ndarray:
-        kept = values[stream, rows]
-        return np.where(real.reshape(*real.shape, *[1] * (kept.ndim - 2)), kept, np.zeros((), kept.dtype))
-
-    return Window(
-        observation=cut(window.observation),
-        action=cut(window.action),
-        reward=cut(window.reward),
-        next_observation=cut(window.next_observation),
-        first=cut(window.first),
-        size=size,
-    )
+        return updated(parameters, fit, seen, steps=self.steps)

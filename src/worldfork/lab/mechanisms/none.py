@@ -4,8 +4,7 @@ import numpy as np
 from jaxtyping import UInt32
 
 from worldfork.lab.agents.base import Agent, Arrays, Window
-from worldfork.lab.mechanisms.base import Mechanism, Update, unchanged
-from worldfork.lab.mechanisms.finetune import last
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged
 
 __all__ = ["Nothing"]
 
@@ -19,6 +18,7 @@ class Nothing(Mechanism):
         parameters: Arrays,
         *,
         optimiser: Arrays,
+        origin: Origin,
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:

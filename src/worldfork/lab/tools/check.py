@@ -9,6 +9,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.models import checkpoint_files, checkpoint_source
+from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.lab.stream.signals import Episode
 from worldfork.lab.tools import cost
@@ -182,10 +183,12 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
     for signal in context.signals.values():
         signal.read(episode)
     mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
+    origin = Origin.of([checkpoint], replay=mechanism.reads_replay)
     mechanism.update(
         agent,
-        checkpoint.parameters,
-        optimiser=checkpoint.optimiser,
+        origin.parameters,
+        optimiser=origin.optimiser,
+        origin=origin,
         window=window([recording], [1]),
         batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
     )

@@ -15,6 +15,7 @@ from worldfork.lab.agents import arrays
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
+from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording
 from worldfork.lab.stream import window as window_of
 from worldfork.randomness import Event, Purpose, words
@@ -163,10 +164,12 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
     mechanism = context.mechanism(arm).model_copy(update={"steps": trained})
     keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
     window = window_of([recording] * sets, [points] * sets)
-    parameters, optimiser = (_repeated(group, sets) for group in (checkpoint.parameters, checkpoint.optimiser))
+    origin = Origin.of([checkpoint], replay=mechanism.reads_replay).take(np.zeros(sets, np.int64))
 
     def go() -> None:
-        mechanism.update(agent, parameters, optimiser=optimiser, window=window, batch_keys=keys)
+        mechanism.update(
+            agent, origin.parameters, optimiser=origin.optimiser, origin=origin, window=window, batch_keys=keys
+        )
 
     return _second_time(go) * arm.mechanism.steps / trained
 
