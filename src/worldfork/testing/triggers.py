@@ -7,11 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from worldfork import registry
-from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers.base import Answer, Segment, Trigger
-from worldfork.desk.triggers.reading import draw_event, feed
 from worldfork.randomness import Event
 from worldfork.testing.report import Report, Rule, demand, examine, no_global_draws
+from worldfork.triggers import Answer, CellKey, Segment, Trigger, draw_event, feed
 
 __all__ = ["check_trigger"]
 

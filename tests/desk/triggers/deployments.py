@@ -3,7 +3,7 @@
 import numpy as np
 
 from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers.base import Segment
+from worldfork.triggers import Segment
 
 SEGMENT, FORKS = 120, 6
 CELLS = (CellKey("0", "away", 0), CellKey("0", "toward", 0), CellKey("1", "away", 3))

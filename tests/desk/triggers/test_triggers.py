@@ -10,10 +10,11 @@ from deployments import CELLS, FORKS, SEGMENT, deployment
 from worldfork import registry
 from worldfork.desk.reading.prefork import Prefork, StreamLog
 from worldfork.desk.triggers import Alarms, Segment, Signal, Trigger, Unavailable, read_triggers
-from worldfork.desk.triggers.detectors import Kswin
-from worldfork.desk.triggers.reading import draw_event, feed, segments
+from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, seed
+from worldfork.triggers import draw_event, feed
+from worldfork.triggers.detectors import Kswin
 
 
 def prefork_of(**changes) -> Prefork:

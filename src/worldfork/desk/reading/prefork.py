@@ -13,16 +13,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from worldfork.triggers.base import CellKey
+
 __all__ = ["CellKey", "Prefork", "StreamLog"]
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class CellKey:
-    """One deployment: a checkpoint, a drift direction, a stream seed."""
-
-    checkpoint: str
-    direction: str
-    stream_seed: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

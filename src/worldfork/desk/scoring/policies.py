@@ -3,7 +3,6 @@
 A policy fires where its signal reaches a threshold, and its total is the sum of dR over the forks where it fired.
 """
 
-import bisect
 import itertools
 import math
 
@@ -12,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.ties import rises
+from worldfork.triggers.policy import beyond_quantile
 
 __all__ = [
     "between",
@@ -22,8 +22,6 @@ __all__ = [
     "policy_total",
     "running_quantile",
 ]
-
-EARLIER = 4  # a running quantile needs so many earlier values
 
 
 def fires(
@@ -145,19 +143,6 @@ def running_quantile(
         earlier: list[float] = []
         for fork in range(span.start, span.stop):
             value = float(signal[fork])
-            if value != value:  # missing
-                continue
-            if len(earlier) >= EARLIER:
-                fired[fork] = value > _sorted_quantile(earlier, 1 - rate)
-            bisect.insort(earlier, value)
+            if value == value:  # not missing
+                fired[fork] = beyond_quantile(earlier, value, rate=rate)
     return fired
-
-
-def _sorted_quantile(values: list[float], share: float) -> float:
-    """Linear interpolation, as numpy's default."""
-    place = share * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    step, share = values[high] - values[low], place - low
-    # Written as numpy writes it, so that a value that equals the quantile there equals it here.
-    return values[low] + step * share if share < 0.5 else values[high] - step * (1 - share)

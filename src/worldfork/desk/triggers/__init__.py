@@ -1,6 +1,7 @@
-"""Rules that are fed the pre-fork stream and say when to update."""
+"""Rules that are fed the pre-fork stream and say when to update, on every fork of a table."""
 
-from worldfork.desk.triggers.base import Alarms, Reading, Segment, Signal, Trigger, Unavailable
+from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
 from worldfork.desk.triggers.reading import is_reference, read_triggers
+from worldfork.triggers import Segment, Trigger
 
 __all__ = ["Alarms", "Reading", "Segment", "Signal", "Trigger", "Unavailable", "is_reference", "read_triggers"]

@@ -4,30 +4,22 @@ import dataclasses
 import math
 import sys
 import weakref
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from worldfork import registry
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
-from worldfork.desk.triggers.base import Alarms, Answer, Reading, Segment, Signal, Trigger, Unavailable
+from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
 from worldfork.errors import WorldforkError
-from worldfork.randomness import Event, Purpose
+from worldfork.randomness import Event
+from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed
 
-__all__ = ["draw_event", "feed", "is_reference", "read_triggers", "segments"]
+__all__ = ["is_reference", "read_triggers", "segments"]
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
-# Where worldfork's own triggers draw, fixed when the first ledgers were scored; any other trigger draws where its
-# name says.
-DRAWS: Final[Mapping[str, Mapping[str, int]]] = {
-    "random": {"episode": 1},
-    "kswin": {"episode": 2, "iteration": 1},
-    "conformal": {"episode": 2, "iteration": 2},
-}
-
 # What was answered on a log, for as long as the log is held.
 ANSWERS: Final[weakref.WeakKeyDictionary[StreamLog, dict[object, list[Answer]]]] = weakref.WeakKeyDictionary()
 
@@ -66,16 +58,6 @@ def is_reference(name: str) -> bool:
     return known and registry.load("triggers", name, Trigger).reference
 
 
-def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, event: Event) -> list[Answer]:
-    """The answer of a trigger at every decision point of one deployment."""
-    memory = trigger.begin(cell, event=event)
-    answers: list[Answer] = []
-    for segment in deployment:
-        memory, answer = trigger.decide(memory, segment)
-        answers.append(answer)
-    return answers
-
-
 def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
     """The segments of one cell in order, each with the fork that follows it; None where no fork is to be scored.
 
@@ -104,18 +86,6 @@ def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segmen
             fork,
         )
         start = stop
-
-
-def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:
-    """Where a trigger's own draws live in one deployment: no two triggers share a key."""
-    return Event(
-        purpose=Purpose.RESAMPLING,
-        seed=seed,
-        task=task,
-        checkpoint=cell.checkpoint,
-        direction=cell.direction,
-        stream_seed=cell.stream_seed,
-    ).at(**DRAWS.get(name, {"episode": 3, "step": zlib.crc32(name.encode())}))
 
 
 @dataclasses.dataclass(frozen=True)

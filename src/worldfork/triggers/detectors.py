@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers.base import Segment, Trigger
 from worldfork.randomness import Event, seed
+from worldfork.triggers.base import CellKey, Segment, Trigger
 
 __all__ = ["Adwin", "Detector", "Kswin", "PageHinkley"]
 

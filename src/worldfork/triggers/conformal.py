@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers.detectors import Detector
 from worldfork.randomness import Event, generator
+from worldfork.triggers.base import CellKey
+from worldfork.triggers.detectors import Detector
 
 __all__ = ["ConformalMartingale"]
 

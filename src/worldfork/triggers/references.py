@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Float, UInt32
 from pydantic import Field
 
-from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers.base import Segment, Trigger
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
+from worldfork.triggers.base import CellKey, Segment, Trigger
 
 __all__ = ["Clock", "Coin", "DriftOracle", "Periodic", "Reference"]
 

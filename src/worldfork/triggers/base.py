@@ -1,0 +1,68 @@
+"""What a trigger is: a rule that is fed a deployment segment by segment, and answers at every decision point.
+
+At decision point k it has been shown the segments up to k and nothing else, so it can not read the future, nor what
+updating turned out to be worth (paper, "Scoring"). The same object could be deployed as it is.
+
+    class Median(Trigger):
+        needs: ClassVar = ("error",)
+
+        def begin(self, cell, *, event):
+            return None
+
+        def decide(self, memory, segment):
+            return memory, float(np.median(segment.steps["error"]))
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from worldfork.randomness import Event
+from worldfork.registry import Plugin
+
+__all__ = ["Answer", "CellKey", "Segment", "Trigger"]
+
+Answer = float | bool | None
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class CellKey:
+    """One deployment: a checkpoint, a drift direction, a stream seed."""
+
+    checkpoint: str
+    direction: str
+    stream_seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """What happened between the previous decision point and this one, and nothing else."""
+
+    k: int
+    level: float  # of the drift, at the decision point: no deployment has it; NaN where it was not recorded
+    steps: Mapping[str, Float[np.ndarray, "steps"]]  # what was logged at each control step: error, kl, reward, ...
+    signals: Mapping[str, float]  # what was recorded in the row before the fork; NaN is a missing signal
+
+
+class Trigger(Plugin):
+    """What a trigger's name stands for; its fields are its settings.
+
+    A trigger answers with a number (a signal: larger is more reason to update) or with True and False (an alarm: a
+    decision already), always the same kind, or with None where it has nothing to say.
+    """
+
+    reference: ClassVar[bool] = False  # a yardstick (schedule, oracle, coin), not a candidate
+    needs: ClassVar[tuple[str, ...]] = ()  # what must be logged at every step; without it the trigger is not asked
+    silent: ClassVar[str] = "it had nothing to say at any fork"  # why it is left out where it only answered None
+
+    @abc.abstractmethod
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        """A fresh memory for one deployment. Whatever is drawn is drawn from `event` (`worldfork.randomness`)."""
+
+    @abc.abstractmethod
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, Answer]:
+        """The memory to go on with, and the answer at this decision point. Called once for each, in order."""
