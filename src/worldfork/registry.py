@@ -2,7 +2,8 @@
 
 A name is one that comes with worldfork, an entry point of an installed package (group `worldfork.agents`, ...), or
 `module:attribute`. It stands for a `Plugin`: a frozen record whose fields are its settings, checked when they are
-registered, and whose methods do the work. Nothing is imported before it is asked for.
+registered, and whose methods do the work. Nothing is imported before it is asked for. `gymnasium:HalfCheetah-v5` is
+a family: what stands before the colon comes with worldfork, what stands behind it is one of its settings.
 
     build("mechanisms", "finetune", Mechanism, settings={"steps": 200, "window": 10_000})
     build("triggers", "my_package.triggers:Median", Trigger)
@@ -71,6 +72,11 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     },
 }
 
+# Family -> what it stands for, and the setting that the rest of the name is; it goes before a module so called.
+FAMILIES: Final[Mapping[Group, Mapping[str, tuple[str, str]]]] = {
+    "environments": {"gymnasium": ("worldfork.lab.environments.gymnasium_worlds:GymnasiumPlugin", "id")},
+}
+
 TARGET: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 Kind = TypeVar("Kind", bound="Plugin")
 
@@ -120,6 +126,8 @@ def locate(group: Group, name: str) -> Located:
     assert group in get_args(Group)
     if name in BUILT_IN[group]:
         return Located(group, name, BUILT_IN[group][name], "worldfork", __version__)
+    if (family := _family(group, name)) is not None:
+        return Located(group, name, family[0], "worldfork", __version__)
     if TARGET.fullmatch(name):
         if name.startswith("__main__:"):
             raise WorldforkError(
@@ -131,7 +139,7 @@ def locate(group: Group, name: str) -> Located:
     offered = _entry_points(group)
     if name not in offered:
         raise WorldforkError(
-            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(names(group))}. "
+            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(_spelled(group))}. "
             "One of your own is named as `module:attribute`."
         )
     entry = offered[name]
@@ -183,15 +191,28 @@ def build(
 ) -> Kind:
     """The record of that name with these settings; `where` says in errors which table they come from."""
     kind = load(group, name, contract)
+    family = _family(group, name)
+    named = {} if family is None else {family[1]: name.partition(":")[2]}
     try:
         # By way of JSON, where strict means strict and arrays may still become tuples.
-        return kind.model_validate_json(json.dumps(dict(settings or {}), default=str))
+        return kind.model_validate_json(json.dumps({**named, **(settings or {})}, default=str))
     except ValidationError as error:
         lines = explain(error, kind)
         place = f"{where}: " if where else ""
         raise WorldforkError(
             f"{place}the {group[:-1]} `{name}` can not be set up:\n  " + "\n  ".join(lines)
         ) from error
+
+
+def _family(group: Group, name: str) -> tuple[str, str] | None:
+    """What a name of the form family:rest stands for, and the setting that the rest is."""
+    family, colon, rest = name.partition(":")
+    return FAMILIES.get(group, {}).get(family) if colon and rest else None
+
+
+def _spelled(group: Group) -> list[str]:
+    """What can be written, families with the setting that follows their colon."""
+    return [*names(group), *(f"{family}:{what[1].upper()}" for family, what in FAMILIES.get(group, {}).items())]
 
 
 def _search_here(module: str) -> None:

@@ -29,9 +29,9 @@ __all__ = [
 
 SCHEMA = "worldfork.registration/1"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
-# A name of the registry: one that comes with worldfork or with a package, or module:attribute.
+# A name of the registry: one that comes with worldfork or with a package, module:attribute, or family:whatever.
 Named = Annotated[
-    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$")
+    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")
 ]
 Direction = Literal["toward", "away"]
 Index = Annotated[int, Field(ge=0, lt=2**31)]

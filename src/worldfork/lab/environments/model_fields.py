@@ -1,0 +1,185 @@
+"""Physical parameters of a MuJoCo model by name: `opt.gravity[2]`, `geom_friction[:, 0]`, `body_mass["torso"]`.
+
+A name is read by a small grammar, never evaluated: a field of the model or of its options, and in brackets whole
+numbers, slices, `...`, or the name of a body, geom, joint, actuator and so on in double quotes.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mujoco
+import numpy as np
+from jaxtyping import Float64
+
+from worldfork.errors import WorldforkError
+
+__all__ = ["DriftingFields", "Field", "parse_field"]
+
+FIELD: Final = re.compile(r"(opt\.)?([a-z][a-z0-9_]*)(?:\[(.*)\])?")
+SLICE: Final = re.compile(r"(-?\d+)?:(-?\d+)?(?::(-?\d+))?")
+NAMED: Final = {
+    "body": mujoco.mjtObj.mjOBJ_BODY,
+    "geom": mujoco.mjtObj.mjOBJ_GEOM,
+    "jnt": mujoco.mjtObj.mjOBJ_JOINT,
+    "site": mujoco.mjtObj.mjOBJ_SITE,
+    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
+    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
+}
+EXAMPLES: Final = 'such as "opt.gravity[2]", "geom_friction[:, 0]", "body_mass[1:]" or "actuator_gainprm[..., 0]"'
+TRIAL: Final = 1.25  # a factor that shows which of the model's constants depend on a field
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A parameter of a model: where it is, and which of its entries are meant."""
+
+    text: str
+    option: bool
+    name: str
+    index: tuple[Any, ...]
+
+    def read(self, model: Any) -> Float64[np.ndarray, "..."]:
+        """The entries that are meant, as a copy."""
+        return np.array(np.asarray(self._value(model), np.float64)[self.index])
+
+    def write(self, model: Any, values: Float64[np.ndarray, "..."]) -> None:
+        """Set them."""
+        value = self._value(model)
+        if isinstance(value, np.ndarray):
+            value[self.index] = values
+        else:
+            setattr(model.opt if self.option else model, self.name, float(values))
+
+    def _value(self, model: Any) -> Any:
+        return getattr(model.opt if self.option else model, self.name)
+
+
+def parse_field(text: str, model: Any) -> Field:
+    """The parameter that `text` names in this model; what it can not be is said, with what would do."""
+    matched = FIELD.fullmatch(text.strip())
+    if matched is None:
+        raise WorldforkError(f"`{text}` is not the name of a model field, {EXAMPLES}.")
+    option, name, brackets = bool(matched[1]), matched[2], matched[3]
+    value: Any = getattr(model.opt if option else model, name, None)
+    is_number = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+    if not is_number or callable(value):
+        near = difflib.get_close_matches(name, _known(model, option=option), n=5)
+        advice = f" Near it: {', '.join(near)}." if near else ""
+        raise WorldforkError(f"`{text}`: the model has no physical field `{name}`, {EXAMPLES}.{advice}")
+    index = tuple(_item(part.strip(), name, model, text) for part in brackets.split(",")) if brackets else ()
+    field = Field(text, option, name, index)
+    try:
+        entries = field.read(model)
+    except IndexError as error:
+        raise WorldforkError(f"`{text}`: `{name}` has the shape {np.shape(value)}, so {error}.") from error
+    if entries.size == 0 or not entries.any():
+        what = "no entries" if entries.size == 0 else "only zeros, which no factor changes"
+        raise WorldforkError(f"`{text}` selects {what}: `{name}` has the shape {np.shape(value)}.")
+    return field
+
+
+class DriftingFields:
+    """The fields of one model that drift, each by its share of the drift."""
+
+    def __init__(self, model: Any, shares: Mapping[str, float]) -> None:
+        self._model = model
+        self._fields = [(parse_field(text, model), share) for text, share in shares.items()]
+        self._nominal = [field.read(model) for field, _ in self._fields]
+        self._factor = 1.0
+        self._scratch = mujoco.MjData(model)
+        self._compiled = self._dependent_constants()
+
+    @property
+    def factor(self) -> float:
+        """What the fields are multiplied by now."""
+        return self._factor
+
+    def set_factor(self, factor: float) -> None:
+        """Multiply every field by `factor`, as far as its share goes, and recompute what the model derives."""
+        if factor == self._factor:
+            return
+        self._factor = factor
+        self._write(factor)
+        if self._compiled and factor == 1.0:  # exactly the model that was compiled
+            for owner, name, value in self._compiled:
+                _put(owner, name, value)
+        elif self._compiled:
+            mujoco.mj_setConst(self._model, self._scratch)
+
+    def values(self) -> dict[str, float]:
+        """Every entry by name."""
+        return {
+            f"{field.text}" + (f".{place}" if entries.size > 1 else ""): float(entry)
+            for field, _ in self._fields
+            for entries in [field.read(self._model)]
+            for place, entry in enumerate(entries.reshape(-1))
+        }
+
+    def _write(self, factor: float) -> None:
+        for (field, share), nominal in zip(self._fields, self._nominal, strict=True):
+            moved = factor if share == 1.0 else 1.0 + share * (factor - 1.0)
+            field.write(self._model, np.asarray(nominal * moved))
+
+    def _dependent_constants(self) -> list[tuple[Any, str, Any]]:
+        """What MuJoCo derives from these fields when it compiles a model, as compiled: masses do, gravity does not.
+
+        Found by trying: recomputed at the nominal values and at others, they differ or they do not.
+        """
+        compiled = _numbers(self._model)
+        mujoco.mj_setConst(self._model, self._scratch)
+        before = _numbers(self._model)
+        self._write(TRIAL)
+        mujoco.mj_setConst(self._model, self._scratch)
+        after = _numbers(self._model)
+        for (owner, name), value in compiled.items():
+            _put(self._owner(owner), name, value)
+        drifting = {("opt" if field.option else "", field.name) for field, _ in self._fields}
+        changed = [key for key in before if key not in drifting and not np.array_equal(before[key], after[key])]
+        return [(self._owner(owner), name, compiled[owner, name]) for owner, name in changed]
+
+    def _owner(self, owner: str) -> Any:
+        return getattr(self._model, owner) if owner else self._model
+
+
+def _item(part: str, name: str, model: Any, text: str) -> Any:
+    if part == "...":
+        return Ellipsis
+    if re.fullmatch(r"-?\d+", part):
+        return int(part)
+    if sliced := SLICE.fullmatch(part):
+        return slice(*(int(number) if number else None for number in sliced.groups()))
+    if quoted := re.fullmatch(r'"([^"]+)"', part):
+        kind = NAMED.get(name.split("_")[0])
+        number = -1 if kind is None else mujoco.mj_name2id(model, kind, quoted[1])
+        if number < 0:
+            raise WorldforkError(f"`{text}`: the model has nothing called {part} that `{name}` belongs to.")
+        return number
+    raise WorldforkError(f"`{text}`: {part!r} is not an index. Write a number, a slice, `...` or a name in quotes.")
+
+
+def _known(model: Any, *, option: bool) -> list[str]:
+    owner = model.opt if option else model
+    names = (name for name in dir(owner) if not name.startswith("_"))
+    return [name for name in names if isinstance(getattr(owner, name), float | np.ndarray)]
+
+
+def _numbers(model: Any) -> dict[tuple[str, str], Any]:
+    """Every floating-point number of a model that its physics may read, as copies."""
+    found: dict[tuple[str, str], Any] = {}
+    for owner_name, owner in (("", model), ("opt", model.opt), ("stat", model.stat)):
+        for name in dir(owner):
+            value = None if name.startswith(("_", "tex_", "mesh_")) else getattr(owner, name)
+            if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+                found[owner_name, name] = np.array(value)
+    return found
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    held = getattr(owner, name)
+    if isinstance(held, np.ndarray):
+        held[...] = value
+    else:
+        setattr(owner, name, float(value))
