@@ -7,6 +7,7 @@ from typing import Any
 import broken_agents
 import broken_environments
 import broken_others
+import broken_pairs
 import pytest
 
 from worldfork.errors import WorldforkError
@@ -35,6 +36,19 @@ def test_broken_environments(broken: type[World], words: str) -> None:
     with pytest.raises(ContractError) as caught:
         check_environment(broken_environments.plugin_of(broken))
     refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_pairs.PAIRS)
+def test_broken_pairs(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_environment(broken)
+    refused(caught.value, words)
+
+
+def test_a_pair_that_is_whole() -> None:
+    report = check_environment(broken_pairs.Whole)
+    assert "What `save` returns, `restore` puts back" in report.kept
+    assert not report.not_examined
 
 
 @pytest.mark.parametrize(("broken", "words"), broken_agents.BROKEN)

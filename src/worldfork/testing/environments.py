@@ -14,6 +14,8 @@ import numpy as np
 from worldfork import registry
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin, State, concatenate
 from worldfork.lab.environments.clean import prove_clean
+from worldfork.lab.environments.restorable import RestorablePlugin
+from worldfork.testing.pairs import PAIR, examine_pair
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
 
 __all__ = ["check_environment", "environment_plugin"]
@@ -48,6 +50,11 @@ def check_environment(
     plugin = environment_plugin(environment, settings)
     bench = _bench(plugin, environment, scale=scale)
     rules = [
+        *(
+            [Rule(PAIR, lambda: examine_pair(plugin), foundation=True)]
+            if isinstance(plugin, RestorablePlugin)
+            else []
+        ),
         Rule("A world says what it is", bench.says_what_it_is, foundation=True),
         Rule("Calls leave what they are given", bench.leaves_its_arguments, foundation=True),
         Rule("Calls draw no randomness of their own", bench.draws_nothing, foundation=True),

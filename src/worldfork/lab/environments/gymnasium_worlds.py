@@ -21,6 +21,7 @@ from pydantic import field_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.one_at_a_time import OneAtATime, Simulation
+from worldfork.lab.environments.restorable import WORDS, generator_numbers, restore_generator
 
 __all__ = ["GymnasiumPlugin"]
 
@@ -39,7 +40,6 @@ STATELESS: Final = (
 TIME_LIMIT: Final = "TimeLimit"
 # Attributes of an environment that are no state of its own, or are kept by other means.
 KNOWN: Final = ("model", "data", "_np_random", "_np_random_seed", "mujoco_renderer", "spec")
-WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment, and half a draw kept for later
 PROBED: Final = 5  # steps after which an environment has shown which attributes it changes
 
 
@@ -154,7 +154,7 @@ class GymnasiumSimulation(Simulation):
         steps = [float(limit._elapsed_steps) for limit in self._limits]
         kept = [np.asarray(getattr(self._inner, name), np.float64).reshape(-1) for name in self._attributes]
         fixed = [float(begun), self._fields.factor if begun else self._last_factor, *steps]
-        return np.concatenate([fixed, _generator_words(self._inner.np_random), *kept, physics])
+        return np.concatenate([fixed, generator_numbers(self._inner.np_random), *kept, physics])
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
         mujoco, model, data = self._mujoco, self._inner.model, self._inner.data
@@ -163,7 +163,7 @@ class GymnasiumSimulation(Simulation):
         for limit, steps in zip(self._limits, row[2:], strict=False):
             limit._elapsed_steps = int(steps)
         rest = row[2 + len(self._limits) : -self._size]
-        _restore_generator(self._inner.np_random, rest[:WORDS])
+        restore_generator(self._inner.np_random, rest[:WORDS])
         place = WORDS
         for name, (shape, kind) in self._attributes.items():
             count = math.prod(shape)
@@ -331,25 +331,3 @@ def _fixed_numbers(values: list[Any]) -> tuple[tuple[int, ...], Any] | None:
     kinds = {(np.shape(value), np.asarray(value).dtype) for value in values}
     shape, kind = next(iter(kinds))
     return (shape, kind) if len(kinds) == 1 and kind.kind in "biuf" else None
-
-
-def _generator_words(generator: np.random.Generator) -> Float64[np.ndarray, " 10"]:
-    state: Any = generator.bit_generator.state
-    if state["bit_generator"] != "PCG64":
-        raise WorldforkError(
-            f"The environment draws from {state['bit_generator']}; Gymnasium's own PCG64 is expected."
-        )
-    parts = (state["state"]["state"], state["state"]["inc"])
-    numbers = [part >> shift & 0xFFFFFFFF for part in parts for shift in (0, 32, 64, 96)]
-    return np.array([*numbers, state["has_uint32"], state["uinteger"]], np.float64)
-
-
-def _restore_generator(generator: np.random.Generator, words: Float64[np.ndarray, " 10"]) -> None:
-    numbers = [int(word) for word in words]
-    whole = [sum(part << 32 * place for place, part in enumerate(numbers[at : at + 4])) for at in (0, 4)]
-    generator.bit_generator.state = {
-        "bit_generator": "PCG64",
-        "state": {"state": whole[0], "inc": whole[1]},
-        "has_uint32": numbers[8],
-        "uinteger": numbers[9],
-    }
