@@ -8,6 +8,7 @@ import broken_agents
 import broken_environments
 import broken_others
 import broken_pairs
+import broken_stateful
 import pytest
 
 from worldfork.errors import WorldforkError
@@ -55,6 +56,13 @@ def test_a_pair_that_is_whole() -> None:
 def test_broken_agents(broken: Any, words: str) -> None:
     with pytest.raises(ContractError) as caught:
         check_agent(broken_agents.plugin_of(broken), World(scale=2.0), precision="float64")
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_stateful.STATEFUL)
+def test_broken_stateful_agents(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_agent(broken_stateful.plugin_of(broken), World(scale=2.0))
     refused(caught.value, words)
 
 

@@ -13,6 +13,7 @@ from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fit, Window
+from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin
 from worldfork.lab.stream.deployment import LOGGED
 from worldfork.randomness import Purpose
@@ -33,6 +34,7 @@ from worldfork.testing.deployments import (
 )
 from worldfork.testing.environments import environment_plugin
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
+from worldfork.testing.stateful import GIVES_ITSELF_AWAY, examine_stateful
 
 __all__ = ["check_agent"]
 
@@ -63,7 +65,7 @@ def check_agent(
     world first, with `check_environment`: an agent is judged by what the world answers. Raises `ContractError`.
     """
     worlds = environment_plugin(environment, environment_settings)
-    world = environment if worlds is None else worlds.build(scale=0.5, threads=1)
+    world: Any = environment if worlds is None else worlds.build(scale=0.5, threads=1)
     plugin = _plugin(agent, settings)
     name = agent if isinstance(agent, str) else (agent if isinstance(agent, type) else type(agent)).__name__
     bench = _Bench(plugin, world, tuple(checkpoints), precision, None if plugin else agent)  # type: ignore[arg-type]
@@ -81,6 +83,8 @@ def check_agent(
         Rule("A set is trained the same whoever its neighbours are", bench.trains_alone),
         Rule("A scope that it does not know is refused", bench.refuses_scopes),
     ]
+    if isinstance(plugin, StatefulPlugin):  # the agent inside, before the shim around it
+        rules.insert(0, Rule(GIVES_ITSELF_AWAY, lambda: examine_stateful(plugin, world), foundation=True))
     skipped = []
     if plugin is None:
         skipped = ["A precision that it does not know is refused"]

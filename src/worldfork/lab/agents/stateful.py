@@ -1,0 +1,346 @@
+"""Any agent that keeps its state inside, made into the agent that worldfork asks for: pure, batched, keyed.
+
+Most agents are objects: they act, they learn, and what they are is somewhere inside. Such an object stays as it
+is; it only has to give its state away and take it back as arrays. The shim then loads a parameter set before every
+call, hands each episode its own memory, and seeds every global generator from the key of the call, so that code
+which draws from `random`, `numpy.random` or `torch` receives common random numbers without knowing it.
+
+Axes: P parameter sets, E episodes per set, O observations, A actions, T transitions.
+"""
+
+import abc
+import contextlib
+import dataclasses
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt32
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.episodes.standing import standing_returns
+
+__all__ = [
+    "Stateful",
+    "StatefulAgent",
+    "StatefulPlugin",
+    "Transitions",
+    "copied",
+    "save_checkpoint",
+    "seeded",
+    "transitions_of",
+]
+
+OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optimiser's
+MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Transitions:
+    """What one update may learn from, oldest first; `first` marks the first row of an episode."""
+
+    observation: Float[np.ndarray, "T O"]
+    action: Float[np.ndarray, "T A"]
+    reward: Float[np.ndarray, " T"]
+    next_observation: Float[np.ndarray, "T O"]
+    first: Bool[np.ndarray, " T"]
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What an agent that keeps its state inside must offer. With `together = True` it is handed all episodes of a
+    parameter set at once: observations are then [E, O] and actions [E, A], and one key serves the whole call.
+
+    It may also offer `get_belief()` and `set_belief(belief)`, for what it remembers from step to step; `surprise(
+    observation, action, next_observation)`, a number or several by name; `loss(window)`; `seed(number)`, for
+    generators of its own; `scopes`, what `learn` can be asked to train (it is then handed `scope`); and `device`.
+    """
+
+    def reset(self, observation: Any) -> None:
+        """Forget the last episode; this is the first observation of the next."""
+        ...
+
+    def act(self, observation: Any) -> Any:
+        """What to do now."""
+        ...
+
+    def learn(self, window: Transitions, *, steps: int, rate: float) -> Mapping[str, float]:
+        """Train for `steps` steps at `rate` times the usual learning rate; may say `loss_before`, `loss_after` and
+        `grad_norm`."""
+        ...
+
+    def get_state(self) -> Mapping[str, np.ndarray]:
+        """EVERYTHING that `learn` changes, as copies: networks, target networks, normalisers, step counts, and
+        under names that begin with `optimiser.` what the optimiser keeps."""
+        ...
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Become what `get_state` returned."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Belief:
+    """Where each episode is: what it saw, what it did, and what the agent remembers of it."""
+
+    observation: Float[np.ndarray, "P E O"]
+    action: Float[np.ndarray, "P E A"]
+    memory: tuple[tuple[Any, ...], ...]  # per set, per call: one for each episode, or one for all together
+
+
+class StatefulAgent:
+    """A stateful agent as a pure one. Every call loads what it is about and leaves nothing that matters."""
+
+    def __init__(self, inner: Any, environment: Environment) -> None:
+        self._inner = inner
+        self._size = environment.action_size
+        self._bound = environment.action_bound
+        self._together = bool(getattr(inner, "together", False))
+        self._remembers = hasattr(inner, "get_belief")
+        self._loaded: tuple[Any, int, bool] | None = None
+        state = copied(inner.get_state())
+        self._fresh_optimiser = {name: array for name, array in state.items() if name.startswith(OPTIMISER)}
+        self.scopes: tuple[str, ...] = tuple(getattr(inner, "scopes", ("model",)))
+        self.device: str = str(getattr(inner, "device", "cpu"))
+        # Frameworks round differently in another batch, and then one key serves all episodes of a call.
+        self.shape_sensitive: bool = self._together
+
+    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
+        memory = []
+        for p in range(len(observation)):
+            self._load(parameters, p)
+            memory.append(tuple(self._first_memory(part) for part in self._parts(observation[p])))
+        return Belief(observation, np.zeros((*observation.shape[:2], self._size)), tuple(memory))
+
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+        action = np.zeros(belief.action.shape)
+        memory = []
+        for p in range(len(action)):
+            if not self._load(parameters, p):  # parameters that are not finite: nothing to act with
+                action[p], after = np.nan, belief.memory[p]
+            else:
+                calls = []
+                for call, part in enumerate(self._slices(len(action[p]))):
+                    self._remember(belief.memory[p][call])
+                    with self._drawing(plan_keys[p, part][0]):
+                        chosen = self._inner.act(self._given(belief.observation[p, part]))
+                    action[p, part] = np.asarray(chosen, np.float64).reshape(-1, self._size)
+                    calls.append(self._memory())
+                after = tuple(calls)
+            memory.append(after)
+        replaced: Any = ~np.isfinite(action).all(axis=2)
+        action = np.clip(np.where(replaced[..., None], 0.0, action), -self._bound, self._bound)
+        return Decision(action, replaced, Belief(belief.observation, action, tuple(memory)))
+
+    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+        sets, episodes = observation.shape[:2]
+        signals = {"error": np.full((sets, episodes), np.nan)}
+        memory = [list(calls) for calls in belief.memory]
+        for p in range(sets if hasattr(self._inner, "surprise") else 0):
+            if not self._load(parameters, p):
+                continue
+            for call, part in enumerate(self._slices(episodes)):
+                self._remember(memory[p][call])
+                seen = (belief.observation[p, part], belief.action[p, part], observation[p, part])
+                with self._drawing(None):
+                    measured = self._inner.surprise(*map(self._given, seen))
+                for name, values in (measured if isinstance(measured, Mapping) else {"error": measured}).items():
+                    column = signals.setdefault(name, np.full((sets, episodes), np.nan))
+                    column[p, part] = np.asarray(values, np.float64).reshape(-1)
+                memory[p][call] = self._memory()
+        return Surprise(signals, Belief(observation, belief.action, tuple(map(tuple, memory))))
+
+    def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
+        """The agent's own loss; NaN where it offers none."""
+        losses = np.full(len(window.size), np.nan)
+        for p in range(len(losses) if hasattr(self._inner, "loss") else 0):
+            self._load(parameters, p)
+            with self._drawing(None):
+                losses[p] = float(self._inner.loss(transitions_of(window, p)))
+        return losses
+
+    def fit(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        steps: int,
+        scope: str,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+        rate: float = 1.0,
+    ) -> Fit:
+        if scope not in self.scopes:
+            raise WorldforkError(f"It trains {', '.join(self.scopes)}; got the scope {scope!r}.")
+        chosen = {"scope": scope} if hasattr(self._inner, "scopes") else {}
+        trained: list[Mapping[str, np.ndarray]] = []
+        measured = {name: np.full(len(batch_keys), np.nan) for name in MEASURED}
+        for p in range(len(batch_keys)):
+            self._load({**parameters, **optimiser}, p, everything=True)
+            self._loaded = None  # it is about to become something else
+            with self._drawing(batch_keys[p]):
+                report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **chosen) or {}
+            for name in MEASURED:
+                measured[name][p] = float(report.get(name, np.nan))
+            trained.append(copied(self._inner.get_state()))
+        groups = [
+            {name: np.stack([state[name] for state in trained]) for name in part}
+            for part in (parameters, optimiser)
+        ]
+        return Fit(groups[0], groups[1], **measured)
+
+    def _load(self, parameters: Arrays, p: int, *, everything: bool = False) -> bool:
+        """Set parameter set p, unless it is there already; says whether all of it is finite."""
+        if self._loaded is not None and self._loaded[0] is parameters and self._loaded[1] == p:
+            return self._loaded[2]
+        state = {name: np.array(array[p]) for name, array in parameters.items()}
+        finite = all(np.isfinite(array).all() for array in state.values() if array.dtype.kind == "f")
+        # Who acts needs no optimiser, but `set_state` takes a whole state: a fresh one will do.
+        self._inner.set_state(state if everything else {**copied(self._fresh_optimiser), **state})
+        self._loaded = (parameters, p, finite)
+        return finite
+
+    def _slices(self, episodes: int) -> list[slice]:
+        return [slice(0, episodes)] if self._together else [slice(e, e + 1) for e in range(episodes)]
+
+    def _parts(self, observation: np.ndarray) -> list[np.ndarray]:
+        return [observation[part] for part in self._slices(len(observation))]
+
+    def _given(self, values: np.ndarray) -> np.ndarray:
+        """As the agent takes it: [E, ...] together, or one episode without that axis."""
+        return values.copy() if self._together else values[0].copy()
+
+    def _first_memory(self, observation: np.ndarray) -> Any:
+        with self._drawing(None):
+            self._inner.reset(self._given(observation))
+        return self._memory()
+
+    def _memory(self) -> Any:
+        return copied(self._inner.get_belief()) if self._remembers else None
+
+    def _remember(self, memory: Any) -> None:
+        if self._remembers:
+            self._inner.set_belief(copied(memory))
+
+    @contextlib.contextmanager
+    def _drawing(self, key: UInt32[np.ndarray, "2"] | None) -> Iterator[None]:
+        with seeded(np.zeros(2, np.uint32) if key is None else key) as number:
+            if hasattr(self._inner, "seed"):
+                self._inner.seed(number)
+            yield
+
+
+class StatefulPlugin(AgentPlugin):
+    """What the name of an agent that keeps its state inside stands for. Its checkpoints are a .safetensors file of
+    its state and a .json file with its clean return: `save_checkpoint` writes both."""
+
+    precisions: ClassVar[tuple[str, ...]] = ("float32",)
+
+    @abc.abstractmethod
+    def make(self, environment: Environment) -> Any:
+        """The agent, as it is before anything is loaded: the same every time."""
+
+    def build(self, environment: Environment, *, precision: str) -> StatefulAgent:
+        if precision not in self.precisions:
+            raise WorldforkError(f"It computes in {', '.join(self.precisions)}; got the precision {precision!r}.")
+        with seeded(np.zeros(2, np.uint32)):
+            return StatefulAgent(self.make(environment), environment)
+
+    def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
+        from safetensors.numpy import load_file
+
+        file = path.with_suffix(".safetensors")
+        state, record = load_file(file), json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        parameters, optimiser = _parted(state)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        return Checkpoint(parameters, optimiser, float(record["clean_return"]), digest, record.get("remark", ""))
+
+
+def save_checkpoint(
+    state: Mapping[str, np.ndarray],
+    path: Path | str,
+    *,
+    agent: StatefulAgent,
+    environment: Environment,
+    episodes: int = 10,
+    remark: str = "",
+) -> float:
+    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that."""
+    from safetensors.numpy import save_file
+
+    file = Path(path).with_suffix(".safetensors")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    parameters, _ = _parted(state)
+    returns = standing_returns(
+        agent, environment, parameters, checkpoints=[file.stem], episodes=episodes, occasion="report"
+    )
+    save_file({name: np.array(array, order="C") for name, array in state.items()}, file)
+    record = {"clean_return": float(returns.mean()), "episodes": episodes, "remark": remark}
+    file.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return record["clean_return"]  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
+    """Within this, every global generator (Python's, NumPy's, PyTorch's if it is there) begins from `key`; after it
+    they are what they were. Yields the seed.
+
+    >>> with seeded(np.array([1, 2], np.uint32)):
+    ...     first = random.random()
+    >>> with seeded(np.array([1, 2], np.uint32)):
+    ...     first == random.random()
+    True
+    """
+    number = int(key[0]) << 32 | int(key[1])
+    pythons, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
+    torch: Any = sys.modules.get("torch")
+    torchs = torch.get_rng_state() if torch else None
+    cudas = torch.cuda.get_rng_state_all() if torch and torch.cuda.is_initialized() else None
+    random.seed(number)
+    np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
+    if torch:
+        torch.manual_seed(number)
+    try:
+        yield number
+    finally:
+        random.setstate(pythons)
+        np.random.set_state(numpys)  # noqa: NPY002
+        if torch and torchs is not None:
+            torch.set_rng_state(torchs)
+        if cudas is not None:
+            torch.cuda.set_rng_state_all(cudas)
+
+
+def _parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A state as parameters and optimiser, each array with a leading axis of one."""
+    whole = {name: np.asarray(array)[None] for name, array in state.items()}
+    optimiser = {name: array for name, array in whole.items() if name.startswith(OPTIMISER)}
+    return {name: array for name, array in whole.items() if name not in optimiser}, optimiser
+
+
+def transitions_of(window: Window, p: int) -> Transitions:
+    """What parameter set p may learn from, without padding."""
+    size = int(window.size[p])
+    names = [field.name for field in dataclasses.fields(Transitions)]
+    return Transitions(**{name: getattr(window, name)[p, :size].copy() for name in names})
+
+
+def copied(values: Any) -> Any:
+    """A copy of what an agent handed out, however it is put together: arrays, tensors, numbers, containers."""
+    if isinstance(values, Mapping):
+        return {name: copied(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return type(values)(copied(value) for value in values)
+    if hasattr(values, "clone"):
+        return values.clone()
+    return values.copy() if hasattr(values, "copy") else values

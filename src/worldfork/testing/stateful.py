@@ -1,0 +1,195 @@
+"""The contract of an agent that keeps its state inside: it gives all of it away, and is what it is set to."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, copied, seeded, transitions_of
+from worldfork.lab.environments.base import Environment
+from worldfork.testing.deployments import random_window
+from worldfork.testing.hidden import changed, contents
+from worldfork.testing.report import demand, difference
+
+__all__ = ["GIVES_ITSELF_AWAY", "examine_stateful"]
+
+GIVES_ITSELF_AWAY: Final = "An agent that keeps its state inside gives all of it away"
+NEEDED: Final = ("reset", "act", "learn", "get_state", "set_state")
+ROWS: Final = 64
+STEPS: Final = 4
+LEARN_KEY, ACT_KEY = np.array([3, 5], np.uint32), np.array([7, 11], np.uint32)
+IN_BELIEF = (
+    "Return it in `get_belief` and put it back in `set_belief`: every episode gets its own memory handed back."
+)
+
+
+def examine_stateful(plugin: StatefulPlugin, environment: Environment) -> None:
+    """Ask the agent itself, before the shim around it is examined."""
+    bench = _Bench(plugin, environment)
+    bench.offers_what_is_needed()
+    bench.hands_out_copies()
+    bench.acts_from_its_state()
+    bench.learns_from_its_state()
+    bench.forgets_episodes()
+    bench.remembers_in_its_belief()
+
+
+class _Bench:
+    def __init__(self, plugin: StatefulPlugin, environment: Environment) -> None:
+        self.plugin, self.world = plugin, environment
+        self.together = False
+
+    def offers_what_is_needed(self) -> None:
+        agent = self.fresh()
+        missing = [name for name in NEEDED if not callable(getattr(agent, name, None))]
+        demand(not missing, f"it has no `{', '.join(missing)}`.", f"The shim calls {', '.join(NEEDED)}.")
+        self.together = bool(getattr(agent, "together", False))
+        pair = [hasattr(agent, name) for name in ("get_belief", "set_belief")]
+        demand(pair[0] == pair[1], "it has one of `get_belief` and `set_belief`.", "They come as a pair.")
+        state = agent.get_state()
+        arrays = isinstance(state, Mapping) and all(isinstance(array, np.ndarray) for array in state.values())
+        kinds = (
+            {name: type(array).__name__ for name, array in state.items()} if isinstance(state, Mapping) else state
+        )
+        demand(arrays and bool(state), f"`get_state` returned {kinds!r:.120}.", "It returns NumPy arrays by name.")
+        agent.set_state(copied(state))
+        text = difference(copied(state), copied(agent.get_state()))
+        demand(not text, f"set to its own state, it has another ({text}).", "`set_state` sets every array.")
+        try:
+            agent.set_state({f"no such {name}": array for name, array in state.items()})
+        except Exception:
+            return
+        text = difference(copied(state), copied(agent.get_state()))
+        demand(not text, f"set to names it does not know, it became something else ({text}).", "Refuse them.")
+
+    def hands_out_copies(self) -> None:
+        agent = self.fresh()
+        state = agent.get_state()
+        kept = copied(state)
+        self.learn(agent)
+        text = difference(kept, dict(state))
+        demand(not text, f"arrays of `get_state` changed while it learned ({text}).", "Return copies.")
+
+    def acts_from_its_state(self) -> None:
+        """A second object, set to the same state, acts the same; acting leaves the state alone."""
+        agent, twin = self.fresh(), self.fresh()
+        self.learn(agent)
+        state = copied(agent.get_state())
+        twin.set_state(copied(state))
+        first, second = self.episode(agent), self.episode(twin)
+        names = changed(contents(agent), contents(twin))
+        text = difference(first, second)
+        demand(
+            not text,
+            f"another object set to its state acts otherwise ({text}); they differ in {names or 'nothing'}.",
+            "Put everything that `act` reads and `learn` changes into `get_state`.",
+        )
+        text = difference(state, copied(agent.get_state()))
+        remedy = "Only `learn` changes the state: what `act` changes belongs to `get_belief`, or stands still."
+        demand(not text, f"`act` changed the state ({text}).", remedy)
+
+    def learns_from_its_state(self) -> None:
+        """From one state with one key, learning ends in one state: nothing of an earlier time is left."""
+        agent = self.fresh()
+        start, inside = copied(agent.get_state()), contents(agent)
+        self.learn(agent)
+        first = copied(agent.get_state())
+        agent.set_state(copied(start))
+        names = changed(inside, contents(agent))
+        self.learn(agent)
+        text = difference(first, copied(agent.get_state()))
+        demand(
+            not text,
+            f"set back to where it began and taught the same again, it came out otherwise ({text}); `set_state` "
+            f"had not put back {names or 'something that no attribute shows'}.",
+            'Put it into `get_state`: an optimiser\'s moments and count under names that begin with "optimiser.".',
+        )
+        text = difference(start, first)
+        demand(
+            bool(text), "`learn` changed nothing that `get_state` returns.", "The state is what learning changes."
+        )
+
+    def forgets_episodes(self) -> None:
+        """After `reset` it does not matter what was played before."""
+        agent, other = self.fresh(), self.fresh()
+        fresh = self.episode(agent)
+        self.episode(other, seed=9)
+        inside = contents(agent)
+        again = self.episode(other)
+        names = changed(inside, contents(other))
+        text = difference(fresh, again)
+        demand(
+            not text,
+            f"after another episode and `reset` it acts otherwise ({text}); inside differ {names or 'nothing'}.",
+            "`reset` forgets the last episode, and generators of your own are seeded in `seed(number)`.",
+        )
+
+    def remembers_in_its_belief(self) -> None:
+        """Two episodes turn by turn, each with its own belief handed back, are the two episodes alone."""
+        agent = self.fresh()
+        alone = self.episode(agent)
+        self.begin(agent, 2)
+        before = contents(agent)
+        self.act(agent, self.observations(2)[0], 0)
+        names = changed(before, contents(agent))
+        remembers = hasattr(agent, "get_belief")
+        beliefs = []
+        for seed in (2, 5):
+            self.begin(agent, seed)
+            beliefs.append(copied(agent.get_belief()) if remembers else None)
+        shown = []
+        for step in range(STEPS):
+            for place, seed in enumerate((2, 5)):
+                if remembers:
+                    agent.set_belief(copied(beliefs[place]))
+                action = self.act(agent, self.observations(seed)[step], step)
+                beliefs[place] = copied(agent.get_belief()) if remembers else None
+                if place == 0:
+                    shown.append(action)
+        text = difference(alone, shown)
+        seen = f"another episode in between changed what it did ({text}); `act` changes {names or 'nothing seen'}."
+        demand(not text, seen, IN_BELIEF)
+
+    def fresh(self) -> Any:
+        with seeded(np.zeros(2, np.uint32)):
+            return self.plugin.make(self.world)
+
+    def learn(self, agent: Any) -> None:
+        scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
+        with seeded(LEARN_KEY) as number:
+            if hasattr(agent, "seed"):
+                agent.seed(number)
+            agent.learn(self.window(), steps=2, rate=1.0, **scope)
+
+    def episode(self, agent: Any, *, seed: int = 2) -> list[np.ndarray]:
+        """Actions of a few steps; what is observed does not depend on them."""
+        self.begin(agent, seed)
+        return [self.act(agent, observation, step) for step, observation in enumerate(self.observations(seed))]
+
+    def begin(self, agent: Any, seed: int) -> None:
+        with seeded(np.zeros(2, np.uint32)) as number:
+            if hasattr(agent, "seed"):
+                agent.seed(number)
+            agent.reset(self.given(self.observations(seed)[0]))
+
+    def act(self, agent: Any, observation: np.ndarray, step: int) -> np.ndarray:
+        with seeded(ACT_KEY + np.uint32(step)) as number:
+            if hasattr(agent, "seed"):
+                agent.seed(number)
+            return np.array(agent.act(self.given(observation)), np.float64)
+
+    def given(self, observation: np.ndarray) -> np.ndarray:
+        return np.stack([observation] * 2) if self.together else observation.copy()
+
+    def observations(self, seed: int) -> np.ndarray:
+        """Observations of a short episode under random actions."""
+        random = np.random.default_rng(seed)
+        reach = min(1.0, self.world.action_bound)
+        state, shown = self.world.reset(np.array([seed])), []
+        for _ in range(STEPS):
+            shown.append(state.observation[0])
+            state, _, _ = self.world.step(state, random.uniform(-reach, reach, (1, self.world.action_size)))
+        return np.array(shown)
+
+    def window(self) -> Transitions:
+        return transitions_of(random_window(self.world, rows=ROWS, sizes=(ROWS,)), 0)

@@ -1,0 +1,154 @@
+"""An agent that keeps its state inside becomes a pure one: what it draws, remembers and learns is handed over."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from broken_stateful import Learner, LearnerPlugin
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
+from worldfork.lab.environments.linear_quadratic import World
+from worldfork.randomness import Purpose
+from worldfork.testing import check_agent
+from worldfork.testing.deployments import keys, random_window
+
+WORLD = World(scale=2.0)
+
+
+class Together(Learner):
+    """Takes all episodes at once."""
+
+    together = True
+
+    def reset(self, observation: np.ndarray) -> None:
+        self.plan = np.zeros((len(observation), 1))
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        self.plan = 0.5 * self.plan + np.random.normal(size=self.plan.shape)  # noqa: NPY002
+        return self.plan
+
+    def surprise(self, observation: np.ndarray, action: np.ndarray, after: np.ndarray) -> Any:
+        return np.abs(after - observation).sum(axis=1)
+
+
+class TogetherPlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Together(environment)
+
+
+class Quiet(Learner):
+    """Measures nothing and has no loss."""
+
+    surprise = loss = property(lambda self: self.nothing)  # type: ignore[assignment]
+
+    def learn(self, window: Any, *, steps: int, rate: float) -> Any:
+        self.weights = self.weights - rate * 0.01 * steps * np.random.normal(size=self.weights.shape)  # noqa: NPY002
+
+
+class QuietPlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Quiet(environment)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three checkpoints, each trained a little."""
+    paths = []
+    for index in range(3):
+        plugin = LearnerPlugin()
+        agent = plugin.build(WORLD, precision="float64")
+        inner = agent._inner
+        with seeded(np.array([index, 1], np.uint32)):
+            window = random_window(WORLD, rows=64, sizes=(64,))
+            inner.learn(_first(window), steps=40 + index, rate=1.0)
+        path = tmp_path / f"lq-{index}.safetensors"
+        clean = save_checkpoint(inner.get_state(), path, agent=agent, environment=WORLD, episodes=2)
+        assert np.isfinite(clean)
+        paths.append(path)
+    return paths
+
+
+def _first(window: Any) -> Any:
+    return transitions_of(window, 0)
+
+
+@pytest.mark.parametrize("plugin", [LearnerPlugin, TogetherPlugin, QuietPlugin])
+def test_it_keeps_the_contract_of_an_agent(plugin: type[StatefulPlugin], files: list[Path]) -> None:
+    report = check_agent(plugin, WORLD, precision="float64", checkpoints=files)
+    assert "An agent that keeps its state inside gives all of it away" in report.kept
+    assert not report.not_examined
+
+
+def test_a_checkpoint_is_the_state_that_was_saved(files: list[Path]) -> None:
+    plugin = LearnerPlugin()
+    agent = plugin.build(WORLD, precision="float64")
+    checkpoint = plugin.load(agent, WORLD, files[0])
+    assert set(checkpoint.parameters) == {"weights", "count"}
+    assert set(checkpoint.optimiser) == {"optimiser.momentum"}
+    assert checkpoint.parameters["count"].tolist() == [40.0]
+
+
+def test_an_update_carries_the_optimiser_on(files: list[Path]) -> None:
+    """Two updates one after the other are what the agent itself would have come to."""
+    plugin = LearnerPlugin()
+    agent = plugin.build(WORLD, precision="float64")
+    checkpoint = plugin.load(agent, WORLD, files[0])
+    window = random_window(WORLD, rows=64, sizes=(50,))
+    batch_keys = keys(Purpose.UPDATE_BATCH, 2)
+    given = {"steps": 3, "scope": "model"}
+    fit = agent.fit(checkpoint.parameters, checkpoint.optimiser, window, batch_keys=batch_keys[:1], **given)
+    fit = agent.fit(fit.parameters, fit.optimiser, window, batch_keys=batch_keys[1:], **given)
+    alone = Learner(WORLD)
+    alone.set_state({name: array[0] for name, array in {**checkpoint.parameters, **checkpoint.optimiser}.items()})
+    for key in batch_keys:
+        with seeded(key):
+            alone.learn(_first(window), steps=3, rate=1.0)
+    assert np.array_equal(fit.parameters["weights"][0], alone.weights)
+    assert np.array_equal(fit.optimiser["optimiser.momentum"][0], alone.momentum)
+    assert fit.loss_before.shape == (1,)
+    assert np.isnan(fit.grad_norm).all(), "it does not measure that"
+
+
+def test_global_generators_are_seeded_from_the_key_and_left_alone() -> None:
+    torch = pytest.importorskip("torch", reason="the shim seeds PyTorch where it is installed")
+
+    def draw() -> list[float]:
+        return [random.random(), float(np.random.random()), float(torch.rand(()))]  # noqa: NPY002
+
+    before = draw_states(torch)
+    with seeded(np.array([1, 2], np.uint32)):
+        first = draw()
+    with seeded(np.array([1, 2], np.uint32)):
+        second = draw()
+    with seeded(np.array([1, 3], np.uint32)):
+        third = draw()
+    assert first == second
+    assert all(a != b for a, b in zip(first, third, strict=True))
+    assert draw_states(torch) == before
+
+
+def draw_states(torch: Any) -> list[bytes]:
+    numpys = np.random.get_state()[1].tobytes()  # noqa: NPY002
+    return [repr(random.getstate()).encode(), numpys, torch.get_rng_state().numpy().tobytes()]
+
+
+def test_parameters_that_are_not_finite_act_with_zero() -> None:
+    agent = StatefulAgent(Learner(WORLD), WORLD)
+    state = {name: array[None].repeat(2, axis=0) for name, array in agent._inner.get_state().items()}
+    state["weights"][1] = np.nan
+    parameters = {name: array for name, array in state.items() if not name.startswith("optimiser.")}
+    belief = agent.begin(parameters, np.zeros((2, 1, 2)))
+    decision = agent.act(parameters, belief, keys(Purpose.PLANNING, 2, 1))
+    assert decision.replaced.tolist() == [[False], [True]]
+    assert decision.action[1, 0, 0] == 0.0
+    assert arrays.size(parameters) == 2
+
+
+def test_what_it_does_not_know_is_refused() -> None:
+    plugin = LearnerPlugin()
+    with pytest.raises(WorldforkError, match="computes in float64; got the precision 'float16'"):
+        plugin.build(WORLD, precision="float16")
