@@ -1,5 +1,6 @@
 """Worlds of Gymnasium are Gymnasium's to the last bit, and restorable: nominal, drifted, in any order and batch."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -29,6 +30,12 @@ MUJOCO_IDS = [
     "Swimmer-v5",
     "Walker2d-v5",
 ]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings into a file in the current folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 class Reference:
