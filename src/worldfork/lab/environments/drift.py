@@ -26,6 +26,7 @@ class Schedule:
     """Where the level is at each environment step since the stream began.
 
     `away` leaves nominal physics (level 0 to 1); `toward` returns to it (1 to 0); both then stay where they are.
+    The level of `toward` at step t is that of `away` at `period` - t, to the last bit.
 
     >>> Schedule("away", PERIODS["corrected"]).level(np.array([0, 1000, 30_000]))
     array([0.  , 0.05, 1.  ])
@@ -43,8 +44,10 @@ class Schedule:
 
     def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """The drift level in [0, 1]."""
-        travelled = np.minimum(1.0, self._steps(env_step) / self.period)
-        return np.asarray(travelled if self.direction == "away" else 1.0 - travelled)
+        travelled = np.minimum(self._steps(env_step), self.period)
+        # A whole number of steps is divided in both directions: 1 - t / P would miss (P - t) / P by rounding.
+        from_nominal = travelled if self.direction == "away" else self.period - travelled
+        return np.asarray(from_nominal / self.period)
 
     def felt(self, level: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """The level to set a world to, whose parameter is linear in it.
@@ -56,7 +59,7 @@ class Schedule:
         """
         if self.log_scale is None or self.log_scale == 1.0:
             return level
-        return (self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0  # no negative zero
+        return np.asarray((self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0)  # no negative zero
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """The level's change per environment step from `env_step` on; 0 once it has arrived."""
