@@ -54,6 +54,24 @@ def test_the_components_are_recovered():
         assert abs(values.mean() - truth) < 4 * values.std(ddof=1) / np.sqrt(len(values)), name
 
 
+def test_the_component_of_draws_has_an_interval_that_covers_it():
+    """Over checkpoints: 95% of 200 studies, give or take four standard errors; skewed, so a little less."""
+    inside = [
+        low <= TRUTH["draw"] <= high
+        for low, high in (budget.components(*study(5, 6, 3, 4, seed)).draw_interval for seed in range(200))
+    ]
+    assert 0.88 < np.mean(inside) <= 1.0
+
+
+def test_draws_of_both_signs_are_counted():
+    update = np.array([[[1.0, 1.0], [-2.0, 1.0]], [[1.0, 1.0], [2.0, 2.0]], [[0.0, 0.0], [-1.0, 0.0]]])
+    counted = budget.components(update, np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
+    assert counted.draws_of_both_signs == pytest.approx(1 / 3)  # a draw worth nothing has no sign
+    alone = budget.components(update[:, :1], np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
+    assert "one draw" in alone.draws_of_both_signs.why
+    assert "one draw" in alone.draw_interval.why
+
+
 def test_one_draw_is_confounded_with_its_fork():
     """What a second draw would have told apart is counted among the forks, and the record says so."""
     found = [budget.components(*study(8, 10, 1, 5, seed)) for seed in range(20)]
@@ -66,7 +84,7 @@ def test_one_draw_is_confounded_with_its_fork():
 
 def test_the_standard_error_is_that_of_the_mean():
     split = Split(checkpoints=6, forks=10, draws=3, episodes=4)
-    truth = Components(
+    truth = noise(
         checkpoint=900.0, decision_point=2500.0, fork=1600.0, draw=3600.0, episode=400.0, draw_episode=225.0
     )
     means = []
@@ -87,6 +105,8 @@ def noise(**changes):
             "decision_point": 0.0,
             "fork": 100.0,
             "draw": 0.0,
+            "draw_interval": Undefined("not asked"),
+            "draws_of_both_signs": Undefined("not asked"),
             "episode": 100.0,
             "draw_episode": 0.0,
             **changes,

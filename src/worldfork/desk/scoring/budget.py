@@ -21,9 +21,10 @@ from scipy import stats
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import position
+from worldfork.desk.scoring.intervals import student_t
 from worldfork.desk.scoring.judgement import Components
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.undefined import Figure, Undefined
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.errors import WorldforkError
 
 __all__ = ["Cost", "Split", "components", "components_of", "detectable_effect", "split_budget", "standard_error"]
@@ -96,6 +97,8 @@ def components(
         decision_point=of_point,
         fork=fork,
         draw=draw,
+        draw_interval=_draw_interval(table, checkpoint),
+        draws_of_both_signs=_both_signs(table),
         episode=episode,
         draw_episode=rest,
     )
@@ -181,6 +184,26 @@ def _within_fork(table: Float[np.ndarray, "forks draws episodes"]) -> tuple[Figu
     rest = float((residual**2).sum(axis=(1, 2)).mean()) / ((draws - 1) * (episodes - 1))
     of_draw = float(by_draw.var(axis=1, ddof=1).mean())
     return of_draw - rest / episodes, of_episode - rest / draws, rest
+
+
+def _draw_interval(
+    table: Float[np.ndarray, "forks draws episodes"], checkpoint: Int[np.ndarray, "forks"]
+) -> Bounds:
+    """Over checkpoints, each with the component of its own forks: how much draws differ may depend on the model."""
+    components = []
+    for name in np.unique(checkpoint):
+        draw, _, _ = _within_fork(table[checkpoint == name])
+        if isinstance(draw, Undefined):
+            return draw
+        components.append(draw)
+    return student_t(np.array(components))
+
+
+def _both_signs(table: Float[np.ndarray, "forks draws episodes"]) -> Figure:
+    if table.shape[1] < 2:
+        return Undefined("there is one draw of each update")
+    means = table.mean(axis=2)
+    return float(((means > 0).any(axis=1) & (means < 0).any(axis=1)).mean())
 
 
 def _between_forks(

@@ -169,6 +169,8 @@ class Components:
     decision_point: Figure
     fork: Figure
     draw: Figure
+    draw_interval: Bounds  # Student-t over checkpoints, each with the component of its own forks
+    draws_of_both_signs: Figure  # share of forks of which one draw helped and another hurt
     episode: Figure
     draw_episode: Figure
 

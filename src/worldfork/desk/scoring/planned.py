@@ -106,6 +106,8 @@ def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str
             decision_point=NOT_GUESSED,
             fork=guess.fork**2,
             draw=NOT_GUESSED,
+            draw_interval=NOT_GUESSED,
+            draws_of_both_signs=NOT_GUESSED,
             episode=guess.episode**2,
             draw_episode=NOT_GUESSED,
         )
@@ -122,6 +124,8 @@ def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str
                 decision_point=rough.decision_point,
                 fork=rough.fork,
                 draw=NOT_GUESSED,
+                draw_interval=NOT_GUESSED,
+                draws_of_both_signs=NOT_GUESSED,
                 episode=rough.episode,
                 draw_episode=NOT_GUESSED,
             )
