@@ -48,7 +48,7 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
         }
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", [*STUDIES, "demo"])
 def test_studies_ran_what_is_registered(study: str) -> None:
     ran, registered = (
         read(path)
@@ -74,3 +74,25 @@ def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
             assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
             compared += 1
     assert compared == 720
+
+
+def levels(study: str, direction: str) -> set[float]:
+    """Every level that a fork of the study was taken at in one direction."""
+    cells = (ROOT / "results" / study / "cells").glob(f"*-{direction}-*")
+    return {json.loads(line)["level"] for cell in cells for line in (cell / "forks.jsonl").open()}
+
+
+def test_the_demo_visits_the_same_levels_in_both_directions() -> None:
+    """To the last bit, but for the ends: `toward` is forked at 0, `away` at 1."""
+    assert levels("demo", "toward") ^ levels("demo", "away") == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) -> None:
+    toward, away = levels(study, "toward"), levels(study, "away")
+    assert toward ^ away > {0.0, 1.0}, "made anew: results/README.md and docs/reproducing.md need not say so"
+    assert {round(level, 12) for level in toward} ^ {round(level, 12) for level in away} == {0.0, 1.0}
+    for page in ("results/README.md", "docs/reproducing.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert f"{study}/`" in text or f"results/{study}`" in text
+        assert "levels of the two directions differed in their last bits" in text
