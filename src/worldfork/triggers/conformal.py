@@ -22,13 +22,13 @@ __all__ = ["ConformalMartingale"]
 BETS: Final = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class _Betting:
     """The errors since the last alarm, in order of size, and the capital on each bet."""
 
     draws: np.random.Generator
     seen: list[float] = dataclasses.field(default_factory=list)
-    capital: list[float] = dataclasses.field(default_factory=lambda: [1 / len(BETS)] * len(BETS))
+    capital: tuple[float, float, float] = (1 / len(BETS),) * 3
 
 
 class ConformalMartingale(Detector):
@@ -41,22 +41,19 @@ class ConformalMartingale(Detector):
         return _Betting(generator(event))
 
     def show(self, memory: _Betting, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
-        alarmed = False
+        alarmed, enough, jump, stay = False, self.capital, self.jump, 1 - self.jump
+        seen, (low, flat, high) = memory.seen, memory.capital
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
-            self._bet(memory, error, tie)
-            if sum(memory.capital) >= self.capital:
+            below, place = bisect.bisect_left(seen, error), bisect.bisect_right(seen, error)
+            seen.insert(place, error)
+            # Large errors are strange: small p. The error is among those of its own size.
+            p = (len(seen) - place - 1 + tie * (place + 1 - below)) / len(seen)
+            dealt = jump * (low + flat + high) / len(BETS)
+            low = (stay * low + dealt) * (1 + BETS[0] * (p - 0.5))
+            flat = (stay * flat + dealt) * (1 + BETS[1] * (p - 0.5))
+            high = (stay * high + dealt) * (1 + BETS[2] * (p - 0.5))
+            if low + flat + high >= enough:
                 alarmed = True
-                memory = _Betting(memory.draws)
-        return memory, alarmed
-
-    def _bet(self, memory: _Betting, error: float, tie: float) -> None:
-        seen = memory.seen
-        bisect.insort(seen, error)
-        below, up_to = bisect.bisect_left(seen, error), bisect.bisect_right(seen, error)
-        # Large errors are strange: small p.
-        p = (len(seen) - up_to + tie * (up_to - below)) / len(seen)
-        total = sum(memory.capital)
-        memory.capital = [
-            ((1 - self.jump) * held + self.jump * total / len(BETS)) * (1 + bet * (p - 0.5))
-            for held, bet in zip(memory.capital, BETS, strict=True)
-        ]
+                fresh = _Betting(memory.draws)
+                seen, (low, flat, high) = fresh.seen, fresh.capital
+        return _Betting(memory.draws, seen, (low, flat, high)), alarmed

@@ -12,9 +12,9 @@ from worldfork.desk.reading.prefork import Prefork, StreamLog
 from worldfork.desk.triggers import Alarms, Segment, Signal, Trigger, Unavailable, read_triggers
 from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
-from worldfork.randomness import Event, Purpose, seed
+from worldfork.randomness import Event, Purpose, generator, seed
 from worldfork.triggers import draw_event, feed
-from worldfork.triggers.detectors import Kswin
+from worldfork.triggers.detectors import Kswin, PageHinkley
 
 
 def prefork_of(**changes) -> Prefork:
@@ -112,6 +112,64 @@ def test_kswin_alarms_where_rivers_does(kind):
     steps = [Segment(k, 0.0, {"error": errors[k - 1 : k]}, {}) for k in range(1, len(errors) + 1)]
     assert any(expected)
     assert feed(Kswin(), steps, cell=CELLS[0], event=event) == expected
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize(
+    "settings", [{}, {"window": 40, "recent": 5, "alpha": 0.02}, {"window": 130, "recent": 40}]
+)
+def test_kswin_tests_many_windows_at_once_as_it_does_one_by_one(settings, pieces):
+    """Also with samples that Python draws otherwise: few of many, and of a longer window."""
+    from river import drift
+
+    event = Event(purpose=Purpose.RESAMPLING, seed=11)
+    errors = np.random.default_rng(2).lognormal(0, 0.6, 1400) * np.repeat([1, 3, 1, 5, 1, 2, 6], 200)
+    names = {"window": "window_size", "recent": "stat_size", "alpha": "alpha"}
+    river = drift.KSWIN(seed=seed(event), **{names[name]: value for name, value in settings.items()})
+    alarms = [bool(river.update(error) or river.drift_detected) for error in errors.tolist()]
+    parts = np.array_split(np.arange(len(errors)), pieces)
+    steps = [Segment(k, 0.0, {"error": errors[part]}, {}) for k, part in enumerate(parts, start=1)]
+    expected = [any(alarms[index] for index in part) for part in parts]
+    assert any(expected)
+    assert feed(Kswin(**settings), steps, cell=CELLS[0], event=event) == expected
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.2])
+def test_page_hinkley_alarms_where_rivers_does(scale):
+    """On errors that are measured already: the first segment has mean 0 and standard deviation 1."""
+    from river import drift
+
+    draws = np.random.default_rng(3)
+    first = draws.normal(size=50)
+    later = draws.normal(0, scale, 900) + np.repeat([0.0, 2.0, 0.0], 300)
+    errors = np.r_[(first - first.mean()) / first.std(), later]
+    river = drift.PageHinkley(mode="up")
+    expected = [bool(river.update(error) or river.drift_detected) for error in errors.tolist()]
+    steps = [Segment(1, 0.0, {"error": errors[:50]}, {})]
+    steps += [Segment(k, 0.0, {"error": errors[k - 1 : k]}, {}) for k in range(51, len(errors) + 1)]
+    event = Event(purpose=Purpose.RESAMPLING, seed=4)
+    assert any(expected)
+    assert feed(PageHinkley(), steps, cell=CELLS[0], event=event) == [any(expected[:50]), *expected[50:]]
+
+
+def test_the_conformal_martingale_by_hand():
+    """Ranks counted among all errors since the last alarm, capital moved as the Simple Jumper does."""
+    event = Event(purpose=Purpose.RESAMPLING, seed=9)
+    errors = np.round(np.random.default_rng(5).exponential(1.0, 300) + np.repeat([0.0, 4.0, 0.0], 100), 1)
+    ties = generator(event).random(len(errors))
+    seen, capital, expected = [], np.full(3, 1 / 3), []
+    for error, tie in zip(errors, ties, strict=True):
+        seen.append(error)
+        larger, equal = sum(one > error for one in seen), sum(one == error for one in seen)
+        p = (larger + tie * equal) / len(seen)
+        capital = (0.99 * capital + 0.01 * capital.sum() / 3) * (1 + np.array([-1, 0, 1]) * (p - 0.5))
+        expected.append(bool(capital.sum() >= 100))
+        if expected[-1]:
+            seen, capital = [], np.full(3, 1 / 3)
+    assert any(expected)
+    steps = [Segment(k, 0.0, {"error": part}, {}) for k, part in enumerate(np.split(errors, 6), start=1)]
+    alarms = feed(registry.build("triggers", "conformal", Trigger), steps, cell=CELLS[0], event=event)
+    assert alarms == [any(expected[start : start + 50]) for start in range(0, 300, 50)]
 
 
 def test_the_conformal_martingale_keeps_its_guarantee():

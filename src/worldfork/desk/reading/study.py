@@ -121,6 +121,7 @@ def _forks(
         (key, drawn) for key in sorted(draws) for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
     ]
     keys = list(dict.fromkeys(key for key, _ in scored))
+    number = {key: index for index, key in enumerate(keys)}
     if not keys:
         return None
     first = [drawn[0] for _, drawn in scored]
@@ -129,7 +130,7 @@ def _forks(
         prefork=Prefork(
             task=next(iter(rows)).task,
             cells=tuple(keys),
-            cell=np.array([keys.index(key) for key, _ in scored], dtype=np.int64),
+            cell=np.array([number[key] for key, _ in scored], dtype=np.int64),
             k=np.array([row.k for row in first], dtype=np.int64),
             level=_floats([row.level for row in first]),
             signals={name: _floats([row.signals.get(name) for row in first]) for name in signals},

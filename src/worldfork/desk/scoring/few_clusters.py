@@ -16,11 +16,11 @@ The grade of a mean, at 5%:
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Float, UInt8
 from scipy import stats
 
 from worldfork.desk.scoring.draws import figure_draws
@@ -43,7 +43,7 @@ SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 RESAMPLES: Final = 100_000
-REMEMBERED: Final = 64  # clusters up to which one set of random signs serves all tests of a task
+DRAWN_AT_ONCE: Final = 64  # clusters up to which all random signs are drawn at once, beyond it in batches
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
 WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in (-1, 1))
@@ -74,7 +74,7 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
         for value in values[1:]:
             sums = np.concatenate([sums + value, sums - value])
         return float((np.abs(sums) >= reached).mean())
-    extreme = sum(int((np.abs(signs @ values) >= reached).sum()) for signs in _signs(len(values), seed, task))
+    extreme = int((np.abs(_flipped_sums(values, _signs(len(values), seed, task))) >= reached).sum())
     return (1 + extreme) / (1 + RESAMPLES)
 
 
@@ -148,21 +148,29 @@ def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarr
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
-def _signs(count: int, seed: int, task: str) -> Iterator[Int8[np.ndarray, "some {count}"]]:
-    """Random patterns of signs, in batches that stay small with many clusters."""
-    if count <= REMEMBERED:
-        yield _few_signs(count, seed, task)
-        return
-    draws = figure_draws("signs", seed=seed, task=task)
-    rows = max(1, (1 << 22) // count)
-    for start in range(0, RESAMPLES, rows):
-        yield 2 * draws.integers(0, 2, (min(rows, RESAMPLES - start), count), dtype=np.int8) - 1
+def _flipped_sums(
+    values: Float[np.ndarray, "clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
+) -> Float[np.ndarray, "resamples"]:
+    """The sum under every pattern of signs: of each eight clusters all 256 sums are listed once, and looked up."""
+    padded = np.zeros(8 * len(signs))
+    padded[: len(values)] = values
+    listed = (1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)) @ padded.reshape(-1, 8).T
+    sums = np.zeros(signs.shape[1])
+    for row, patterns in zip(listed.T, signs, strict=True):
+        sums += row.take(patterns)
+    return sums
 
 
 @functools.lru_cache(maxsize=4)
-def _few_signs(count: int, seed: int, task: str) -> Int8[np.ndarray, "resamples {count}"]:
-    bits = figure_draws("signs", seed=seed, task=task).integers(0, 2, (RESAMPLES, count), dtype=np.int8)
-    return 2 * bits - 1
+def _signs(count: int, seed: int, task: str) -> UInt8[np.ndarray, "bytes resamples"]:
+    """Random patterns of signs, eight clusters to a byte: one set serves all tests of a task."""
+    draws = figure_draws("signs", seed=seed, task=task)
+    rows = RESAMPLES if count <= DRAWN_AT_ONCE else max(1, (1 << 22) // count)
+    packed = [
+        np.packbits(draws.integers(0, 2, (min(rows, RESAMPLES - start), count), dtype=np.int8) == 0, axis=1)
+        for start in range(0, RESAMPLES, rows)
+    ]
+    return np.ascontiguousarray(np.concatenate(packed).T)
 
 
 @functools.lru_cache(maxsize=4)

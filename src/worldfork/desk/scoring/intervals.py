@@ -6,7 +6,7 @@ about 84% (docs/scoring.md has the simulation).
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +20,7 @@ __all__ = ["bootstrap", "cluster_interval", "detectable", "resamples", "student_
 
 ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, no seed
 RESAMPLES = 20_000
+REMEMBERED = 1 << 22  # places, over all resamples: 32 MB
 
 
 def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
@@ -72,17 +73,26 @@ def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 
 
-def resamples(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
-    """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
+def resamples(count: int, seed: int, task: str) -> Iterable[Int[np.ndarray, "some {count}"]]:
+    """Every resample, or as many as are drawn, in batches that stay small with many clusters. As many as are kept
+    in memory serve all figures of a task; beyond that they are drawn for each."""
     if count <= ENUMERATED:
-        yield _all_resamples(count)
-        return
-    draws = figure_draws("clusters", seed=seed, task=task)
-    batch = max(1, (1 << 20) // count)
-    for start in range(0, RESAMPLES, batch):
-        yield draws.integers(0, count, (min(batch, RESAMPLES - start), count))
+        return (_all_resamples(count),)
+    return (_remembered if count * RESAMPLES <= REMEMBERED else _drawn)(count, seed, task)
 
 
 @functools.cache
 def _all_resamples(count: int) -> Int[np.ndarray, "resamples {count}"]:
     return np.indices((count,) * count).reshape(count, -1).T
+
+
+@functools.lru_cache(maxsize=2)
+def _remembered(count: int, seed: int, task: str) -> tuple[Int[np.ndarray, "some {count}"], ...]:
+    return tuple(_drawn(count, seed, task))
+
+
+def _drawn(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
+    draws = figure_draws("clusters", seed=seed, task=task)
+    batch = max(1, (1 << 20) // count)
+    for start in range(0, RESAMPLES, batch):
+        yield draws.integers(0, count, (min(batch, RESAMPLES - start), count))

@@ -11,9 +11,10 @@ The position table alone does not do: it has as many entries as there are places
 labels, and a signal that is a smooth function of position beats it by being simpler.
 """
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = ["cross_totals", "swapped_control"]
 
 ENUMERATED: Final = 8  # up to so many checkpoints all n! orders are listed: exact, no seed
 CHUNK: Final = 1 << 18
+REMEMBERED: Final = 1 << 22  # places in the table, over all orders: 32 MB
 
 
 def cross_totals(
@@ -61,7 +63,7 @@ def swapped_control(
     exact = count <= ENUMERATED
     reached, earned, orders = 0, 0.0, 0
     for chunk in _orders(count, permutations, seed, task):
-        sums = totals[chunk, np.arange(count)].sum(axis=1)
+        sums = totals.ravel().take(chunk).sum(axis=1)
         reached, earned, orders = (
             reached + int((sums >= enough).sum()),
             earned + float(sums.sum()),
@@ -71,13 +73,31 @@ def swapped_control(
     return SwappedControl(mean=earned / orders, p=p, orders=orders, exact=exact)
 
 
-def _orders(count: int, permutations: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
+def _orders(count: int, permutations: int, seed: int, task: str) -> Iterable[Int[np.ndarray, "some {count}"]]:
+    """Orders of the checkpoints, as places in the table of totals. As many as are kept in memory serve every policy
+    of a task; beyond that they are drawn for each."""
     if count <= ENUMERATED:
-        every = itertools.chain.from_iterable(itertools.permutations(range(count)))
-        yield np.fromiter(every, np.int64, math.factorial(count) * count).reshape(-1, count)
-        return
+        return _every_order(count)
+    if count * permutations <= REMEMBERED:
+        return _remembered(count, permutations, seed, task)
+    return _drawn(count, permutations, seed, task)
+
+
+@functools.cache
+def _every_order(count: int) -> tuple[Int[np.ndarray, "orders {count}"], ...]:
+    every = itertools.chain.from_iterable(itertools.permutations(range(count)))
+    orders = np.fromiter(every, np.int64, math.factorial(count) * count).reshape(-1, count)
+    return (orders * count + np.arange(count),)
+
+
+@functools.lru_cache(maxsize=1)
+def _remembered(count: int, permutations: int, seed: int, task: str) -> tuple[Int[np.ndarray, "some {count}"], ...]:
+    return tuple(_drawn(count, permutations, seed, task))
+
+
+def _drawn(count: int, permutations: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:
     draws = figure_draws("swap", seed=seed, task=task)
     rows = max(1, CHUNK // count)
     for start in range(0, permutations, rows):
         some = np.tile(np.arange(count), (min(rows, permutations - start), 1))
-        yield draws.permuted(some, axis=1)
+        yield draws.permuted(some, axis=1) * count + np.arange(count)
