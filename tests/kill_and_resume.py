@@ -48,6 +48,17 @@ agent = "linear_quadratic"
 drift_scale = 2.0
 precision = "float64"
 """
+DEPLOYMENT = """
+[deployment]
+evaluate_at = [3]
+episodes = 3
+[deployment.policies.periodic]
+trigger = "periodic"
+settings = {period = 2}
+[deployment.policies.conformal]
+trigger = "conformal"
+settings = {capital = 2.0}
+"""
 UNCHAINED = {"execution.json", "timings.jsonl", "failures.log", ".lock"}
 CALLS = ("write", "fsync", "replace", "link", "unlink", "mkdir")
 
@@ -117,11 +128,12 @@ def main() -> None:
     options.add_argument("--injected", type=int, default=10)
     options.add_argument("--random", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--deployment", action="store_true", help="of a study with [deployment]")
     given = options.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / "killed.toml"
-        path.write_text(REGISTRATION)
+        path.write_text(REGISTRATION + DEPLOYMENT if given.deployment else REGISTRATION)
         calls = calls_of_a_whole_run(path, Path(root) / "reference")
         began = time.perf_counter()
         run(path, Path(root) / "timed")

@@ -47,6 +47,12 @@ class Study(store.Study):
 
         return study_frame(self)
 
+    def episodes(self) -> "pl.DataFrame":
+        """One row per policy, cell and episode of what was followed all the way."""
+        from worldfork.desk.reading.deployments import deployment_frame
+
+        return deployment_frame(self)
+
     def streams(self) -> "pl.DataFrame":
         """One row per control step of every deployment, with its cell."""
         from worldfork.desk.reading import stream_frame
@@ -73,11 +79,14 @@ def run(
     a small block before a new study is begun. `progress(what, done, total)` and `notify(sentence)` are told what
     happens.
     """
+    from worldfork.desk.scoring.thresholds import threshold_fitter
     from worldfork.lab.run import run as run_study
+    from worldfork.registration import open_authored
 
     study = run_study(
         registration,
         folder,
+        fit_thresholds=threshold_fitter(open_authored(registration)[1]),
         executor=executor,
         workers=workers,
         amend=amend,

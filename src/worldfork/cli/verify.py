@@ -50,8 +50,12 @@ def verify(
         _show(verdict.problems, verdict.notes)
         count = len(verdict.problems)
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
+        followed = ""
+        if verdict.expected_episodes:
+            followed = f"{verdict.episodes} of {verdict.expected_episodes} episodes of deployments, "
         typer.echo(
-            f"{verdict.rows} forks in {verdict.cells} cells, {state}; {count} problem{'' if count == 1 else 's'}."
+            f"{verdict.rows} forks in {verdict.cells} cells, {followed}{state}; "
+            f"{count} problem{'' if count == 1 else 's'}."
         )
         if count:
             typer.echo("Forks after a damaged one are not counted. Put the files that are named back from a copy.")

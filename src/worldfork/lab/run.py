@@ -1,6 +1,7 @@
 """A whole study as calls in order: the file to read first.
 
     registration -> what determines the rows -> streams -> blocks of forks -> rows in a ledger
+                                                        -> policies that are followed all the way, where registered
 
 Everything is computed by `worldfork.lab.forks.tasks.perform`, which an executor runs here or elsewhere; everything
 is written through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
@@ -12,11 +13,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import Executor, ExecutorPlugin
+from worldfork.lab.deployments import tasks as followed
+from worldfork.lab.deployments.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import processor
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.label import Fork
@@ -46,6 +49,7 @@ from worldfork.registration import (
     Registration,
     canonical,
     cells,
+    deployments,
     hold_owner,
     open_authored,
     stream_owner,
@@ -54,7 +58,7 @@ from worldfork.registration import (
 __all__ = ["run"]
 
 Rows = dict[Cell, list[ForkRow]]
-Result = TypeVar("Result", Described, Streamed, Labelled)
+Result = TypeVar("Result", Described, Streamed, Labelled, followed.Ended)
 KEPT_STREAMS: Final = 128  # that were just run and are not read back
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 
@@ -67,6 +71,7 @@ def run(
     workers: int | None = None,
     amend: str | None = None,
     probe: bool = True,
+    fit_thresholds: FitThresholds | None = None,
     progress: Progress = silent,
     notify: Notify = ignore,
 ) -> Study:
@@ -76,6 +81,7 @@ def run(
     where its file lies. `executor` is a name of the registry or an object with its method `map`; `workers` is for
     the local one. `amend` says why the registration changed after rows existed. A new study with an agent, a world
     or a mechanism that does not come with worldfork is tried first on one small block, unless `probe` is false.
+    `fit_thresholds` is how the desk fits the thresholds of [deployment] on the one-step rows of other checkpoints.
     """
     text, root = open_authored(registration)
     for located in outside_code(text.registration):
@@ -88,6 +94,15 @@ def run(
         rows = this.begin(study, described)
         this.run_streams(study)
         this.run_forks(study, rows)
+        if this.registration.deployment is not None:
+            run_deployments(
+                study,
+                this.registration,
+                setting=this.setting,
+                fit=fit_thresholds,
+                map_tasks=lambda tasks, named: this.map(study, tasks, followed.Ended, named),
+                progress=progress,
+            )
     return study
 
 
@@ -112,13 +127,17 @@ class _Run:
         first = tuple((place, paths[0]) for place, paths in self.models.items())
         self.setting = Setting(spelled, first)
         self._streams: OrderedDict[Cell, Stream] = OrderedDict()
+        self.followed: Described | None = None  # what determines the rows of [deployment]
 
     def describe(self, study: Study) -> Described:
         """What will determine every row, as the workers say. Nothing has been written yet."""
-        tasks = [Describe(self.setting, self.cells)]
-        for _, result in self._map(study, tasks, Described, lambda index: "the study's set-up"):
-            return result
-        raise AssertionError("a failure is raised")
+        tasks: list[Task | followed.DescribeDeployments] = [Describe(self.setting, self.cells)]
+        if self.registration.deployment is not None:
+            tasks.append(followed.DescribeDeployments(self.setting))
+        named = ("the study's set-up", "the deployments' set-up")
+        results = dict(self.map(study, tasks, Described, named.__getitem__))
+        self.followed = results.get(1)
+        return results[0]
 
     def probe(self, *, here: bool) -> None:
         """Try what does not come with worldfork before time is spent on it (`worldfork.lab.tools.probe`)."""
@@ -132,7 +151,10 @@ class _Run:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
         configurations = dict(zip((cell.id for cell in self.cells), described.configurations, strict=True))
-        rows, notes = study.begin(configurations, sources=described.sources)
+        places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
+        deployed = dict(zip(places, self.followed.configurations if self.followed else [], strict=True))
+        sources = {**described.sources, **(self.followed.sources if self.followed else {})}
+        rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
         maker, model = processor()
         host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
         entry = {**host, "processor": f"{maker} {model}".strip(), "began": time.time()}
@@ -140,7 +162,7 @@ class _Run:
             study.cell(cell.id).write_execution(entry)
         for line in (*notes, *described.remarks):
             self.notify(line)
-        for digest, modules in described.sources.items():
+        for digest, modules in sources.items():
             study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
         keep_checkpoints(study, self.models)
         return {cell: rows[cell.id] for cell in self.cells}
@@ -152,7 +174,7 @@ class _Run:
         self.progress("streams", 0, len(missing))
         tasks = [RunStreams(self.setting, batch) for batch in missing]
         named = [f"{batch[0].id} and its batch" for batch in missing]
-        for done, (index, result) in enumerate(self._map(study, tasks, Streamed, named.__getitem__), start=1):
+        for done, (index, result) in enumerate(self.map(study, tasks, Streamed, named.__getitem__), start=1):
             for cell, stream in zip(missing[index], result.streams, strict=True):
                 study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
                 study.cell(cell.id).note("timings.jsonl", {"what": "streams", "seconds": result.seconds})
@@ -179,7 +201,7 @@ class _Run:
             named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
             early: dict[tuple[Cell, int], ForkRow] = {}
             tasks = (Label(self.setting, self._forks(study, block, rows, owners)) for block in missing)
-            for index, result in self._map(study, tasks, Labelled, named.__getitem__):
+            for index, result in self.map(study, tasks, Labelled, named.__getitem__):
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
                     _write_in_order(study, cell, known=rows[cell], early=early)
@@ -187,12 +209,12 @@ class _Run:
                 study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
 
-    def _map(
-        self, study: Study, tasks: Iterable[Task], expected: type[Result], named: Callable[[int], str]
+    def map(
+        self, study: Study, tasks: Iterable[Any], expected: type[Result], named: Callable[[int], str]
     ) -> Iterator[tuple[int, Result]]:
         """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept."""
         failures: list[str] = []
-        for index, result in self.executor.map(perform, tasks):
+        for index, result in self.executor.map(_perform, tasks):
             if isinstance(result, Failed):
                 failures.append(f"{named(index)}: {result.reason}")
                 if study.path.joinpath("registration.json").exists():  # a refused run leaves nothing behind
@@ -218,6 +240,13 @@ class _Run:
     def _stream(self, study: Study, cell: Cell) -> Stream:
         owner = stream_owner(self.registration)[cell]
         return self._streams.get(owner) or read_stream(study, cell)
+
+
+def _perform(task: Any) -> Any:
+    """Do one task, of forks or of deployments."""
+    if isinstance(task, followed.DescribeDeployments | followed.Advance):
+        return followed.perform(task)
+    return perform(task)
 
 
 def _executor(executor: Executor | str, workers: int | None) -> Executor:

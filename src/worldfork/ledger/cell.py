@@ -8,15 +8,15 @@ import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.records import CellRecord, check, read_json
-from worldfork.ledger.row import ForkRow, read_line, seal
+from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
+from worldfork.ledger.row import ForkRow, Row, read_row, seal
 from worldfork.registration import canonical, difference, digest
 
-__all__ = ["CellFolder", "CellPlan", "Refused"]
+__all__ = ["CellFolder", "CellPlan", "ChainFolder", "Refused"]
 
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
 
@@ -34,20 +34,25 @@ class Refused(WorldforkError):
 
 
 @dataclasses.dataclass(frozen=True)
-class CellPlan:
+class CellPlan(Generic[Row]):
     """What beginning a cell would find and write."""
 
     configuration: dict[str, Any]
-    rows: list[ForkRow]
+    rows: list[Row]
     torn: int  # bytes of a line that a kill interrupted
     fresh: bool  # whether cell.json is to be written: then no stream of another configuration may stay
 
 
-class CellFolder:
-    """One cell's files."""
+class ChainFolder(Generic[Row]):
+    """A configuration, a stream, and the rows that are chained to the configuration."""
 
-    def __init__(self, path: Path) -> None:
+    lines: ClassVar[str]  # the file of the rows
+    depth: ClassVar[int]  # folders between the study's and this one
+    configured: ClassVar[type[OpenRecord]]  # what cell.json says
+
+    def __init__(self, path: Path, kind: type[Row]) -> None:
         self.path = path
+        self.kind = kind
         self._last: str | None = None  # digest of the last row, once begun
 
     @property
@@ -56,16 +61,16 @@ class CellFolder:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """cell.json: what determines the rows (`records.CellRecord` lists the fields)."""
+        """cell.json: what determines the rows (`ledger.records` lists the fields)."""
         stored = read_json(self.path / "cell.json")
-        check(stored, CellRecord, where=f"`{self.path / 'cell.json'}`")
+        check(stored, self.configured, where=f"`{self.path / 'cell.json'}`")
         return stored
 
-    def rows(self) -> list[ForkRow]:
+    def rows(self) -> list[Row]:
         """The rows, in order of k, each checked against its digest and the one before."""
         rows, torn = self._read_rows()
         if torn:
-            path = self.path / "forks.jsonl"
+            path = self.path / self.lines
             raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
         return rows
 
@@ -76,10 +81,10 @@ class CellFolder:
 
     def has_rows(self) -> bool:
         """Whether anything points to this cell's configuration."""
-        path = self.path / "forks.jsonl"
+        path = self.path / self.lines
         return path.exists() and path.stat().st_size > 0
 
-    def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan:
+    def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan[Row]:
         """What `open` would write; nothing is written yet.
 
         Refuses a cell whose rows were made under another configuration, and says what differs. Rows may go on
@@ -99,11 +104,11 @@ class CellFolder:
             raise Refused(self.id, tuple(difference(stored, wanted)))
         return CellPlan(wanted, rows, torn, fresh=stored != wanted)
 
-    def open(self, plan: CellPlan) -> str | None:
+    def open(self, plan: CellPlan[Row]) -> str | None:
         """Carry the plan out; returns a note where a torn line was cut off."""
         files.make_folders(self.path)
         if plan.torn:
-            files.cut_torn_line(self._place("forks.jsonl"))
+            files.cut_torn_line(self._place(self.lines))
         if plan.fresh:
             for name in STREAM:  # of another configuration, and no row points to them
                 (self.path / name).unlink(missing_ok=True)
@@ -111,25 +116,25 @@ class CellFolder:
         self._last = plan.rows[-1].digest if plan.rows else digest(plan.configuration)
         if not plan.torn:
             return None
-        return f"{self.id}: cut off a torn line of {plan.torn} bytes after fork {len(plan.rows)}."
+        return f"{self.id}: cut off a torn line of {plan.torn} bytes after {self.kind.subject} {len(plan.rows)}."
 
-    def begin(self, configuration: Mapping[str, Any]) -> tuple[list[ForkRow], str | None]:
+    def begin(self, configuration: Mapping[str, Any]) -> tuple[list[Row], str | None]:
         """Plan and open one cell alone: its rows so far, and a note where a torn line was cut off."""
         plan = self.plan(configuration)
         return plan.rows, self.open(plan)
 
-    def append(self, rows: Sequence[ForkRow]) -> list[ForkRow]:
+    def append(self, rows: Sequence[Row]) -> list[Row]:
         """Chain the rows to what is there and write them; returns them sealed."""
         assert self._last is not None, "`begin` comes before `append`"
         if not rows:
             return []
-        sealed: list[ForkRow] = []
+        sealed: list[Row] = []
         last = self._last
         for row in rows:
             sealed.append(seal(row, prev=last))
             last = sealed[-1].digest
         lines = "".join(canonical(row.model_dump(mode="json", by_alias=True)) + "\n" for row in sealed)
-        files.append(self._place("forks.jsonl"), lines.encode())
+        files.append(self._place(self.lines), lines.encode())
         self._last = last
         return sealed
 
@@ -142,7 +147,7 @@ class CellFolder:
         arrays.write_parquet(self._place("stream.parquet"), stream)
         arrays.write_npz(self._place("window.npz"), window)
 
-    def share_stream(self, owner: "CellFolder") -> None:
+    def share_stream(self, owner: "ChainFolder[Row]") -> None:
         """Take the stream of a cell that has the same one: a hard link, or a copy where there are none."""
         for name in STREAM:
             target = self._place(name)
@@ -177,29 +182,41 @@ class CellFolder:
 
     @property
     def _study(self) -> Path:
-        return self.path.parents[1]
+        return self.path.parents[self.depth]
 
     def _place(self, name: str) -> Path:
         """A file of this cell, to be written: never outside the study."""
         return files.confined(self.path / name, within=self._study)
 
-    def _read_rows(self) -> tuple[list[ForkRow], int]:
+    def _read_rows(self) -> tuple[list[Row], int]:
         """The whole rows, and the bytes of a line that was not finished."""
-        path = self.path / "forks.jsonl"
+        path = self.path / self.lines
         if not path.exists():
             return [], 0
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         lines = content[:whole].decode("utf-8", errors="replace").split("\n")[:-1]
-        rows: list[ForkRow] = []
+        rows: list[Row] = []
         previous = digest(read_json(self.path / "cell.json"))
         for number, line in enumerate(lines, start=1):
-            row = read_line(line, where=f"{path}, line {number}")
+            row = read_row(line, self.kind, where=f"{path}, line {number}")
             if (row.cell, row.k, row.prev) != (self.id, number, previous):
                 raise WorldforkError(
-                    f"{path}, line {number}: expected fork {number} of {self.id} chained to {previous[:12]}, "
-                    f"got fork {row.k} of {row.cell} chained to {row.prev[:12]}. A row was lost, doubled or moved."
+                    f"{path}, line {number}: expected {self.kind.subject} {number} of {self.id} chained to "
+                    f"{previous[:12]}, got {self.kind.subject} {row.k} of {row.cell} chained to {row.prev[:12]}. "
+                    "A row was lost, doubled or moved."
                 )
             rows.append(row)
             previous = row.digest
         return rows, len(content) - whole
+
+
+class CellFolder(ChainFolder[ForkRow]):
+    """One cell's files: its forks."""
+
+    lines = "forks.jsonl"
+    depth = 1
+    configured = CellRecord
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, ForkRow)

@@ -22,6 +22,7 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
         ],
         "tasks": {cell.task: configuration["task"]},
         "predictions": [],
+        "deployment": None,  # it names arms that are left out here
     }
     if "signals" in configuration:
         resolved["signals"] = configuration["signals"]

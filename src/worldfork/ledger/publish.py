@@ -21,6 +21,7 @@ __all__ = ["Published", "leaves_windows_out", "publish", "read_published"]
 NAME: Final = "published.json"
 MODELS: Final = "checkpoints/*.safetensors"
 WINDOWS: Final = "cells/*/window.npz"
+DEPLOYED: Final = "deployments/segments/*.npz"
 
 
 class Published(Record):
@@ -28,7 +29,10 @@ class Published(Record):
 
     schema_: Literal["worldfork.published/1"] = Field(default="worldfork.published/1", alias="schema")
     registration: str  # digest
-    left_out: tuple[Annotated[str, Field(pattern=r"^(checkpoints/\*\.\w+|cells/\*/window\.npz)$")], ...]
+    left_out: tuple[
+        Annotated[str, Field(pattern=r"^(checkpoints/\*\.\w+|cells/\*/window\.npz|deployments/segments/\*\.npz)$")],
+        ...,
+    ]
 
 
 def publish(study: Study, folder: Path) -> int:
@@ -38,6 +42,7 @@ def publish(study: Study, folder: Path) -> int:
     # An agent says itself what files its models are; whatever is no manifest is taken for a part of one.
     suffixes = {path.suffix for path in (study.path / "checkpoints").glob("*.*")} - {".json"}
     left_out = (*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), WINDOWS)
+    left_out += (DEPLOYED,) if study.deployments() else ()
     record = Published(registration=study.registration_digest, left_out=left_out)
     paths = sorted(path for path in study.path.rglob("*") if path.is_file())
     for path in paths:

@@ -7,7 +7,7 @@ them; `seal` and `read_line` are each other's inverse, byte for byte.
 import json
 import math
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
@@ -15,7 +15,19 @@ from worldfork.errors import WorldforkError
 from worldfork.records import Record
 from worldfork.registration.canonical import canonical, digest
 
-__all__ = ["Counts", "Digests", "FitRecord", "ForkRow", "finite", "mean", "read_line", "seal"]
+__all__ = [
+    "ChainedRow",
+    "Counts",
+    "Digests",
+    "FitRecord",
+    "ForkRow",
+    "Number",
+    "finite",
+    "mean",
+    "read_line",
+    "read_row",
+    "seal",
+]
 
 SCHEMA = "worldfork.row/1"
 Number = float | None
@@ -24,6 +36,25 @@ Number = float | None
 def _on_disk(name: str) -> Any:
     """A field whose name in the ledger, which version 1 fixed, says less than its name here."""
     return Field(validation_alias=AliasChoices(name), serialization_alias=name)
+
+
+class ChainedRow(Record):
+    """What every row of a chain has, whatever it says."""
+
+    version: ClassVar[str]  # its schema
+    subject: ClassVar[str]  # what one row is about, in words
+
+    cell: str
+    k: int = Field(ge=1)
+    prev: str
+    digest: str
+
+    def payload(self) -> dict[str, object]:
+        """Everything that the digest covers."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+
+Row = TypeVar("Row", bound=ChainedRow)
 
 
 class Counts(Record):
@@ -53,14 +84,14 @@ class FitRecord(Record):
     non_finite: int  # parameters that are not finite afterwards
 
 
-class ForkRow(Record):
+class ForkRow(ChainedRow):
     """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
 
     model_config = ConfigDict(populate_by_name=True)
+    version: ClassVar = SCHEMA
+    subject: ClassVar = "fork"
 
     schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
-    cell: str
-    k: int = Field(ge=1)
     step: int  # control steps before the fork
     env_step: int
     level: float  # drift level at the fork
@@ -78,15 +109,9 @@ class ForkRow(Record):
     draws: Digests
     stream: str  # content digest of stream.parquet
     recording: str = _on_disk("window")  # content digest of window.npz, which holds the recording
-    prev: str
-    digest: str
-
-    def payload(self) -> dict[str, object]:
-        """Everything that the digest covers."""
-        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
 
 
-def seal(row: ForkRow, *, prev: str) -> ForkRow:
+def seal(row: Row, *, prev: str) -> Row:
     """The row chained to `prev`, with its digest."""
     chained = row.model_copy(update={"prev": prev})
     return chained.model_copy(update={"digest": digest(chained.payload())})
@@ -94,20 +119,25 @@ def seal(row: ForkRow, *, prev: str) -> ForkRow:
 
 def read_line(line: str, *, where: str) -> ForkRow:
     """The row on one line of forks.jsonl, after checking that the line is the row's own canonical spelling."""
+    return read_row(line, ForkRow, where=where)
+
+
+def read_row(line: str, kind: type[Row], *, where: str) -> Row:
+    """A row of that kind on one line, after checking that the line is the row's own canonical spelling."""
     try:
         given = json.loads(line)
         version = given.get("schema") if isinstance(given, dict) else None
-        if version != SCHEMA:
+        if version != kind.version:
             raise WorldforkError(
-                f"{where}: a row of schema {version!r}; this version of worldfork reads {SCHEMA!r}. "
+                f"{where}: a row of schema {version!r}; this version of worldfork reads {kind.version!r}. "
                 "Read it with the version that wrote it, or export it there to a flat table."
             )
-        row = ForkRow.model_validate_json(line)
+        row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
-        raise WorldforkError(f"{where}: not a fork row ({error}).") from error
+        raise WorldforkError(f"{where}: not a {kind.subject} row ({error}).") from error
     if digest(row.payload()) != row.digest or canonical(row.model_dump(mode="json", by_alias=True)) != line:
         raise WorldforkError(
-            f"{where}: fork {row.k} of {row.cell} is not what was written: its digest does not match."
+            f"{where}: {kind.subject} {row.k} of {row.cell} is not what was written: its digest does not match."
         )
     return row
 

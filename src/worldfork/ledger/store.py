@@ -18,12 +18,24 @@ from typing import Any
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
+from worldfork.ledger.deployment import DeploymentFolder, DeploymentRow
 from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.records import Amendment, Kept, Registered, check, read_json
 from worldfork.ledger.row import ForkRow
-from worldfork.registration import Registration, canonical, cells, difference, digest, parse, restore
+from worldfork.registration import (
+    Registration,
+    canonical,
+    cells,
+    deployments,
+    difference,
+    digest,
+    parse,
+    restore,
+)
 
-__all__ = ["CellFolder", "Study", "StudyWriter", "writing"]
+__all__ = ["CellFolder", "Deployed", "Study", "StudyWriter", "writing"]
+
+Deployed = tuple[str, str]  # a policy and the id of a cell
 
 # What a run leaves in a folder before its registration is there: such a folder may be carried on with.
 BEGUN = {
@@ -34,7 +46,15 @@ BEGUN = {
     ".registration.json.partial",
 }
 # Everything a cell without rows may hold.
-ROWLESS = {"cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl", "forks.jsonl"}
+ROWLESS = {
+    "cell.json",
+    "execution.json",
+    "stream.parquet",
+    "window.npz",
+    "timings.jsonl",
+    "forks.jsonl",
+    "episodes.jsonl",
+}
 
 
 class Study:
@@ -43,6 +63,7 @@ class Study:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._cells: dict[str, CellFolder] = {}
+        self._deployments: dict[Deployed, DeploymentFolder] = {}
 
     @property
     def registration(self) -> Registration:
@@ -89,6 +110,18 @@ class Study:
         """The cells that have begun, by name."""
         return [CellFolder(path.parent) for path in sorted(self.path.glob("cells/*/cell.json"))]
 
+    def deployment(self, policy: str, cell_id: str) -> DeploymentFolder:
+        """The folder of one policy on one cell, whether or not it exists yet."""
+        for name in (policy, cell_id):
+            if Path(name).name != name or name in ("", ".."):
+                raise WorldforkError(f"A policy's or a cell's name is that of a folder; got `{name}`.")
+        path = self.path / "deployments" / policy / cell_id
+        return self._deployments.setdefault((policy, cell_id), DeploymentFolder(path))
+
+    def deployments(self) -> list[DeploymentFolder]:
+        """The deployments that have begun, by policy and cell."""
+        return [DeploymentFolder(path.parent) for path in sorted(self.path.glob("deployments/*/*/cell.json"))]
+
 
 class StudyWriter(Study):
     """A study that this process may write to, while `writing` holds its lock."""
@@ -96,6 +129,7 @@ class StudyWriter(Study):
     def __init__(self, path: Path, registration: Registration, *, authored: str, reason: str | None) -> None:
         super().__init__(path)
         self.begun = False
+        self.deployed_rows: dict[Deployed, list[DeploymentRow]] = {}
         self._wanted = registration
         self._authored = authored
         self._new, self._amendments = self._decide(reason)
@@ -104,9 +138,11 @@ class StudyWriter(Study):
         self,
         configurations: Mapping[str, Mapping[str, Any]],
         *,
+        deployed: Mapping[Deployed, Mapping[str, Any]] | None = None,
         sources: Mapping[str, Mapping[str, str]] | None = None,
     ) -> tuple[dict[str, list[ForkRow]], list[str]]:
         """Open the cells under these configurations: the rows of each so far, and notes on what was put right.
+        `deployed` are the configurations of policies that are followed all the way (`deployed_rows` has theirs);
         `sources` are the modules behind each digest of source, so that a refusal can name those that changed.
 
         First every cell is asked, and the registration against the cells that are there; if any refuses, nothing
@@ -115,10 +151,13 @@ class StudyWriter(Study):
         """
         abandoned = self._abandoned()
         plans = self._plan(configurations, sources or {})
+        followed = self._plan_deployed(deployed or {})
         self.begun = True
         self._write_registration()
         notes = [_remove(cell) for cell in abandoned]
         notes += [note for cell_id, plan in plans.items() if (note := self.cell(cell_id).open(plan))]
+        notes += [note for place, planned in followed.items() if (note := self.deployment(*place).open(planned))]
+        self.deployed_rows = {place: planned.rows for place, planned in followed.items()}
         self._list("registration.toml")
         return {cell_id: plan.rows for cell_id, plan in plans.items()}, notes
 
@@ -176,7 +215,7 @@ class StudyWriter(Study):
 
     def _plan(
         self, configurations: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Mapping[str, str]]
-    ) -> dict[str, CellPlan]:
+    ) -> dict[str, CellPlan[ForkRow]]:
         unasked = [cell.id for cell in self.cells() if cell.has_rows() and cell.id not in configurations]
         if unasked and self._new != self.registered():
             raise WorldforkError(
@@ -196,6 +235,20 @@ class StudyWriter(Study):
             raise WorldforkError(f"{refusals[0]}{others}") from refusals[0]
         return plans
 
+    def _plan_deployed(
+        self, configurations: Mapping[Deployed, Mapping[str, Any]]
+    ) -> dict[Deployed, CellPlan[DeploymentRow]]:
+        """What is followed all the way, asked like any cell: one refusal refuses the run."""
+        earlier = {amendment.before for amendment in self._amendments}
+        plans = {}
+        for place, configuration in configurations.items():
+            wanted = {**configuration, "registration": self._new.digest}
+            try:
+                plans[place] = self.deployment(*place).plan(wanted, earlier=earlier)
+            except Refused as error:
+                raise WorldforkError(f"policy `{place[0]}`: {error}") from error
+        return plans
+
     def _changed_modules(self, cell_id: str, sources: Mapping[str, str] | None) -> list[str]:
         """The modules whose source is not what this cell's rows were made with, as far as the study kept it."""
         stored = str(self.cell(cell_id).configuration.get("source"))
@@ -205,10 +258,12 @@ class StudyWriter(Study):
         before = read_json(path)
         return changed_modules(before, sources) if isinstance(before, dict) else []
 
-    def _abandoned(self) -> list[CellFolder]:
+    def _abandoned(self) -> list[CellFolder | DeploymentFolder]:
         """Cells without rows that are registered no longer; cells with rows must stay registered."""
         registered = {cell.id for cell in cells(self._wanted)}
-        others = [cell for cell in self.cells() if cell.id not in registered]
+        followed = {(policy, cell.id) for policy, cell in deployments(self._wanted)}
+        others: list[CellFolder | DeploymentFolder] = [cell for cell in self.cells() if cell.id not in registered]
+        others += [folder for folder in self.deployments() if (folder.policy, folder.id) not in followed]
         for cell in others:
             files.confined(cell.path / "cell.json", within=self.path)
             if cell.has_rows():
@@ -297,7 +352,7 @@ def _replace_if_other(path: Path, data: bytes) -> None:
         path.unlink()
 
 
-def _remove(cell: CellFolder) -> str:
+def _remove(cell: CellFolder | DeploymentFolder) -> str:
     """Take away what a cell without rows holds, and nothing else."""
     for name in ROWLESS:
         (cell.path / name).unlink(missing_ok=True)

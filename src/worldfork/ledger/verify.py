@@ -14,6 +14,7 @@ from worldfork.ledger.publish import leaves_windows_out, read_published
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.ledger.store import CellFolder, Study
+from worldfork.ledger.verify_deployments import verify_deployments
 from worldfork.registration import Cell, Registration, canonical, cells, digest, parse
 
 __all__ = ["Verdict", "root", "verify"]
@@ -29,10 +30,12 @@ class Verdict:
     cells: int
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    episodes: int = 0  # rows of deployments
+    expected_episodes: int = 0
 
     @property
     def complete(self) -> bool:
-        return self.rows == self.expected
+        return (self.rows, self.episodes) == (self.expected, self.expected_episodes)
 
 
 def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
@@ -64,14 +67,19 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
         progress(number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
-    problems += _source_problems(study, [cell for cell in whole if rows[cell.id]])
+    followed = verify_deployments(study, registration, known=known, windowless=windowless)
+    problems += followed.problems
+    computed = [cell.configuration for cell in whole if rows[cell.id]]
+    computed += [folder.configuration for folder in followed.whole if folder.has_rows()]
+    problems += _source_problems(study, computed)
     damaged, notes = _models(study, whole)
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
         notes.append(f"The windows of {len(absent)} cells are not here; their rows hold the digests.")
     expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
-    return Verdict(count, expected, len(begun), (*problems, *damaged), tuple(notes))
+    found = (*problems, *damaged)
+    return Verdict(count, expected, len(begun), found, tuple(notes), followed.episodes, followed.expected)
 
 
 def root(study: Study) -> str:
@@ -83,12 +91,14 @@ def root(study: Study) -> str:
     """
     ends = sorted([cell.id, cell.last_digest()] for cell in study.cells())
     amendments = [amendment.digest for amendment in study.amendments()]
+    followed = sorted([folder.policy, folder.id, folder.last_digest()] for folder in study.deployments())
     return digest(
         {
             "registration": study.registration_digest,
             "amendments": amendments,
             "kept": study.kept().files,
             "cells": ends,
+            **({"deployments": followed} if followed else {}),
         }
     )
 
@@ -214,9 +224,8 @@ def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> lis
     return []
 
 
-def _source_problems(study: Study, begun: list[CellFolder]) -> list[str]:
+def _source_problems(study: Study, configurations: list[dict[str, Any]]) -> list[str]:
     """The modules that rows were computed with are listed, by the digest that the cells name."""
-    configurations = [cell.configuration for cell in begun]
     named = {made["source"] for made in configurations if made["schema"] != "worldfork.cell/1"}  # it kept no list
     problems = []
     for source in sorted(named):

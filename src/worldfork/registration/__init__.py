@@ -1,7 +1,7 @@
 """What will be run: frozen, hashed and readable before anything runs."""
 
 from worldfork.registration.canonical import canonical, digest
-from worldfork.registration.grid import Cell, cells, hold_owner, stream_owner
+from worldfork.registration.grid import Cell, cells, deployments, hold_owner, stream_owner
 from worldfork.registration.reading import (
     Authored,
     authored,
@@ -22,6 +22,7 @@ __all__ = [
     "authored",
     "canonical",
     "cells",
+    "deployments",
     "difference",
     "digest",
     "hold_owner",

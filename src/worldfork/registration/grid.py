@@ -7,7 +7,7 @@ from worldfork.randomness import Event, Purpose
 from worldfork.registration.canonical import canonical
 from worldfork.registration.records import Arm, Direction, Registration
 
-__all__ = ["Cell", "cells", "hold_owner", "stream_owner"]
+__all__ = ["Cell", "cells", "deployments", "hold_owner", "stream_owner"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +60,21 @@ def cells(registration: Registration) -> tuple[Cell, ...]:
         for stream_seed in arm.stream_seeds
         for checkpoint in grid.checkpoints
         for direction in grid.directions
+    )
+
+
+def deployments(registration: Registration) -> tuple[tuple[str, Cell], ...]:
+    """Every policy of [deployment] on every cell, policy by policy. A cell is named after the arm whose mechanism
+    the policy fires."""
+    registered = registration.deployment
+    if registered is None:
+        return ()
+    base = registered.arm or registration.arms[0].name
+    deployed = [cell for cell in cells(registration) if cell.arm == base]
+    return tuple(
+        (name, dataclasses.replace(cell, arm=policy.arm or base))
+        for name, policy in registered.every().items()
+        for cell in deployed
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.canonical import digest
+from worldfork.registration.deployment import Deployment
 
 __all__ = [
     "CANDIDATES",
@@ -238,6 +239,7 @@ class Registration(Record):
     scoring: Scoring = Scoring()
     predictions: tuple[Prediction, ...] = ()
     guess: dict[Name, Guess] = {}
+    deployment: Deployment | None = None  # policies whose updates persist
 
     @property
     def digest(self) -> str:
@@ -264,4 +266,33 @@ class Registration(Record):
             arms = {arm for arm in (said.arm, said.against) if arm is not None}
             if not tasks <= set(self.tasks) or not arms <= set(names):
                 raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
+        return self
+
+    @model_validator(mode="after")
+    def _deployable(self) -> "Registration":
+        """Policies differ in when they update and by which mechanism, and in nothing else."""
+        if self.deployment is None:
+            return self
+        names = {arm.name: arm for arm in self.arms}
+        base = names.get(self.deployment.arm or self.arms[0].name)
+        if base is None:
+            raise ValueError(f"`deployment.arm` is `{self.deployment.arm}`; there are {sorted(names)}")
+        if late := [k for k in self.deployment.evaluate_at if k > base.stream.decision_points]:
+            raise ValueError(
+                f"`deployment.evaluate_at` has {late[0]}, beyond the last decision point of `{base.name}`"
+            )
+        for name, policy in self.deployment.policies.items():
+            arm = names.get(policy.arm or base.name)
+            if arm is None:
+                raise ValueError(f"policy `{name}` is about arm `{policy.arm}`; there are {sorted(names)}")
+            if policy.trigger in self.signals and policy.threshold is None:
+                raise ValueError(
+                    f"policy `{name}` reads the signal `{policy.trigger}`, a number: it needs a threshold"
+                )
+            same = {"name", "mechanism"}
+            if arm.model_dump(exclude=same) != base.model_dump(exclude=same):
+                raise ValueError(
+                    f"policy `{name}`: arm `{arm.name}` differs from `{base.name}` in more than its mechanism, so "
+                    "that their deployments could not be compared"
+                )
         return self

@@ -1,7 +1,7 @@
 """Change detectors over the error of every step: each fires at a decision point if it alarmed within the segment.
 
-ADWIN is river's; KSWIN and Page-Hinkley are written out here and alarm where river's do. An error that is not finite
-has no size to compare: a detector is not shown it.
+ADWIN is river's; KSWIN and Page-Hinkley are written out here and alarm where river's do. An error that is not
+finite has no size to compare: a detector is not shown it.
 """
 
 import abc

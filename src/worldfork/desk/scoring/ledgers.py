@@ -6,6 +6,7 @@ from typing import Any
 
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import score
@@ -34,9 +35,13 @@ def score_ledger(
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
     rules = rules_of(ledger, **changes)
-    return score(
+    scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
+    if ledger.study is None or ledger.registration is None or ledger.registration.deployment is None:
+        return scored
+    followed = score_deployments(ledger.study, ledger.table.arms, seed=rules.seed)
+    return dataclasses.replace(scored, deployment=followed)
 
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:

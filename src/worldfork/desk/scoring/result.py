@@ -7,6 +7,7 @@ from typing import Final, Literal
 import polars as pl
 
 from worldfork.desk.scoring import frames
+from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.family import Family
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.rules import Rules
@@ -38,6 +39,8 @@ class Score:
     rules: Rules
     family: Family  # what was registered to be tested together
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
+    # By task, what policies came to that were followed all the way; empty where none was registered.
+    deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
         if isinstance(key, tuple):
@@ -52,7 +55,8 @@ class Score:
 
     def to_json(self) -> dict[str, object]:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
-        plain, undefined = settle({"family": self.family, "arms": self.arms, "contrasts": self.contrasts})
+        figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
+        plain, undefined = settle({**figures, **({"deployment": self.deployment} if self.deployment else {})})
         assert isinstance(plain, dict)
         return {"schema": SCHEMA, **plain, "failed": list(self.failed), "undefined": undefined}
 

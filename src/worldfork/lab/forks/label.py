@@ -24,7 +24,17 @@ from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, me
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
 
-__all__ = ["Block", "Evaluation", "Fork", "evaluate_block", "label"]
+__all__ = [
+    "Block",
+    "Evaluation",
+    "Fork",
+    "evaluate_block",
+    "fit_record",
+    "fork_event",
+    "fork_levels",
+    "label",
+    "read_signals",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +95,7 @@ def label(context: Context, forks: Sequence[Fork]) -> Block:
     rows = []
     for index, fork in enumerate(forks):
         hold = _held(fork.held) if fork.held else branches[block.hold + index]
-        fit = _fit(block.updates[index // size], index % size)
+        fit = fit_record(block.updates[index // size], index % size)
         loss = float(losses[index])
         rows.append(_row(context, fork, hold=hold, update=branches[index], fit=fit, validation_loss=loss))
     return Block(rows, arrays.take(block.updated, np.arange(len(forks))), block.seconds)
@@ -116,8 +126,8 @@ def evaluate_block(
         environment,
         arrays.concatenate([updated, *([] if share else [_parameters(context, full)])]),
         # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
-        Draws.of([_event(context, fork) for fork in evaluated], episodes),
-        levels=np.stack([_levels(context, fork) for fork in evaluated]),
+        Draws.of([fork_event(context, fork) for fork in evaluated], episodes),
+        levels=np.stack([fork_levels(context, fork) for fork in evaluated]),
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
@@ -163,11 +173,13 @@ def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
     return arrays.concatenate([context.checkpoint(f.cell.task, f.cell.checkpoint).parameters for f in forks])
 
 
-def _event(context: Context, fork: Fork) -> Event:
+def fork_event(context: Context, fork: Fork) -> Event:
+    """The address of the draws of a fork's evaluations."""
     return fork.cell.event(Purpose.INITIAL_STATE, context.registration.seed).at(fork=fork.k)
 
 
-def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+def fork_levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+    """The level that the world is set to at each step of a fork's evaluations."""
     environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
     levels = evaluation_levels(
         schedule,
@@ -183,7 +195,8 @@ def _held(row: ForkRow) -> Branch:
     return Branch(row.hold, row.nonfinite_actions.hold, row.unstable_episodes.hold, row.draws.hold)
 
 
-def _fit(update: Update, index: int) -> FitRecord:
+def fit_record(update: Update, index: int) -> FitRecord:
+    """What the mechanism did to one parameter set, as the ledger says it."""
     measured = (update.loss_before, update.loss_after, update.grad_norm, update.param_shift)
     before, after, norm, shift = finite(float(values[index]) for values in measured)
     return FitRecord(
@@ -196,7 +209,8 @@ def _fit(update: Update, index: int) -> FitRecord:
     )
 
 
-def _signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
+def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
+    """Every registered signal on the episode before a fork."""
     log = fork.stream.log
     before = log.episode == fork.k
     episode = Episode(
@@ -226,7 +240,7 @@ def _row(
         env_step=step * environment.action_repeat,
         level=level,
         drift_rate=float(fork.stream.log.rate[step - 1]),
-        signals=_signals(context, fork, level=level, validation_loss=validation_loss),
+        signals=read_signals(context, fork, level=level, validation_loss=validation_loss),
         hold=hold.returns,
         update=update.returns,
         r_hold=r_hold,

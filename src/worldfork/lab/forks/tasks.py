@@ -33,6 +33,9 @@ __all__ = [
     "Setting",
     "Streamed",
     "Task",
+    "configuration",
+    "context_of_setting",
+    "module_sources",
     "perform",
 ]
 
@@ -110,7 +113,7 @@ def perform(task: Task) -> Described | Streamed | Labelled | Failed:
     """Do one task."""
     began = time.perf_counter()
     try:
-        context = _context(task.setting)
+        context = context_of_setting(task.setting)
         match task:
             case Describe():
                 return describe(context, task.cells)
@@ -126,7 +129,8 @@ def perform(task: Task) -> Described | Streamed | Labelled | Failed:
 
 
 @functools.lru_cache(maxsize=4)
-def _context(setting: Setting) -> Context:
+def context_of_setting(setting: Setting) -> Context:
+    """What a task begins from, built once for all tasks of a study."""
     return Context(restore(setting.registration), dict(setting.checkpoints))
 
 
@@ -160,7 +164,7 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
         }
         modules = _modules(context, cell)
         files.setdefault(source := source_digest(modules), modules)
-        configurations.append({**_configuration(context, cell), "shares": shares, "source": source})
+        configurations.append({**configuration(context, cell), "shares": shares, "source": source})
     places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
     remarks = [remark for place in places if (remark := context.checkpoint(*place).remark)]
     return Described(configurations, remarks, files)
@@ -168,15 +172,17 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
 
 def _modules(context: Context, cell: Cell) -> dict[str, str]:
     named = [located.module for located in context.code(cell).values()]
-    return _sources(("worldfork.lab.forks.tasks", *named))
+    return module_sources(("worldfork.lab.forks.tasks", *named))
 
 
 @functools.cache
-def _sources(modules: tuple[str, ...]) -> dict[str, str]:
+def module_sources(modules: tuple[str, ...]) -> dict[str, str]:
+    """The source of these modules and of what they import, module by module."""
     return sources(modules)
 
 
-def _configuration(context: Context, cell: Cell) -> dict[str, Any]:
+def configuration(context: Context, cell: Cell) -> dict[str, Any]:
+    """What determines the rows of a cell here, but for what it shares and for its source."""
     registration = context.registration
     arm, task = registration.arm(cell.arm), registration.tasks[cell.task]
     agent, environment = context.agent(cell.task, arm), context.environment(cell.task)

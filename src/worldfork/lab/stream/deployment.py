@@ -20,7 +20,7 @@ from worldfork.lab.episodes import Draws, Trace, roll_out
 from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.randomness import Event
 
-__all__ = ["Recording", "Stream", "StreamLog", "deploy"]
+__all__ = ["Recording", "Stream", "StreamLog", "cut", "deploy"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,19 +108,19 @@ def deploy(
     )
     assert rolled.trace is not None
     return [
-        _cut(rolled.trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise)
+        cut(rolled.trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise)
         for p, schedule in enumerate(schedules)
     ]
 
 
-def _cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float) -> Stream:
-    """The stream of parameter set p, its episodes end to end."""
+def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int = 0) -> Stream:
+    """The stream of parameter set p, its episodes end to end; there were so many episodes `before` them."""
 
     def along(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[p].reshape(-1, *values.shape[3:])
 
     episodes, steps = trace.reward.shape[1:]
-    step = np.arange(episodes * steps)
+    step = np.arange(before * steps, (before + episodes) * steps)
     level = schedule.level(step * repeat)
     log = StreamLog(
         step=step,

@@ -1,0 +1,77 @@
+"""Records of what policies came to that were followed all the way (docs/deployment.md)."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from worldfork.desk.scoring.judgement import Grade, LeaveOneOut
+from worldfork.desk.scoring.records import MeanEstimate
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
+
+__all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "TaskDeployment"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Advantage(MeanEstimate):
+    """The paired difference with never: within cells, then within checkpoints, then over checkpoints."""
+
+    by_checkpoint: Mapping[str, Figure]
+    won: int  # checkpoints in which it is above 0
+    grade: Grade | Undefined
+    adjusted_student_t: Figure  # Holm's adjustment over all policies but never, of all tasks
+    adjusted_sign_flip: Figure
+    leave_one_out: LeaveOneOut | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AtPoint:
+    """The matched evaluation after one decision point, less that of never."""
+
+    k: int
+    mean: Figure
+    student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyOutcome:
+    """One policy, followed all the way. Returns are those of one episode, on average."""
+
+    returned: Figure  # by the deployment's own episodes
+    advantage: Advantage | Undefined  # of these, over never; undefined for never itself
+    evaluation: Advantage | Undefined  # the same on the matched evaluations, over all registered points
+    evaluation_at: tuple[AtPoint, ...]
+    by_episode: tuple[Figure, ...]  # the advantage at each episode, mean over checkpoints
+    fired_at: tuple[Figure, ...]  # the share of cells that updated at the end of each episode
+    updates: float  # of one deployment, on average
+    gradient_steps: float
+    regret: Figure  # what the best policy of the task, chosen in hindsight, returned more
+    regret_by_checkpoint: Figure  # the same with the best policy of each checkpoint
+    ledger_value: Figure  # mean dR x fired at a decision point, by the one-step ledger
+    ledger_updates: Figure  # as often as it would have fired on the frozen stream
+    parted: Advantage | Undefined  # what was realised less what the ledger says, at every checkpoint
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LedgerForecast:
+    """Whether the one-step ledger orders policies as following them does."""
+
+    policies: int  # never among them
+    rank_correlation: Figure  # Spearman's, of ledger value and realised advantage
+    without_one_low: Figure  # its range when one checkpoint is left out
+    without_one_high: Figure
+    by_checkpoint: Mapping[str, Figure]
+    ordered_alike: Figure  # share of pairs of policies, of those that differ in both
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskDeployment:
+    """Every policy on one task."""
+
+    policies: Mapping[str, PolicyOutcome]
+    best: str  # the policy with the largest return, in hindsight
+    forecast: LedgerForecast
+    checkpoints: int
+    cells: int
+    episodes: int  # of each deployment
+    points: tuple[int, ...]  # at which models were evaluated
+    evaluation_episodes: int
+    family: int  # comparisons with never that were adjusted together

@@ -1,0 +1,204 @@
+"""What a deployment carries from one decision to the next, and how a decision changes it.
+
+State is data: parameters, optimiser, everything that was seen, and what the triggers remember. It is a function of
+the rows and streams that are in the ledger, so that a run which was interrupted makes it again (`rebuild`): the
+policies are fed what they were fed, and the updates that fired are trained again, in the same blocks.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays
+from worldfork.lab.deployments.histories import episode_of, segment_of, whole
+from worldfork.lab.deployments.plan import Batch
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.label import fit_record
+from worldfork.lab.mechanisms.base import Origin
+from worldfork.lab.stream import Stream, window
+from worldfork.ledger.deployment import DeploymentRow, Thresholds, policy_of
+from worldfork.ledger.row import FitRecord
+from worldfork.randomness import words
+from worldfork.triggers import Answer, CellKey, Segment, draw_event
+from worldfork.triggers.policy import Policy
+
+__all__ = ["Decision", "Shape", "Spent", "State", "begin", "decide", "rebuild", "shape_of", "update"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A batch as it is executed, with the policy of every parameter set; `real` are those that are recorded."""
+
+    batch: Batch
+    real: tuple[int, ...]
+    policies: tuple[Policy, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """P parameter sets after decision `k`."""
+
+    k: int
+    parameters: Arrays
+    optimiser: Arrays
+    digests: tuple[str, ...]  # of parameters and optimiser, set by set
+    streams: tuple[Stream | None, ...]  # everything since deployment began
+    memories: tuple[Any, ...]  # of each policy's trigger
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What a policy made of a segment."""
+
+    answer: Answer
+    fired: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Spent:
+    """What an update did, and the gradient steps that it took."""
+
+    fit: FitRecord
+    steps: int
+
+
+def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
+    """The batch, padded where the agent's digits depend on its shape, and each set's policy."""
+    filled, real = batch, tuple(range(len(batch.sets)))
+    if context.agent(batch.task).shape_sensitive:
+        filled, real = batch.padded()
+    policies = tuple(
+        policy_of(context.registration, name, threshold=thresholds.of(name, cell.task, cell.checkpoint))
+        for name, cell in filled.sets
+    )
+    return Shape(filled, real, policies)
+
+
+def begin(context: Context, shape: Shape) -> State:
+    """Every policy at its checkpoint, before the first episode."""
+    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
+    digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
+    memories = []
+    for (_, cell), policy in zip(shape.batch.sets, shape.policies, strict=True):
+        key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+        event = draw_event(policy.trigger, task=cell.task, cell=key, seed=context.registration.seed)
+        memories.append(policy.begin(key, event=event))
+    return State(
+        k=0,
+        parameters=arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
+        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+        digests=tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
+        streams=(None,) * len(checkpoints),
+        memories=tuple(memories),
+    )
+
+
+def decide(shape: Shape, state: State, segments: Mapping[int, Segment]) -> tuple[State, dict[int, Decision]]:
+    """Ask every policy about the segment that has just ended; it was shown the ones before, and no other."""
+    memories, decisions = list(state.memories), {}
+    for index, segment in segments.items():
+        memories[index], answer, fired = shape.policies[index].consider(memories[index], segment)
+        decisions[index] = Decision(answer, fired)
+    return dataclasses.replace(state, memories=tuple(memories)), decisions
+
+
+def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
+    """Train the sets that fired at decision `state.k`, in blocks of one shape; they go on with what came out.
+
+    Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
+    same so far are updated alike.
+    """
+    size = context.registration.execution.forks_per_block
+    spent: dict[int, Spent] = {}
+    for _, group in itertools.groupby(fired, key=lambda index: shape.batch.sets[index][1].arm):
+        of_arm = list(group)
+        for start in range(0, len(of_arm), size):
+            state, trained = _update_block(context, shape, state, of_arm[start : start + size])
+            spent |= trained
+    return state, spent
+
+
+def _update_block(
+    context: Context, shape: Shape, state: State, chosen: Sequence[int]
+) -> tuple[State, dict[int, Spent]]:
+    size = context.registration.execution.forks_per_block
+    block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
+    cells = [shape.batch.sets[index][1] for index in block]
+    arm = context.registration.arm(cells[0].arm)
+    mechanism = context.mechanism(arm)
+    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
+    events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
+    recordings = [whole(state.streams[index], arm.stream.decision_points) for index in block]
+    trained = mechanism.update(
+        context.agent(shape.batch.task, arm),
+        arrays.take(state.parameters, block),
+        optimiser=arrays.take(state.optimiser, block),
+        origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
+        window=window(recordings, [state.k] * size),
+        batch_keys=np.stack([words(event) for event in events]),
+    )
+    digests, spent = list(state.digests), {}
+    for place, index in enumerate(chosen):
+        only = np.array([place])
+        digests[index] = _digest(arrays.take(trained.parameters, only), arrays.take(trained.optimiser, only))
+        spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
+    changed = dataclasses.replace(
+        state,
+        parameters=_put(state.parameters, trained.parameters, chosen, what="parameters"),
+        optimiser=_put(state.optimiser, trained.optimiser, chosen, what="optimiser state"),
+        digests=tuple(digests),
+    )
+    return changed, spent
+
+
+def rebuild(
+    context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
+) -> State:
+    """The state after the last of these rows, of which all sets have as many, from the ledger alone."""
+    histories: list[Stream | None] = [None] * len(shape.batch.sets)
+    for index, stream in zip(shape.real, streams, strict=True):
+        histories[index] = stream
+    if len(shape.real) < len(histories):  # a padded set is the last cell of its policy over again
+        for index in range(len(histories)):
+            histories[index] = histories[index] or histories[index - 1]
+    state = dataclasses.replace(begin(context, shape), streams=tuple(histories))
+    for k in range(1, len(rows[0]) + 1):
+        known = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
+        segments = {
+            index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
+            for index, row in known.items()
+        }
+        state, decisions = decide(shape, dataclasses.replace(state, k=k), segments)
+        state, _ = update(context, shape, state, [index for index in known if decisions[index].fired])
+        for index, row in known.items():
+            if (decisions[index].fired, state.digests[index]) != (row.fired, row.state):
+                raise WorldforkError(
+                    f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
+                    "This machine or its libraries do not reproduce what the study began with: go on where it "
+                    "began, or use a new folder."
+                )
+    return state
+
+
+def _put(group: Arrays, trained: Arrays, chosen: Sequence[int], *, what: str) -> Arrays:
+    """`group` with the first of `trained` in the chosen places: one gather, whose shape is always the same."""
+    before, after = ({name: np.shape(array)[1:] for name, array in part.items()} for part in (group, trained))
+    if before != after:
+        raise WorldforkError(
+            f"The mechanism gives back another {what} than it was given (other names or shapes), so that a "
+            "deployment can not go on with it. Use a mechanism that keeps them."
+        )
+    index = np.arange(arrays.size(group))
+    index[list(chosen)] = len(index) + np.arange(len(chosen))
+    return arrays.take(arrays.concatenate([group, trained]), index)
+
+
+def _digest(parameters: Arrays, optimiser: Arrays) -> str:
+    """Of one parameter set and its optimiser."""
+    named = {f"parameters/{name}": array for name, array in parameters.items()}
+    return arrays.digest({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})

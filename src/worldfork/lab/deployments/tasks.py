@@ -1,0 +1,127 @@
+"""Segments of deployments as data: what an executor hands to a worker, and what comes back.
+
+Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
+and streams that it is made of. Batches are independent of one another.
+"""
+
+import dataclasses
+import time
+import traceback
+
+from worldfork import registry
+from worldfork.errors import WorldforkError
+from worldfork.lab.deployments.plan import Batch, deployment_batches
+from worldfork.lab.deployments.segment import advance
+from worldfork.lab.deployments.state import State, begin, rebuild, shape_of
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.tasks import (
+    Described,
+    Failed,
+    Setting,
+    configuration,
+    context_of_setting,
+    module_sources,
+)
+from worldfork.lab.stream import Stream
+from worldfork.ledger.deployment import DeploymentRow, Thresholds, recorded_signals
+from worldfork.ledger.provenance import source_digest
+from worldfork.registration import Cell, deployments
+from worldfork.triggers.policy import CONSTANT
+
+__all__ = ["Advance", "DescribeDeployments", "Ended", "History", "perform"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DescribeDeployments:
+    """Say what will determine the rows of every policy on every cell."""
+
+    setting: Setting
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What a batch has in the ledger: as many rows of every set, and their streams as far."""
+
+    streams: tuple[Stream, ...]
+    rows: tuple[tuple[DeploymentRow, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Advance:
+    """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
+
+    setting: Setting
+    batch: Batch
+    thresholds: Thresholds
+    state: State | None = None
+    history: History | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """A segment that was run: rows in the order of the batch's sets, not yet chained, and what happened in it."""
+
+    batch: Batch
+    rows: list[DeploymentRow]
+    episodes: list[Stream]
+    state: State
+    seconds: float
+    spent: dict[str, float]
+
+
+def perform(task: DescribeDeployments | Advance) -> Described | Ended | Failed:
+    """Do one task."""
+    began = time.perf_counter()
+    try:
+        context = context_of_setting(task.setting)
+        if isinstance(task, DescribeDeployments):
+            return describe(context)
+        shape = shape_of(context, task.batch, task.thresholds)
+        if task.state is not None:
+            state = task.state
+        elif task.history is not None:
+            state = rebuild(context, shape, task.history.streams, task.history.rows)
+        else:
+            state = begin(context, shape)
+        done = advance(context, shape, state)
+        took = time.perf_counter() - began
+        return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds)
+    except WorldforkError as error:
+        return Failed(str(error), traceback.format_exc())
+    except Exception as error:  # whatever a simulator or an agent raises, the study survives it
+        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def describe(context: Context) -> Described:
+    """What determines the rows of each policy on each cell here, as resolved."""
+    registration = context.registration
+    registered = registration.deployment
+    assert registered is not None
+    sizes = {batch.task: batch.size for batch in deployment_batches(registration)}
+    configurations: list[dict[str, object]] = []
+    files: dict[str, dict[str, str]] = {}
+    for name, cell in deployments(registration):
+        modules = _modules(context, name, cell)
+        files.setdefault(source := source_digest(modules), modules)
+        resolved = configuration(context, cell)
+        if resolved["block"] is not None:
+            policies = list(registered.every())
+            resolved["block"] |= {"cells_per_batch": sizes[cell.task], "policies": policies}
+        resolved |= {
+            "schema": "worldfork.deployed/1",
+            "policy": {"name": name, **registered.every()[name].model_dump(mode="json")},
+            "deployment": registered.model_dump(mode="json", include={"evaluate_at", "episodes"}),
+            "source": source,
+        }
+        configurations.append(resolved)
+    return Described(configurations, [], files)
+
+
+def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:
+    registration = context.registration
+    assert registration.deployment is not None
+    trigger = registration.deployment.every()[policy].trigger
+    named = [located.module for located in context.code(cell).values()]
+    if trigger not in CONSTANT and trigger not in recorded_signals(registration):
+        named.append(registry.locate("triggers", trigger).module)
+    return module_sources(("worldfork.lab.deployments.tasks", *named))

@@ -1,0 +1,293 @@
+"""Policies that are followed all the way: on common random numbers, exactly resumable, and blind to the future."""
+
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from deployed import DEPLOYED
+from kill_and_resume import chained
+from waiting import PATIENCE
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.deployments.tasks import Advance
+from worldfork.lab.run import run
+from worldfork.ledger.deployment import DeploymentRow
+from worldfork.ledger.segments import read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.store import Study
+from worldfork.ledger.verify import root, verify
+from worldfork.registration import cells, parse
+from worldfork.triggers import CellKey, Segment, Trigger
+
+CELL = "few-linear_quadratic-c0-away-s0"
+
+
+def write(folder: Path, text: str = DEPLOYED) -> Path:
+    path = folder / "registration.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deployed")
+    run(write(folder), folder / "study")
+    return folder / "study"
+
+
+def rows_of(study: Study, policy: str, cell: str = CELL) -> list[DeploymentRow]:
+    arm = "many" if policy == "residual" else "few"
+    return study.deployment(policy, cell.replace("few", arm)).rows()
+
+
+def coordinates() -> list[str]:
+    return [cell.id for cell in cells(parse(DEPLOYED)) if cell.arm == "few"]
+
+
+def test_a_deployment_is_complete_and_verifies(reference: Path) -> None:
+    verdict = verify(reference)
+    assert verdict.problems == ()
+    assert verdict.complete
+    assert (verdict.episodes, verdict.expected_episodes) == (40, 40)
+
+
+def test_never_is_the_one_step_stream_bit_for_bit(reference: Path) -> None:
+    study = Study(reference)
+    for cell in coordinates():
+        for read, suffix, frozen in zip(
+            (read_log_parts, read_window_parts), (".parquet", ".npz"), study.cell(cell).read_stream(), strict=True
+        ):
+            parts = {
+                k: part.columns
+                for k, path in segment_files(reference, suffix=suffix)
+                for part in read(path)
+                if (part.policy, part.cell) == ("never", cell)
+            }
+            assert frozen.keys() == parts[1].keys()
+            for name, values in frozen.items():
+                carried = np.concatenate([parts[k][name] for k in sorted(parts)])
+                assert values.dtype == carried.dtype
+                np.testing.assert_array_equal(values, carried)
+        for fork, row in zip(study.cell(cell).rows(), rows_of(study, "never", cell), strict=True):
+            assert (fork.signals, fork.level, fork.step) == (row.signals, row.level, row.step)
+            if row.evaluation is not None:
+                assert row.evaluation == fork.hold
+                assert row.evaluation_draws == fork.draws.hold
+
+
+def test_who_fires_first_at_k_has_the_one_step_update_of_k(reference: Path) -> None:
+    """Until its first update a deployment is the frozen stream, and that update is the fork's own."""
+    study, met = Study(reference), 0
+    for policy, cell in itertools.product(("always", "coin", "periodic", "residual"), coordinates()):
+        arm = "many" if policy == "residual" else "few"
+        forks, rows = study.cell(cell.replace("few", arm)).rows(), rows_of(study, policy, cell)
+        first = next((row for row in rows if row.fired), None)
+        if first is not None:
+            assert first.fit == forks[first.k - 1].fit
+            if first.evaluation is not None:
+                assert first.evaluation == forks[first.k - 1].update
+                met += 1
+    assert met >= 2
+
+
+def test_policies_meet_the_same_draws_and_stay_equal_until_they_part(reference: Path) -> None:
+    study, parted = Study(reference), 0
+    policies = ("never", "always", "coin", "periodic")
+    for cell, (one, other) in itertools.product(coordinates(), itertools.combinations(policies, 2)):
+        same = True
+        for mine, theirs in zip(rows_of(study, one, cell), rows_of(study, other, cell), strict=True):
+            assert (mine.draws, mine.evaluation_draws) == (theirs.draws, theirs.evaluation_draws)
+            if same:
+                assert (mine.episode_return, mine.stream, mine.recording) == (
+                    theirs.episode_return,
+                    theirs.stream,
+                    theirs.recording,
+                )
+            same = same and mine.fired == theirs.fired
+            if same:
+                assert (mine.state, mine.fit, mine.evaluation) == (theirs.state, theirs.fit, theirs.evaluation)
+            else:
+                parted += mine.state != theirs.state
+    assert parted > 5
+
+
+def test_fired_updates_persist_with_their_optimiser(reference: Path) -> None:
+    for cell in coordinates():
+        rows = rows_of(Study(reference), "always", cell)
+        assert len({row.state for row in rows}) == len(rows)
+        assert [row.fit.transitions for row in rows if row.fit] == [50, 100, 100, 100]
+        assert [row.gradient_steps for row in rows] == [5] * 4
+    held = [row for row in rows_of(Study(reference), "periodic") if not row.fired]
+    assert [row.gradient_steps for row in held] == [0, 0]
+
+
+def test_batches_change_no_digit_of_a_row(tmp_path: Path, reference: Path) -> None:
+    text = DEPLOYED.replace("evaluate_at", "cells_per_batch = 1\nevaluate_at")
+    run(write(tmp_path, text.replace("forks_per_block = 3", "forks_per_block = 2")), tmp_path / "study")
+
+    def payloads(folder: Path) -> list[dict[str, object]]:
+        folders = Study(folder).deployments()
+        return [{**row.payload(), "prev": ""} for deployed in folders for row in deployed.rows()]
+
+    assert payloads(tmp_path / "study") == payloads(reference)
+
+
+def test_two_workers_write_the_same_bytes(tmp_path: Path) -> None:
+    text = DEPLOYED.replace("evaluate_at", "cells_per_batch = 1\nevaluate_at")
+    run(write(tmp_path, text), tmp_path / "one")
+    run(write(tmp_path, text), tmp_path / "two", workers=2)
+    assert chained(tmp_path / "two") == chained(tmp_path / "one")
+
+
+class Interrupted:
+    """An executor that does so many segments and is then stopped."""
+
+    def __init__(self, segments: int) -> None:
+        self.segments = segments
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for index, task in enumerate(tasks):
+            if isinstance(task, Advance):
+                if self.segments == 0:
+                    raise KeyboardInterrupt
+                self.segments -= 1
+            yield index, function(task)
+
+
+def test_an_interrupted_deployment_goes_on_from_its_rows(tmp_path: Path, reference: Path) -> None:
+    path = write(tmp_path)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            run(path, tmp_path / "study", executor=Interrupted(1))
+    run(path, tmp_path / "study")
+    assert chained(tmp_path / "study") == chained(reference)
+    assert root(Study(tmp_path / "study")) == root(Study(reference))
+
+
+class OneAtATime:
+    """An executor that takes the tasks there are, does them, and never asks for more."""
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        return iter([(index, function(task)) for index, task in enumerate(list(tasks))])
+
+
+def test_an_executor_need_not_wait_for_tasks_that_come_later(tmp_path: Path, reference: Path) -> None:
+    run(write(tmp_path), tmp_path / "study", executor=OneAtATime())
+    assert chained(tmp_path / "study") == chained(reference)
+
+
+def kills(injected: int, random: int) -> str:
+    script = Path(__file__).parents[1] / "kill_and_resume.py"
+    command = [sys.executable, str(script), "--injected", str(injected), "--random", str(random), "--deployment"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_kill_loses_nothing_of_a_deployment() -> None:
+    assert "1 injected and 0 random kills survived" in kills(1, 0)
+
+
+@pytest.mark.nightly
+def test_many_kills_lose_nothing_of_a_deployment() -> None:
+    assert "40 injected and 10 random kills survived" in kills(40, 10)
+
+
+def changed(line: str, **fields: object) -> str:
+    return json.dumps({**json.loads(line), **fields}, sort_keys=True, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("damage", ["row", "stream", "window", "policy", "lost"])
+def test_damage_to_a_deployment_is_found(tmp_path: Path, reference: Path, damage: str) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(reference, copy)
+    folder = copy / "deployments" / "always" / CELL
+    rows = folder / "episodes.jsonl"
+    if damage == "row":
+        lines = rows.read_text().splitlines()
+        rows.write_text("\n".join([lines[0], changed(lines[1], episode_return=0.0), *lines[2:]]) + "\n")
+    elif damage == "lost":
+        rows.write_text("\n".join(rows.read_text().splitlines()[1:]) + "\n")
+    elif damage == "policy":
+        os.replace(copy / "deployments" / "always", copy / "deployments" / "coin-2")
+    else:
+        name = {"stream": "{}-k2.parquet", "window": "{}-k2.npz"}[damage].format(CELL)
+        segments = copy / "deployments" / "segments"
+        shutil.copy(segments / name.replace("k2", "k3"), segments / name)
+    assert verify(copy).problems
+    assert not verify(reference).problems
+
+
+def test_a_deployment_under_another_policy_is_refused(tmp_path: Path, reference: Path) -> None:
+    import shutil
+
+    shutil.copytree(reference, tmp_path / "copy")
+    before = chained(tmp_path / "copy")
+    text = DEPLOYED.replace("threshold = 0.007", "threshold = 0.008")
+    with pytest.raises(WorldforkError, match="another configuration"):
+        run(write(tmp_path, text), tmp_path / "copy", amend="a better threshold")
+    assert chained(tmp_path / "copy") == before
+
+
+class Peeking(Trigger):
+    """Wants what it has not been shown: there is nowhere to get it from."""
+
+    needs: ClassVar = ("error",)
+
+    def begin(self, cell: CellKey, *, event: Any) -> list[Segment]:
+        return []
+
+    def decide(self, memory: list[Segment], segment: Segment) -> tuple[list[Segment], bool]:
+        memory = [*memory, segment]
+        assert [seen.k for seen in memory] == list(range(1, segment.k + 1))
+        assert all(len(column) == 50 for column in segment.steps.values())
+        assert all(column.base is None and not column.flags.writeable for column in segment.steps.values())
+        assert {field.name for field in dataclasses.fields(segment)} == {"k", "level", "steps", "signals"}
+        return memory, segment.k == 2
+
+
+def test_a_policy_is_fed_segment_by_segment(tmp_path: Path) -> None:
+    text = DEPLOYED.replace('trigger = "periodic"\nsettings = {period = 2}', f'trigger = "{__name__}:Peeking"')
+    study = run(write(tmp_path, text), tmp_path / "study")
+    assert [row.fired for row in rows_of(study, "periodic")] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('trigger = "residual"\nthreshold = 0.007', 'trigger = "residual"'), "needs a threshold"),
+        (('arm = "many"', 'arm = "none"'), "`none`"),
+        (("evaluate_at = [2, 4]", "evaluate_at = [5]"), "evaluate_at"),
+        (("rate = 0.5", ""), "rate"),
+        (("[deployment.policies.coin]", "[deployment.policies.never]"), "part of every deployment"),
+        (
+            ("mechanism = {steps = 10}", "mechanism = {steps = 10}\nprecision = 'float64'"),
+            "more than its mechanism",
+        ),
+        (("evaluate_at = [2, 4]", 'evaluate_at = [2]\nledger = "elsewhere"'), "go together"),
+    ],
+)
+def test_what_could_not_be_deployed_is_not_registered(change: tuple[str, str], said: str) -> None:
+    assert change[0] in DEPLOYED
+    with pytest.raises(WorldforkError, match=said):
+        parse(DEPLOYED.replace(*change))
+
+
+def test_numbers_without_a_threshold_and_alarms_with_one_are_told_apart(tmp_path: Path) -> None:
+    text = DEPLOYED.replace("settings = {period = 2}", "threshold = 0.5")
+    with pytest.raises(WorldforkError, match="raises alarms"):
+        run(write(tmp_path, text), tmp_path / "study")
+    text = DEPLOYED.replace('trigger = "periodic"\nsettings = {period = 2}', 'trigger = "clock"').replace(
+        'name = "deployed"', 'name = "deployed"\nsignals = ["residual"]'
+    )
+    with pytest.raises(WorldforkError, match="answers with numbers"):
+        run(write(tmp_path, text), tmp_path / "other")
