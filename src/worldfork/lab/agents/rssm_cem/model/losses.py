@@ -35,8 +35,13 @@ class Filtered(NamedTuple):
     posterior: Float[Array, "B L G C"]
 
 
-def filter_sequences(model: RSSM, params: Params, batch: Sequences, key: Key[Array, ""] | None) -> Filtered:
-    """Run the model along each sequence; latents are sampled with `key`, or the mode without one."""
+def filter_sequences(
+    model: RSSM, params: Params, batch: Sequences, key: Key[Array, ""] | None, *, unroll: int = 1
+) -> Filtered:
+    """Run the model along each sequence; latents are sampled with `key`, or the mode without one.
+
+    `unroll` transitions are compiled as one: fewer kernels, and other roundings.
+    """
     size, length = batch.reward.shape
     # All that does not depend on the recurrent state is computed for the whole batch at once.
     evidence = model.encode(params, batch.next_observation)
@@ -59,7 +64,7 @@ def filter_sequences(model: RSSM, params: Params, batch: Sequences, key: Key[Arr
 
     rows = (*map(by_time, (batch.action, evidence, restart, start)), noise)
     nothing = Latent(jnp.zeros((size, model.deter)), start[:, 0])
-    _, (latent, posterior) = jax.lax.scan(frugal(transition), nothing, rows)
+    _, (latent, posterior) = jax.lax.scan(frugal(transition), nothing, rows, unroll=unroll)
     latent = Latent(*map(by_time, latent))
     return Filtered(latent, model.prior(params, latent.deter), by_time(posterior))
 
@@ -70,9 +75,11 @@ def model_loss(
     batch: Sequences,
     key: Key[Array, ""] | None,
     mask: Float[Array, " O"] | None = None,
+    *,
+    unroll: int = 1,
 ) -> tuple[Float[Array, ""], Filtered]:
     """Reconstruction + reward + balanced KL with free bits; `mask` marks the observations that are real."""
-    filtered = filter_sequences(model, params, batch, key)
+    filtered = filter_sequences(model, params, batch, key, unroll=unroll)
     mask = jnp.ones(model.observation_size) if mask is None else mask
     squared = (model.decode(params, filtered.latent) - symlog(batch.next_observation)) ** 2
     reconstruction = jnp.sum(squared * mask, -1) / jnp.sum(mask)

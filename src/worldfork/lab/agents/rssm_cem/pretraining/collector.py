@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.lab.agents.rssm_cem.agent import imagination
+from worldfork.lab.agents.rssm_cem.kernel import available, prepare
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.agents.rssm_cem.pretraining.actor import policy
 from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks
@@ -28,6 +29,7 @@ class Collecting:
     planned: int
     exploration: float  # standard deviation of the noise added to planned actions
     planner: CEM
+    precision: str = "tf32"  # of the planner's imagination
 
 
 class Collector(NamedTuple):
@@ -71,8 +73,11 @@ def choose_actions(
     )
     warm = jnp.where(first, 0.0, collector.warm)
 
+    imagined = dataclasses.replace(model, precision=collecting.precision)
+    prepared = prepare(imagined, params) if available(imagined, collecting.planner.candidates) else None
+
     def search(latent: Latent, warm: Array, key: Array) -> cem.Plan:
-        imagine = imagination(model, params, latent)
+        imagine = imagination(imagined, params, latent, prepared)
         return cem.plan(imagine, warm, key, settings=collecting.planner, mask=masks.action)
 
     planned = jax.vmap(search)(

@@ -38,6 +38,7 @@ class Learning:
     entropy: float
     replayed: float
     slow: float
+    unroll: int  # transitions, real and imagined, that are compiled as one
 
 
 class Masks(NamedTuple):
@@ -80,7 +81,8 @@ def train_step(
     world = {name: x for name, x in learner.params.items() if name.startswith("model/")}
 
     def world_objective(world: Params) -> tuple[Array, losses.Filtered]:
-        return losses.model_loss(model, {**learner.params, **world}, batch, filter_key, masks.observation)
+        params = {**learner.params, **world}
+        return losses.model_loss(model, params, batch, filter_key, masks.observation, unroll=learning.unroll)
 
     (model_loss, filtered), world_gradients = jax.value_and_grad(world_objective, has_aux=True)(world)
     replayed = jax.lax.stop_gradient(filtered.latent)
@@ -172,7 +174,7 @@ def imagine(
 
     if not learning.through_model:
         actor = jax.lax.stop_gradient(actor)
-    _, (before, action, after) = jax.lax.scan(frugal(advance), start, noise)
+    _, (before, action, after) = jax.lax.scan(frugal(advance), start, noise, unroll=learning.unroll)
     reward, value = model.reward(learner.params, after), model.value(slow, after)
     returns = losses.lambda_returns(reward, value, discount=model.discount, trace=learning.trace)
     low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))

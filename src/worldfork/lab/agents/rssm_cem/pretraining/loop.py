@@ -172,6 +172,7 @@ def _learning(recipe: Recipe) -> Learning:
         entropy=recipe.entropy,
         replayed=recipe.replayed,
         slow=recipe.slow,
+        unroll=recipe.unroll,
     )
 
 
@@ -181,6 +182,7 @@ def _collecting(recipe: Recipe) -> Collecting:
         planned=recipe.planned,
         exploration=recipe.exploration,
         planner=recipe.collection.planner(),
+        precision=recipe.collection_precision,
     )
 
 

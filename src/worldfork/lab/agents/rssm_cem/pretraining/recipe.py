@@ -16,6 +16,9 @@ from worldfork.registration.library import find_recipe
 __all__ = ["Recipe", "read_recipe", "restore_recipe"]
 
 
+Precision = Literal["float32", "tf32", "fp16", "bf16"]
+
+
 class Task(Record):
     """A task's seeds, how its checkpoints are evaluated, and what they must reach."""
 
@@ -58,9 +61,11 @@ class Recipe(Training):
     entropy: float = Field(default=3e-4, ge=0)
     replayed: float = Field(default=0.3, ge=0)  # weight of the value's TD(lambda) loss on replay
     slow: float = Field(default=0.02, gt=0, le=1)  # rate of the slow value's moving average
+    unroll: Count = 1  # transitions compiled as one: fewer, longer kernels; another number rounds otherwise
     collection: Search = Search(candidates=256, horizon=3, iterations=4, elites=32)
-    # Of the gate's and the report's planner; training is TF32 in any case, and so is what plans while it collects.
-    precision: Literal["float32", "tf32", "fp16", "bf16"] = "tf32"
+    collection_precision: Precision = "tf32"  # of the planner that collects
+    # Of the gate's and the report's planner; training is TF32 in any case.
+    precision: Precision = "tf32"
     gate_episodes: Count = 20
     report_episodes: Count = 20
 
