@@ -39,7 +39,9 @@ def main() -> None:
         recipe = recipe.model_copy(update={"tasks": tasks})
     step = ControlStep(recipe)
     members = len(step.worlds.members)
-    print(f"{recipe.name}: {members} members, {recipe.gradient_steps} gradient steps, {jax.devices()[0].device_kind}")
+    print(
+        f"{recipe.name}: {members} members, {recipe.gradient_steps} gradient steps, {jax.devices()[0].device_kind}"
+    )
     for name, part in {"act": step.act, "learn": step.learn, "physics": step.physics, "all": step.whole}.items():
         began = time.perf_counter()
         part()
@@ -76,7 +78,9 @@ class ControlStep:
 
     def act(self) -> None:
         keys = loop._fold(self.keys, 0)
-        self.collectors = self._act(self.learners, self.collectors, self.observation, keys, self.masks, False, False)
+        self.collectors = self._act(
+            self.learners, self.collectors, self.observation, keys, self.masks, False, False
+        )
         self.action = np.asarray(self.collectors.action)
 
     def learn(self, *, wait: bool = True) -> None:

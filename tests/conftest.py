@@ -1,7 +1,10 @@
 """Every test runs with key reuse as an error (see `worldfork.randomness.audit`), and no example has a deadline."""
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +14,11 @@ os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tests compile far more than they compute: what they prove does not depend on how well the compiler optimises.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# Nor on who compiled it: all processes of one run share what they compile, and nothing of an earlier run.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="worldfork-compiled-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 from worldfork import randomness
 

@@ -1,5 +1,7 @@
-"""The lab turns registrations into ledgers. Importing it pins the compiler, wherever it is entered from."""
+"""The lab turns registrations into ledgers. Importing it pins the compiler and has it keep what it compiles."""
 
+from worldfork.lab.compiled import keep_compiled
 from worldfork.lab.determinism import pin_compiler
 
 pin_compiler()
+keep_compiled()

@@ -1,0 +1,34 @@
+"""Compiled programs are kept for the next process: a study's first block, its replay and its tests begin at once.
+
+JAX has such a cache and keeps it switched off. It is switched on when `worldfork.lab` is imported, in
+`~/.cache/worldfork/compiled` (or below XDG_CACHE_HOME), unless JAX_COMPILATION_CACHE_DIR names another folder.
+WORLDFORK_COMPILED=off leaves it off. A program is looked up by its own text, the compiler's flags and versions, and
+the kind of device, so that what comes from there is what would have been compiled.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["keep_compiled", "place"]
+
+
+def keep_compiled() -> None:
+    """Tell JAX where compiled programs are kept; whoever has told it already is not contradicted."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get("WORLDFORK_COMPILED", "on").lower() == "off":
+        return
+    folder = place()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:  # no home to write to: compile every time
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)  # worker processes inherit it
+    if (jax := sys.modules.get("jax")) is not None and jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))  # it has read its environment already
+
+
+def place() -> Path:
+    """The folder of the compiled programs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"
