@@ -34,6 +34,10 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_
 Named = Annotated[
     str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")
 ]
+# What can be scored as a trigger: a name of the registry, or a recorded signal by its label, as in `Disagreement`.
+Candidate = Annotated[
+    str, StringConstraints(pattern=r"^([A-Za-z0-9][\w.]*(-[\w.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")
+]
 Direction = Literal["toward", "away"]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 Count = Annotated[int, Field(ge=1)]
@@ -200,7 +204,7 @@ class Scoring(Record):
     divergence_fraction: float | None = Field(default=0.30, gt=0, lt=1)  # None: the rule is off ("off" in TOML)
     running_quantile_rate: float = Field(default=0.3, gt=0, lt=1)
     contraction_edges: dict[Name, tuple[float, ...]] = {}
-    triggers: tuple[Named, ...] = CANDIDATES  # Holm's adjustment runs over these x tasks x arms; the rest explores
+    triggers: tuple[Candidate, ...] = CANDIDATES  # Holm's adjustment runs over these x tasks x arms; others explore
     severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return
     # What a branch counts as whose return is not finite; None: 0, or the lowest return where returns go below 0.
     failure_return: float | None = None
