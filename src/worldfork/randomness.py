@@ -53,6 +53,7 @@ class Purpose(enum.Enum):
     PROCESS_NOISE = "process-noise"
     PRETRAINING = "pretraining"
     RESAMPLING = "resampling"
+    DRIFT = "drift"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from worldfork.version import __version__
 
 __all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "load", "locate", "names"]
 
-Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "executors"]
+Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "schedules", "executors"]
 
 BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "agents": {
@@ -66,6 +66,15 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "validation_loss": "worldfork.lab.stream.signals:ValidationLoss",
         "drift": "worldfork.lab.stream.signals:Drift",
         "clock": "worldfork.lab.stream.signals:Clock",
+    },
+    "schedules": {
+        "ramp": "worldfork.lab.environments.schedules:Ramp",
+        "constant": "worldfork.lab.environments.schedules:Constant",
+        "step": "worldfork.lab.environments.schedules:Step",
+        "cyclic": "worldfork.lab.environments.schedules:Cyclic",
+        "saw_wave": "worldfork.lab.environments.schedules:SawWave",
+        "random_walk": "worldfork.lab.environments.schedules:RandomWalk",
+        "uniform": "worldfork.lab.environments.schedules:Uniform",
     },
     "executors": {
         "local": "worldfork.executors.local:Local",

@@ -4,9 +4,10 @@ Frozen and strict: an unknown field is an error, a number is never a string. Eve
 will be run; the shorthand of the TOML file (shared tables that arms vary) ends in `reading`.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_serializer, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.canonical import digest
@@ -92,6 +93,16 @@ class Stream(Record):
     decision_points: Count = 24
     drift_period: Count = 20_000  # environment steps from one end of the drift to the other
     action_noise: Amount = 0.0  # sigma_a: standard deviation of what is added to each planned action
+    schedule: Named = "ramp"  # how the level moves: ramp, step, cyclic, saw_wave, random_walk, uniform, constant
+    schedule_settings: Settings = {}
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: Callable[[Any], Any]) -> dict[str, Any]:
+        """A ramp is not written down: registrations from before there was another have the digest they had."""
+        written: dict[str, Any] = write(self)
+        if self.schedule == "ramp" and not self.schedule_settings:
+            return {name: value for name, value in written.items() if not name.startswith("schedule")}
+        return written
 
 
 class Evaluation(Record):

@@ -10,6 +10,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
 from worldfork.lab.environments import Environment, EnvironmentPlugin
 from worldfork.lab.environments.drift import Schedule
+from worldfork.lab.environments.schedules import schedule
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
 from worldfork.randomness import Event, Purpose
@@ -116,7 +117,14 @@ class Context:
         """How the world drifts along this cell's stream."""
         task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
         log_scale = float(task.drift_scale) if task.drift == "log" else None
-        return Schedule(cell.direction, arm.stream.drift_period, log_scale)
+        return schedule(
+            arm.stream.schedule,
+            cell.direction,
+            arm.stream.drift_period,
+            event=cell.event(Purpose.DRIFT, self.registration.seed),
+            log_scale=log_scale,
+            settings=arm.stream.schedule_settings,
+        )
 
     def code(self, cell: Cell) -> dict[str, Located]:
         """Where the named things that compute this cell's rows come from."""
@@ -126,6 +134,11 @@ class Context:
             "agent": registry.locate("agents", task.agent),
             "environment": registry.locate("environments", task.environment or cell.task),
             "mechanism": registry.locate("mechanisms", arm.mechanism.name),
+            **(
+                {}
+                if arm.stream.schedule == "ramp"
+                else {"schedule": registry.locate("schedules", arm.stream.schedule)}
+            ),
             **signals,
         }
 
@@ -134,6 +147,7 @@ def outside_code(registration: Registration) -> list[Located]:
     """What a registration names that does not come with worldfork: running it imports that code."""
     named = [registry.locate("signals", name) for name in registration.signals]
     named += [registry.locate("mechanisms", arm.mechanism.name) for arm in registration.arms]
+    named += [registry.locate("schedules", arm.stream.schedule) for arm in registration.arms]
     for name, task in registration.tasks.items():
         named.append(registry.locate("agents", task.agent))
         named.append(registry.locate("environments", task.environment or name))
