@@ -49,9 +49,24 @@ def test_the_screen_says_the_verdict_first(tmp_path):
     found = run(table(tmp_path))
     assert found.exit_code == 0, found.output
     words = " ".join(found.output.split())
-    assert words.index("Updating is harmful") < words.index("triggers beat their own rate-matched random control")
-    for part in ("all attempted", "retained", "residual", "return_deficit", "periodic", "oracle", "slope"):
+    assert words.index("Updating hurts") < words.index("Candidate triggers") < words.index("Yardsticks")
+    for part in ("leave the model frozen", "residual", "return_deficit", "periodic", "oracle", "Holm"):
         assert part in words
+    assert "undefined" not in words
+    more = " ".join(run(table(tmp_path), "--verbose").output.split())
+    for part in ("all attempted", "retained", "slope", "undefined figure"):
+        assert part in more
+
+
+def test_a_pipeline_can_fail_on_a_verdict(tmp_path):
+    path = table(tmp_path)
+    assert run(path, "--fail-on", "helpful,unresolved").exit_code == 0
+    found = run(path, "--fail-on", "harmful", "--json")
+    assert found.exit_code == 1
+    assert json.loads(found.stdout)["schema"] == "worldfork.score/2"
+    assert "--fail-on harmful: cartpole." in found.stderr
+    with pytest.raises(WorldforkError, match="takes harmful, helpful, unresolved; got harmfull"):
+        RUNNER.invoke(app, ["score", str(path), "--fail-on", "harmfull"], catch_exceptions=False)
 
 
 def test_json_is_the_schema_and_nothing_else(tmp_path):

@@ -28,6 +28,15 @@ def score(
         False, "--paper", help="Tables with the paper's figures beside those of the first arm."
     ),
     only: str | None = typer.Option(None, "--tables", help="These tables alone, with commas: effects,arms."),
+    verbose: bool = typer.Option(
+        False,
+        "--verbose",
+        "-v",
+        help="Also both estimands, fits, power, and every undefined figure with its reason.",
+    ),
+    fail_on: str | None = typer.Option(
+        None, "--fail-on", help="Exit with 1 where a task has this verdict: harmful, helpful or unresolved; commas."
+    ),
 ) -> None:
     """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
 
@@ -35,6 +44,8 @@ def score(
 
     The table has one row per fork: checkpoint, k, r_update, r_hold; where there are several, also task, direction,
     stream_seed, arm; optionally level, and any number of signal_NAME columns, each of which is scored as a trigger.
+
+    In a pipeline: worldfork score forks.csv --fail-on harmful
     """
     import dataclasses
     import json
@@ -52,6 +63,7 @@ def score(
         raise WorldforkError("Choose one of --json, --latex, --markdown; --paper, --tables go with the last two.")
     if divergence is not None and no_divergence:
         raise WorldforkError("--divergence sets the rule's fraction, --no-divergence switches it off: choose one.")
+    refused = _verdicts(fail_on)
     changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
     changes |= {} if rate is None else {"rate": rate}
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
@@ -70,7 +82,27 @@ def score(
         print("\n".join(write(table) for table in tables.choose(chosen, only)))
     else:
         console = Console()
-        tables.show(scored, console)
+        tables.show(scored, console, verbose=verbose)
         tables.show_gate(seeds, console)
         if opened.table.ignored:
             console.print(f"[dim]Columns that no figure reads: {', '.join(opened.table.ignored)}.[/]")
+    failing = [
+        f"{arm} · {task}" if arm else task
+        for arm, tasks in scored.arms.items()
+        for task, figures in tasks.tasks.items()
+        if figures.verdict in refused
+    ]
+    if failing:
+        typer.echo(f"--fail-on {fail_on}: {', '.join(failing)}.", err=True)
+        raise typer.Exit(1)
+
+
+def _verdicts(fail_on: str | None) -> tuple[str, ...]:
+    """The verdicts that end with 1."""
+    from worldfork.errors import WorldforkError
+
+    names = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
+    known = ("harmful", "helpful", "unresolved")
+    if unknown := [name for name in names if name not in known]:
+        raise WorldforkError(f"--fail-on takes {', '.join(known)}; got {', '.join(unknown)}.")
+    return names

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldfork.desk.page import gather, view
+from worldfork.desk.page.packing import pack, unpack
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record, varies
-from worldfork.desk.page.streams import condense
+from worldfork.desk.page.streams import condense, pack_stream
 from worldfork.desk.scoring.sweep import sweep
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
@@ -31,13 +32,23 @@ def test_forks_keep_every_digit_and_their_order(material):
     data = payload(material)
     for part, (arm, scored) in zip(data["parts"], material.score.arms.items(), strict=True):
         forks = scored.tasks["linear_quadratic"].evidence.forks
-        columns = part["forks"]
-        assert sorted(columns["delta"]) == sorted(forks.delta.tolist()), arm
-        places = list(zip(columns["cell"], columns["k"], strict=True))
+        columns = read(part["forks"])
+        assert sorted(columns["r_update"] - columns["r_hold"]) == sorted(forks.delta.tolist()), arm
+        places = list(zip(columns["cell"].tolist(), columns["k"].tolist(), strict=True))
         assert places == sorted(places)
-        assert columns["delta"] == [u - h for u, h in zip(columns["r_update"], columns["r_hold"], strict=True)]
-        assert {len(pair) for pair in columns["hold"] + columns["update"]} == {4}
-        assert [fit[4] for fit in columns["fit"]] == [min(200, 50 * k) for k in columns["k"]]
+        assert columns["episodes"] == 4
+        assert len(columns["hold"]) == len(columns["update"]) == 4 * len(columns["k"])
+        assert columns["fit"][4::5].tolist() == [min(200, 50 * k) for k in columns["k"]]
+
+
+def read(columns):
+    """A part's columns as the script reads them."""
+    return {name: unpack(one) if isinstance(one, dict) and "kind" in one else one for name, one in columns.items()}
+
+
+@given(st.lists(st.floats(allow_nan=False)))
+def test_packed_numbers_come_back_to_the_last_bit(values):
+    assert unpack(pack(values, "f64")).tolist() == values
 
 
 def test_arms_stand_in_the_order_they_were_registered_in(material):
@@ -64,27 +75,29 @@ def test_every_threshold_on_the_page_fires_on_the_forks_of_the_librarys(material
         seed=0,
     )
     for name, library in swept.items():
-        rows = part["triggers"][name]["rows"]["all_attempted"]
-        assert rows["total"] == library.total.tolist()
-        assert rows["fires"] == library.fires.tolist()
-        for short, long in zip(rows["threshold"], library.threshold[1:-1], strict=True):
-            signal = evidence.all_attempted[name].signal
+        rows = read(part["triggers"][name]["rows"]["all_attempted"])
+        assert rows["total"].tolist() == library.total.tolist()
+        assert rows["fires"].tolist() == library.fires.tolist()
+        assert rows["of"] == len(library.total)
+        signal = evidence.all_attempted[name].signal
+        for row, (short, long) in enumerate(
+            zip(rows["threshold"].tolist(), library.threshold.tolist(), strict=True)
+        ):
             assert ((signal >= short) == (signal >= long)).all()
-            assert len(repr(short)) <= len(repr(float(long)))
+            assert len(repr(short)) <= len(repr(long))
+            assert rows["least"][row] == min(signal[signal >= long], default=np.inf)
+            assert (rows["reach"] >= row).sum() == library.fires[row]
 
 
 def test_fired_flags_are_those_that_scoring_decided(material):
     score = material.score["n-50", "linear_quadratic"]
     part = payload(material)["parts"][1]
-    delta = part["forks"]["delta"]
+    columns = read(part["forks"])
+    delta = columns["r_update"] - columns["r_hold"]
     for side, triggers in (("retained", score.triggers), ("all_attempted", score.triggers_all_attempted)):
         for name, figures in triggers.items():
-            flags = part["triggers"][name]["fired"][side]
-            fired = [
-                value
-                for value, flag, out in zip(delta, flags, part["forks"]["diverged"], strict=True)
-                if flag == "1" and not (out and side == "retained")
-            ]
+            flags = np.unpackbits(unpack(part["triggers"][name]["fired"][side]))[: len(delta)] == 1
+            fired = delta[flags & ~((columns["diverged"] == 1) & (side == "retained"))]
             assert math.fsum(fired) == pytest.approx(figures.policy_total, abs=1e-12)
 
 
@@ -104,14 +117,18 @@ def test_streams_in_bins():
     found = condense(log)
     assert found["width"] == 2
     error, kl, disagreement = found["panels"]
-    assert (error["low"][0], error["mean"][0]) == (None, None)
+    assert np.isnan([error["low"][0], error["mean"][0]]).all()
     assert [error[name][1] for name in ("low", "mean", "high")] == [3.0, 3.0, 3.0]
     assert [error[name][2] for name in ("low", "mean", "high")] == [1.0, 2.0, 3.0]
     assert error["non_finite"] == 3
     assert "mean" not in kl  # this agent logged none
     assert (disagreement["name"], disagreement["words"]) == ("disagreement", "disagreement")
-    assert found["episode_return"] == [240.0, 240.0]
+    assert found["episode_return"].tolist() == [240.0, 240.0]
     assert found["level"][1] == pytest.approx(2 / 480, rel=1e-4)
+    heights = unpack(pack_stream(found)["panels"][0]["mean"])
+    assert heights[0] == 255  # nothing was logged there
+    assert heights[1] == 254  # 3 is the cap
+    assert heights[2] == pytest.approx(254 * 2 / 3, abs=1)
 
 
 def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp_path):
@@ -124,12 +141,14 @@ def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp
 
     found = gather(ledgers.rewritten(small, tmp_path / "lost", lose).path, permutations=50)
     part = payload(found)["parts"][0]
-    forks = part["forks"]
-    (index,) = [index for index, broken in enumerate(forks["broken"]) if broken]
+    forks = read(part["forks"])
+    ((place, broken),) = forks["broken"].items()
+    index = int(place)
     # Returns are costs here: a failure is the worst there is.
     min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return
-    assert (forks["k"][index], forks["r_update"][index], forks["update"][index][0]) == (3, min_return, None)
-    assert forks["broken"][index] == "Counted: 1 non-finite returns in UPDATE."
+    assert (forks["k"][index], forks["r_update"][index]) == (3, min_return)
+    assert np.isnan(forks["update"][4 * index])
+    assert broken == "Counted: 1 non-finite returns in UPDATE."
     assert len(forks["k"]) == 24
     assert part["policies"]["all_attempted"]["forks"] == 24  # a failure is attempted, and never retained
     assert part["policies"]["retained"]["forks"] < 24
@@ -204,17 +223,17 @@ def test_a_flat_table_has_no_record_and_no_streams(tmp_path):
     page = payload(found)
     assert page["streams"] == []
     assert {cell["stream"] for cell in page["parts"][0]["cells"]} == {None}
-    assert None in page["parts"][0]["triggers"]["residual"]["signal"]
+    assert np.isnan(unpack(page["parts"][0]["triggers"]["residual"]["signal"])).any()
     assert "fit" not in page["parts"][0]["forks"]
 
 
 def test_streams_are_read_as_they_were_written(small, material):
     cell = next(cell for cell in cells(small.registration) if cell.arm == "n-10")
     log = arrays.read_parquet(small.cell(cell.id).path / "stream.parquet")
-    shown = [one for one in payload(material)["streams"] if one == condense(log)]
+    shown = [one for one in payload(material)["streams"] if one == pack_stream(condense(log))]
     assert len(shown) == 1
     assert shown[0]["steps"] == 300
-    assert sum(shown[0]["episode_return"]) == pytest.approx(float(log["reward"].sum()), rel=1e-4)
+    assert unpack(shown[0]["episode_return"]).sum() == pytest.approx(float(log["reward"].sum()), rel=1e-4)
 
 
 def test_several_draws_of_an_update_are_one_fork_that_names_them(tmp_path):
@@ -227,10 +246,10 @@ def test_several_draws_of_an_update_are_one_fork_that_names_them(tmp_path):
     (tmp_path / "draws.toml").write_text(text)
     material = gather(run(tmp_path / "draws.toml", tmp_path / "study").path, permutations=20)
     (part,) = payload(material)["parts"]
-    forks = part["forks"]
+    forks = read(part["forks"])
     assert len(forks["k"]) == 8
-    for update, draws in zip(forks["r_update"], forks["draws"], strict=True):
-        assert len(draws) == 3
+    assert forks["draws"] == 3
+    for update, draws in zip(forks["r_update"], forks["drawn"].reshape(-1, 3), strict=True):
         assert update == pytest.approx(sum(draws) / 3, rel=1e-4)
     assert record(material).draws == 3
     assert record(material).deviations == []

@@ -7,6 +7,7 @@ from typing import Final
 from markupsafe import Markup
 
 from worldfork.desk import wording
+from worldfork.desk.page.distribution import Bar
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
 __all__ = ["FILTERS", "is_figure"]
@@ -19,22 +20,31 @@ def is_figure(value: object) -> bool:
 
 def number(value: Figure, digits: int = 1) -> str:
     """A signed number."""
-    return _reason(value) if isinstance(value, Undefined) else wording.minus(wording.number(value, digits))
+    return _reason(value) if isinstance(value, Undefined) else _data(value, wording.number(value, digits))
 
 
 def unsigned(value: Figure, digits: int = 1) -> str:
     """A number that has no direction."""
-    return _reason(value) if isinstance(value, Undefined) else number(value, digits).removeprefix("+")
+    if isinstance(value, Undefined):
+        return _reason(value)
+    return _data(value, wording.number(value, digits).removeprefix("+"))
 
 
 def span(value: Interval | Undefined, digits: int = 1) -> str:
     """An interval."""
-    return _reason(value) if isinstance(value, Undefined) else wording.minus(wording.span(value, digits))
+    if isinstance(value, Undefined):
+        return _reason(value)
+    return Markup('<data value="{}">{}</data>').format(list(value), wording.minus(wording.span(value, digits)))
 
 
 def rate(value: Figure) -> str:
     """A number between 0 and 1."""
-    return _reason(value) if isinstance(value, Undefined) else wording.rate(value)
+    return _reason(value) if isinstance(value, Undefined) else _data(value, wording.rate(value))
+
+
+def percent(value: Figure) -> str:
+    """A share, signed."""
+    return _reason(value) if isinstance(value, Undefined) else _data(value, wording.percent(value))
 
 
 def count(value: int | Undefined) -> str:
@@ -54,20 +64,32 @@ def spread(variance: Figure) -> str:
     return "none" if variance < 0 else f"{math.sqrt(variance):,.1f}"
 
 
+def bar_row(bar: Bar) -> list[float | int]:
+    """A bar of a histogram, for who exports it."""
+    return [bar.low, bar.high, bar.forks]
+
+
 def words(name: str) -> str:
     """A field's name as words."""
     return name.replace("_", " ")
 
 
-def _reason(value: Undefined) -> str:
+def _data(value: float, text: str) -> Markup:
+    """The number as it is read, with every digit of it for who exports the table."""
+    return Markup('<data value="{}">{}</data>').format(repr(float(value)), wording.minus(text))
+
+
+def _reason(value: Undefined) -> Markup:
     return Markup('<abbr class="undefined" title="{}">undefined</abbr>').format(value.why)
 
 
-FILTERS: Final[dict[str, Callable[..., str]]] = {
+FILTERS: Final[dict[str, Callable[..., object]]] = {
+    "bar_row": bar_row,
     "number": number,
     "unsigned": unsigned,
     "span": span,
     "rate": rate,
+    "percent": percent,
     "count": count,
     "tick": tick,
     "spread": spread,

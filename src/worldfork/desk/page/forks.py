@@ -1,22 +1,30 @@
-"""Every fork of one task and arm as columns for the page: those that were scored, and those without a dR."""
+"""Every fork of one task and arm as columns for the page: those that were scored, and those without a dR.
+
+r_hold and r_update keep every digit, and dR is their difference, here as there. What only a panel about one fork
+shows (episodes, what the update did, the row's digest) is embedded for every fork of a small page; of a large one
+for the forks with the largest and the least dR, and the ledger has the rest.
+"""
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
-from worldfork.desk.page.streams import rounded
+from worldfork.desk.page.packing import pack
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.partition import natural
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell
 
-__all__ = ["Places", "fork_columns", "places"]
+__all__ = ["SMALL_PAGE", "Places", "fork_columns", "places"]
 
-DIGEST = 24  # characters of a row's digest: enough to find it
+DIGEST: Final = 24  # characters of a row's digest: enough to find it
+SMALL_PAGE: Final = 5_000  # forks of all tasks and arms together, up to which everything about each is embedded
+EXTREMES: Final = 100  # forks at either end of dR that a large page tells everything about
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,66 +57,119 @@ def places(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, ta
     return Places({key: cells[key] for key in ordered}, keys, [scored.get(place) for place in keys], recorded)
 
 
-def fork_columns(shown: Places, forks: Forks, diverged: Bool[np.ndarray, "forks"]) -> dict[str, object]:
-    """One list per quantity, in the page's order; a quantity that no fork has is left out."""
+class _Line(NamedTuple):
+    step: int
+    level: float | None
+    r_hold: float | None
+    r_update: float | None
+    diverged: bool
+
+
+def fork_columns(
+    shown: Places, forks: Forks, diverged: Bool[np.ndarray, "forks"], *, small: bool
+) -> dict[str, object]:
+    """Packed columns in the page's order; `detail` lists the forks that everything is embedded about."""
     cell = {key: index for index, key in enumerate(shown.cells)}
-    table = [
-        {
-            "k": k,
-            "cell": cell[key],
-            **({} if index is None else _scored(forks, index, bool(diverged[index]))),
-            **(_recorded(shown.rows[key, k], scored=index is not None) if (key, k) in shown.rows else {}),
-        }
-        for (key, k), index in zip(shown.keys, shown.index, strict=True)
+    lines = [
+        _scored(forks, index, diverged) if index is not None else _unscored(shown.rows[place][0])
+        for place, index in zip(shown.keys, shown.index, strict=True)
     ]
-    names = dict.fromkeys(name for row in table for name in row)
-    columns: dict[str, list[object]] = {name: [row.get(name) for row in table] for name in names}
-    return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+    detail = np.arange(len(lines)) if small else _extremes(shown, forks)
+    return {
+        "k": pack([k for _, k in shown.keys], "u16"),
+        "cell": pack([cell[key] for key, _ in shown.keys], "u16"),
+        "scored": pack([index is not None for index in shown.index], "u8"),
+        "diverged": pack([line.diverged for line in lines], "u8"),
+        "step": pack([line.step for line in lines], "u32"),
+        "level": pack([line.level for line in lines], "f32"),
+        "r_hold": pack([line.r_hold for line in lines], "f64"),
+        "r_update": pack([line.r_update for line in lines], "f64"),
+        "detail": pack(detail, "u32"),
+        **_episodes(shown, forks, detail),
+        **_recorded(shown, detail),
+    }
 
 
-def _scored(forks: Forks, index: int, diverged: bool) -> dict[str, object]:
+def _extremes(shown: Places, forks: Forks) -> Int[np.ndarray, "some"]:
+    delta = np.array([0.0 if index is None else float(forks.delta[index]) for index in shown.index])
+    order = np.argsort(delta, kind="stable")
+    return np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))
+
+
+def _scored(forks: Forks, index: int, diverged: Bool[np.ndarray, "forks"]) -> _Line:
     prefork, outcomes = forks.prefork, forks.outcomes
-    level = float(prefork.level[index])
-    fork: dict[str, object] = {
-        "step": int(prefork.step[index]),
-        "level": None if math.isnan(level) else level,
-        "r_hold": float(outcomes.r_hold[index]),
-        "r_update": float(outcomes.r_update[index]),
-        "delta": float(outcomes.delta[index]),
-        "diverged": int(diverged),
+    return _Line(
+        int(prefork.step[index]),
+        float(prefork.level[index]),
+        float(outcomes.r_hold[index]),
+        float(outcomes.r_update[index]),
+        bool(diverged[index]),
+    )
+
+
+def _unscored(row: ForkRow) -> _Line:
+    return _Line(row.step, row.level, row.r_hold, row.r_update, False)
+
+
+def _episodes(shown: Places, forks: Forks, detail: np.ndarray) -> dict[str, object]:
+    """The returns of both branches episode by episode, where there are any."""
+    pairs = []
+    for place in detail.tolist():
+        index, (key, k) = shown.index[place], shown.keys[place]
+        if index is not None and forks.outcomes.hold is not None and forks.outcomes.update is not None:
+            pairs.append((forks.outcomes.hold[index], forks.outcomes.update[index]))
+        elif index is None and (key, k) in shown.rows:
+            row = shown.rows[key, k][0]
+            pairs.append((_numbers(row.hold), _numbers(row.update)))
+        else:
+            pairs.append((np.zeros(0), np.zeros(0)))
+    most = max((len(hold) for hold, _ in pairs), default=0)
+    if not most:
+        return {}
+    table = np.full((2, len(pairs), most), np.nan)
+    for place, (hold, update) in enumerate(pairs):
+        table[0, place, : len(hold)], table[1, place, : len(update)] = hold, update
+    return {
+        "episodes": most,
+        "hold": pack(table[0].ravel(), "f32"),
+        "update": pack(table[1].ravel(), "f32"),
+        "better": pack((table[1] > table[0]).sum(axis=1), "u16"),
     }
-    if outcomes.hold is not None and outcomes.update is not None:
-        hold, update = outcomes.hold[index], outcomes.update[index]
-        paired = ~np.isnan(hold) | ~np.isnan(update)
-        fork |= {
-            "hold": rounded(hold[paired]),
-            "update": rounded(update[paired]),
-            "better": int((update > hold).sum()),
-        }
-    return fork
 
 
-def _recorded(draws: Sequence[ForkRow], *, scored: bool) -> dict[str, object]:
+def _recorded(shown: Places, detail: np.ndarray) -> dict[str, object]:
     """What only a study's own rows have: of the first draw of the update, and what the others returned."""
-    row = draws[0]
-    fit = row.fit
-    shown: dict[str, object] = {
-        "env_step": row.env_step,
-        "fit": [*_brief(fit.loss_before, fit.loss_after, fit.grad_norm, fit.param_shift), fit.transitions],
-        "broken": _broken(row),
-        "digest": row.digest[:DIGEST],
+    if not shown.rows:
+        return {}
+    drawn = [shown.rows[shown.keys[place]] for place in detail.tolist()]
+    first = [draws[0] for draws in drawn]
+    fits = [
+        [row.fit.loss_before, row.fit.loss_after, row.fit.grad_norm, row.fit.param_shift, row.fit.transitions]
+        for row in first
+    ]
+    most = max(map(len, drawn), default=1)
+    several = {
+        "draws": most,
+        "drawn": pack(
+            [value for draws in drawn for value in _filled([one.r_update for one in draws], most)], "f32"
+        ),
     }
-    if len(draws) > 1:
-        shown["draws"] = _brief(*(draw.r_update for draw in draws))
-    if not scored:
-        better = sum(u > h for h, u in zip(row.hold, row.update, strict=True) if h is not None and u is not None)
-        shown |= {"step": row.step, "level": row.level, "r_hold": row.r_hold, "r_update": row.r_update}
-        shown |= {"diverged": 0, "hold": _brief(*row.hold), "update": _brief(*row.update), "better": better}
-    return shown
+    return {
+        "env_step": pack([row.env_step for row in first], "u32"),
+        "fit": pack([value for fit in fits for value in fit], "f32"),
+        "digest": "".join(row.digest[:DIGEST] for row in first),
+        "digest_length": DIGEST,
+        "broken": {str(place): words for place, row in enumerate(first) if (words := _broken(row))},
+        **(several if most > 1 else {}),
+    }
 
 
-def _brief(*values: float | None) -> list[object]:
-    return rounded(np.array([math.nan if value is None else value for value in values]))
+def _filled(values: Sequence[float | None], count: int) -> list[float | None]:
+    return [*values, *[None] * (count - len(values))]
+
+
+def _numbers(values: Sequence[float | None]) -> np.ndarray:
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _broken(row: ForkRow) -> str | None:

@@ -16,14 +16,19 @@ from typing import Final
 
 import jinja2
 
-from worldfork.desk.page import filters, view
+from worldfork.desk.page import arms, filters, sections, view
+from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
-from worldfork.desk.page.payload import embed, payload
+from worldfork.desk.page.payload import embed, payload, size
 from worldfork.desk.page.record import record, varies
+from worldfork.desk.page.thresholds import threshold_permutations
+from worldfork.desk.page.videos import replay_command, videos
 from worldfork.desk.reading.files import encode
 from worldfork.desk.reading.ledger import Source
+from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.reading.study import flat_frame
 from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.wording import TERMS, corrected
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.store import Study
@@ -33,8 +38,8 @@ __all__ = ["Page", "default_place", "render", "write_page"]
 
 FOLDER: Final = Path(__file__).parent / "files"
 STYLES: Final = ("base.css", "charts.css", "layout.css")
-SCRIPTS: Final = ("core.js", "chart.js", "evidence.js", "stream.js", "threshold.js", "contraction.js", "page.js")
-VIDEO_BYTES: Final = 3_000_000
+TOOLS: Final = ("core.js", "address.js", "chart.js", "export.js")  # what the sections' scripts use
+LAST: Final = "page.js"  # puts them all on the page
 NOTEBOOK_HEIGHT: Final = 780
 
 
@@ -91,33 +96,51 @@ def render(material: Material, *, version: str | None = None) -> Page:
     """The page. A live one carries the `version` it shows and asks its server whether there is another."""
     parts = view.parts(material)
     registration = material.study.registration if material.study else None
-    data = payload(material)
-    script = _script()
+    changes = varies(registration) if registration else {}
+    shown = sections.shown(material)
+    section_data = {one.name: one.data(material) for one in shown if one.data is not None}
+    films, downloads = videos(material), _downloads(material)
+    data = payload(material) | {
+        "sections": section_data,
+        "videos": [dataclasses.asdict(film) for film in films if film.cell],
+        "replay": replay_command(material),
+        "version": version,
+    }
+    script = _script(tuple(f"{one.name}.js" for one in shown if one.script))
     text = (
         _environment()
         .get_template("page.html")
         .render(
             name=material.name,
+            sections=shown,
+            section_data=section_data,
             parts=parts,
             sides=view.SIDES,
-            comparisons=view.comparisons(material, parts),
+            question=arms.question(material, parts, changes),
+            aggregates=arms.aggregates(material),
             compare_axis=functools.partial(view.compare_axis, parts),
             doses=view.doses(registration, parts),
-            varies=varies(registration) if registration else {},
+            varies=changes,
             several_arms=len(material.score.arms) > 1,
+            several_directions=len({cell.direction for cell in _cells(material)}) > 1,
+            corrected=corrected(material.score),
             fraction=material.rules.divergence,
-            videos=_videos(material),
+            videos=films,
             record=record(material),
             ignored=material.table.ignored,
+            tables_inside=bool(downloads) or (material.file is None and material.study is None),
             undefined=_by_reason(material),
             permutations=material.rules.permutations,
-            threshold_permutations=data["threshold_permutations"],
+            threshold_permutations=threshold_permutations(
+                material.rules, max(len(part.score.evidence.forks) for part in parts)
+            ),
+            terms=_terms(material),
             made_by=f"worldfork {importlib.metadata.version('worldfork')}",
             style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             script=script,
             policy=_policy(script, live=version is not None),
-            ledger=embed({**data, "version": version}),
-            tables=embed(_downloads(material)),
+            ledger=embed(data),
+            tables=embed(downloads),
         )
     )
     return Page(text)
@@ -138,9 +161,9 @@ def _environment() -> jinja2.Environment:
 
 
 @functools.cache
-def _script() -> str:
+def _script(of_sections: tuple[str, ...]) -> str:
     """The scripts in one function, so that they leave no name behind."""
-    joined = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    joined = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in (*TOOLS, *of_sections, LAST))
     return f'"use strict";\n(() => {{\n{joined}\n}})();'
 
 
@@ -150,26 +173,22 @@ def _policy(script: str, *, live: bool) -> str:
     asks = "'self'" if live else "'none'"
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        f"connect-src {asks}; base-uri 'none'; form-action 'none'"
+        f"media-src data:; connect-src {asks}; base-uri 'none'; form-action 'none'"
     )
 
 
-def _videos(material: Material) -> list[dict[str, str]]:
-    """The replays (`worldfork replay -o STUDY/report/NAME.gif`) that lie beside the page, while it stays small.
+def _terms(material: Material) -> dict[str, str]:
+    """The words to explain: whether branches met the same draws, only a study says."""
+    return {word: means for word, means in TERMS.items() if material.study or word != "common random numbers"}
 
-    Files alone: a link could lead to anything on this machine, and what it led to would be in the page.
-    """
-    if material.study is None:
-        return []
-    videos, room = [], VIDEO_BYTES
-    for path in sorted((material.study.path / "report").glob("*.gif")):
-        if path.is_symlink() or not path.is_file():
-            continue
-        room -= path.stat().st_size
-        if room >= 0:
-            data = base64.b64encode(path.read_bytes()).decode()
-            videos.append({"name": path.stem.replace("-", " "), "address": f"data:image/gif;base64,{data}"})
-    return videos
+
+def _cells(material: Material) -> list[CellKey]:
+    return [
+        cell
+        for arm in material.score.arms.values()
+        for score in arm.tasks.values()
+        for cell in score.evidence.forks.prefork.cells
+    ]
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
@@ -182,7 +201,9 @@ def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
 
 
 def _downloads(material: Material) -> list[object]:
-    """The flat table: a study's as `worldfork export` writes it, or the file that was given."""
+    """The flat table: as `worldfork export` writes it, or the file that was given; a large page has none."""
+    if size(material) > SMALL_PAGE:
+        return []
     if material.study is None:
         return [] if material.file is None else [_download(material.file.name, material.file.read_bytes())]
     frame = flat_frame(material.rows)

@@ -7,12 +7,13 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
+from worldfork.desk.page.packing import pack
 from worldfork.ledger.arrays import content_digest, read_parquet
 
-__all__ = ["condense", "read_condensed", "rounded"]
+__all__ = ["condense", "pack_stream", "read_condensed"]
 
 BINS: Final = 240  # a pixel or two each at the width of a phone
-DIGITS: Final = 5
+LEVELS: Final = 254  # heights that a packed panel tells apart, in 84 pixels; 255 is a bin without a value
 WORLD: Final = ("step", "env_step", "episode", "level", "rate", "sigma_a", "reward")  # the rest is the agent's
 WORDS: Final = {"error": "one-step error (the model's units)", "kl": "KL (nats)"}
 
@@ -31,8 +32,8 @@ def condense(log: Mapping[str, np.ndarray]) -> dict[str, object]:
     return {
         "steps": steps,
         "width": width,
-        "level": rounded(np.asarray(log["level"], dtype=np.float64)[::width]),
-        "episode_return": rounded(np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:]),
+        "level": np.asarray(log["level"], dtype=np.float64)[::width],
+        "episode_return": np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:],
         "episode_steps": int((episode == episode[0]).sum()) if steps else 0,
         "panels": [
             _panel(name, np.asarray(values, dtype=np.float64), width)
@@ -42,17 +43,17 @@ def condense(log: Mapping[str, np.ndarray]) -> dict[str, object]:
     }
 
 
-def rounded(values: Float[np.ndarray, "values"], digits: int = DIGITS) -> list[object]:
-    """Few digits for a picture; what is not finite is null.
-
-    >>> rounded(np.array([1 / 3, 12.0, np.nan]))
-    [0.33333, 12, None]
-    """
-    return [_short(float(f"{value:.{digits}g}")) if np.isfinite(value) else None for value in values.tolist()]
-
-
-def _short(value: float) -> object:
-    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+def pack_stream(condensed: Mapping[str, object]) -> dict[str, object]:
+    """The same for the page: a panel's values as heights between its least and its cap."""
+    packed = dict(condensed)
+    for name in ("level", "episode_return"):
+        values = condensed[name]
+        assert isinstance(values, np.ndarray)
+        packed[name] = pack(values, "f32")
+    panels = condensed["panels"]
+    assert isinstance(panels, list)
+    packed["panels"] = [_pack_panel(panel) for panel in panels]
+    return packed
 
 
 def _panel(name: str, values: Float[np.ndarray, "steps"], width: int) -> dict[str, object]:
@@ -68,5 +69,24 @@ def _panel(name: str, values: Float[np.ndarray, "steps"], width: int) -> dict[st
     high = np.where(count, np.maximum.reduceat(np.where(known, values, -np.inf), starts), np.nan)
     # A few bursts would flatten all the rest: the axis ends where a tenth of the bins still reaches.
     cap = min(np.nanmax(high), max(1.6 * np.nanmax(mean), np.nanquantile(high, 0.9)))
-    (top,) = rounded(np.array([cap]))
-    return {**panel, "low": rounded(low), "mean": rounded(mean), "high": rounded(high), "cap": top}
+    return {
+        **panel,
+        "low": low,
+        "mean": mean,
+        "high": high,
+        "floor": min(0.0, float(np.nanmin(low))),
+        "cap": float(cap),
+    }
+
+
+def _pack_panel(panel: dict[str, object]) -> dict[str, object]:
+    if "mean" not in panel:
+        return panel
+    floor, cap = float(panel["floor"]), float(panel["cap"])  # type: ignore[arg-type]
+    room = cap - floor or 1.0
+    packed = dict(panel)
+    for name in ("low", "mean", "high"):
+        share = (np.asarray(panel[name]) - floor) / room
+        heights = np.round(LEVELS * np.clip(share, 0.0, 1.0))
+        packed[name] = pack(np.where(np.isnan(share), 255, heights), "u8")
+    return packed

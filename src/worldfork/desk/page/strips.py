@@ -30,6 +30,11 @@ class Axis:
         left, right = (float(self.at(end)[:-1]) for end in (low, high))
         return f"left:{left:.2f}%;width:{max(0.4, right - left):.2f}%"
 
+    def minor(self, tick: float) -> bool:
+        """Whether a tick is left out where there is room for every second one; zero never is."""
+        step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else 1.0
+        return len(self.ticks) > 3 and round(tick / step) % 2 == 1
+
     def beyond(self, value: float) -> bool:
         """Whether a value lies outside, so that an arrow must stand for it."""
         return not self.low <= value <= self.high

@@ -7,7 +7,7 @@ shifted null it earns the dR that lies a fixed number of places further around t
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -35,6 +35,7 @@ class Sweep:
     high: Float[np.ndarray, "rows"]
     p: Float[np.ndarray, "rows"]
     p_shift: Float[np.ndarray, "rows"]
+    of: int = 0  # how many thresholds differ; there are as many rows unless a choice was asked for
 
 
 def sweep(
@@ -44,11 +45,19 @@ def sweep(
     scored: Bool[np.ndarray, "forks"],
     permutations: int,
     seed: int,
+    most: int | None = None,
+    also: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Sweep]:
-    """Every threshold of every signal on the `scored` forks; all signals are held against the same draws."""
+    """Every threshold of every signal on the `scored` forks; all signals are held against the same draws.
+
+    `most` asks for an even choice of so many thresholds where there are more; those in `also` are among them.
+    """
     kept = forks.take(scored)
     draws = _draw(kept, permutations=permutations, seed=seed)
-    return {name: _sweep(signal[scored], kept.delta, draws) for name, signal in signals.items()}
+    return {
+        name: _sweep(signal[scored], kept.delta, draws, most=most, also=(also or {}).get(name, ()))
+        for name, signal in signals.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +84,14 @@ def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
     return _Draws(forks.prefork.cell, place, shuffled, shifted)
 
 
-def _sweep(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], draws: _Draws) -> Sweep:
+def _sweep(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    draws: _Draws,
+    *,
+    most: int | None,
+    also: Sequence[float],
+) -> Sweep:
     known = np.flatnonzero(~np.isnan(signal))
     order = known[np.argsort(signal[known], kind="stable")]
     starts = np.flatnonzero(rises(signal[order]))  # values that differ by rounding alone are one
@@ -89,16 +105,32 @@ def _sweep(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]
     fired_before = dict.fromkeys(draws.shuffled, 0)
     stops = [*starts[1:].tolist(), len(order)]
     rows = len(thresholds)
-    swept = Sweep(np.array(thresholds), *(np.zeros(rows, int if name == "fires" else float) for name in COLUMNS))
+    chosen = _chosen(np.array(thresholds), most, also)
+    places = {int(row): place for place, row in enumerate(chosen)}
+    columns = {name: np.zeros(len(chosen), int if name == "fires" else float) for name in COLUMNS}
+    swept = Sweep(threshold=np.array(thresholds)[chosen], **columns, of=rows)
     for row in range(rows - 1, -1, -1):
         for fork in order[starts[row] : stops[row]] if row < len(starts) else ():
             cell = int(draws.cell[fork])
             permuted += draws.shuffled[cell][fired_before[cell]]
             turned += draws.shifted[cell][draws.place[fork]]
             fired_before[cell] += 1
-        flags = fires(signal, thresholds[row])
-        swept.total[row], swept.fires[row] = policy_total(flags, delta), flags.sum()
-        swept.mean[row] = permuted.mean()
-        swept.low[row], swept.high[row] = interval(permuted)
-        swept.p[row], swept.p_shift[row] = (p_value(swept.total[row], null) for null in (permuted, turned))
+        if row not in places:
+            continue
+        place, flags = places[row], fires(signal, thresholds[row])
+        swept.total[place], swept.fires[place] = policy_total(flags, delta), flags.sum()
+        swept.mean[place] = permuted.mean()
+        swept.low[place], swept.high[place] = interval(permuted)
+        swept.p[place], swept.p_shift[place] = (p_value(swept.total[place], null) for null in (permuted, turned))
     return swept
+
+
+def _chosen(
+    thresholds: Float[np.ndarray, "rows"], most: int | None, also: Sequence[float]
+) -> Int[np.ndarray, "chosen"]:
+    """The rows to compute: all of them, or an even choice with both ends, and the named thresholds besides."""
+    every = np.arange(len(thresholds))
+    if most is None or len(every) <= most:
+        return every
+    even = np.linspace(0, len(every) - 1, most).round().astype(np.int64)
+    return np.union1d(even, np.flatnonzero(np.isin(thresholds, also)))

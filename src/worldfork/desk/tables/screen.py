@@ -1,4 +1,4 @@
-"""A score on one screen per task, the verdict first."""
+"""A score on a screen: the answer first, one table per task, and the rest where it is asked for."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,27 +8,44 @@ from rich.table import Table
 
 from worldfork.desk.scoring import Score
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
+from worldfork.desk.scoring.summary import contrast_grades
 from worldfork.desk.scoring.undefined import Figure, Undefined, settle
-from worldfork.desk.wording import DASH, digits_for, known, number, rate, span
+from worldfork.desk.wording import (
+    DASH,
+    Rule,
+    answer,
+    contrast_answer,
+    contrast_summary,
+    corrected,
+    digits_for,
+    known,
+    number,
+    plural,
+    rate,
+    rule_groups,
+    span,
+)
 from worldfork.ledger.pretraining import Seed
 
 __all__ = ["show", "show_gate"]
 
-VERDICTS = {"harmful": "red", "helpful": "green", "unresolved": "yellow"}
+COLOURS = {"harmful": "red", "helpful": "green", "unresolved": "yellow", "undecided": "yellow"}
 WIDE = 105  # columns: narrower screens have no room for every interval
 EXEMPT = 3  # cells without a divergence rule that are listed
 
 
-def show(score: Score, console: Console) -> None:
-    """Print every task of every arm."""
+def show(score: Score, console: Console, *, verbose: bool = False) -> None:
+    """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads."""
+    _contrasts(score, console, verbose=verbose)
     for arm, scored in score.arms.items():
         for task, figures in scored.tasks.items():
-            _task(f"{arm} · {task}" if arm else task, figures, console)
-    for pair, tasks in score.contrasts.items():
-        _contrast(pair, tasks, console)
-    _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
-    if count := len(reasons):
-        console.print(f"[dim]{count} figures are undefined; --json says which and why.[/]")
+            _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
+    console.print(f"[dim]{escape(corrected(score))}[/]")
+    if verbose:
+        _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
+        for why in dict.fromkeys(reason["why"] for reason in reasons):
+            count = sum(reason["why"] == why for reason in reasons)
+            console.print(f"[dim]{plural(count, 'undefined figure')}: {escape(why)}.[/]")
 
 
 def show_gate(seeds: Iterable[Seed], console: Console) -> None:
@@ -42,98 +59,85 @@ def show_gate(seeds: Iterable[Seed], console: Console) -> None:
             console.print(f"[dim]{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.[/]")
 
 
-def _task(name: str, score: TaskScore, console: Console) -> None:
-    attempted = score.effect.all_attempted
-    digits = digits_for(attempted)
-    wide = console.width >= WIDE
-    verdict = "[yellow]undecided[/]: one checkpoint has no interval"
-    if not isinstance(score.verdict, Undefined):
-        grade = known(score.judgement.grade)
-        graded = f" ({grade})" if grade in ("leaning", "resolved") else ""
-        verdict = f"[{VERDICTS[score.verdict]}]{score.verdict}[/]{graded}"
+def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> None:
+    said, digits, attempted = answer(score), digits_for(score.effect.all_attempted), score.effect.all_attempted
     console.rule(f"[bold]{escape(name)}")
+    word, _, rest = said.sentence.partition(":")
+    console.print(f"[bold {COLOURS[said.verdict]}]{word}[/]:{escape(rest)}")
+    console.print(f"[bold]{said.advice.what}[/] {escape(said.advice.certainty)}")
     console.print(
-        f"[bold]Updating is {verdict}[/]: mean dR {number(attempted.mean, digits)}, Student-t 95% "
-        f"{escape(span(attempted.student_t, digits))} over {attempted.clusters} checkpoints, "
-        f"{attempted.cells} cells, {attempted.forks} forks attempted."
+        f"[dim]Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
+        f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.[/]"
     )
-    triggers = score.triggers_all_attempted
-    tested = {name: known(trigger.passes_control) for name, trigger in triggers.items()}
-    passing = [name for name, passes in tested.items() if passes]
-    listed = f": {escape(', '.join(passing))}" if passing else ""
-    console.print(
-        f"[bold]{len(passing)} of {sum(passes is not None for passes in tested.values())} triggers beat their own "
-        f"rate-matched random control[/]{listed}."
-    )
-    useful = [name for name, trigger in triggers.items() if (judged := known(trigger.useful)) and judged.useful]
-    if passing:
-        rest = escape(", ".join(useful)) or "none"
-        console.print(f"Useful, beyond never, always, the schedule and other checkpoints' fires: {rest}.")
-    console.print(_effects(score, digits, wide=wide))
-    if triggers:
-        console.print(_triggers(score, digits - 1, wide=wide))
-    for line in [*_lines(score, digits), *_exempt(score)]:
-        console.print(line)
+    points = int(score.evidence.forks.prefork.k.max())
+    console.print(f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:")
+    console.print(_rules(score, digits, wide=console.width >= WIDE))
+    if verbose:
+        console.print(_effects(score, digits))
+        for line in [*_lines(score, digits), *_exempt(score)]:
+            console.print(line)
+    elif score.predictions:
+        for line in _predictions(score, digits):
+            console.print(line)
     console.print()
 
 
-def _effects(score: TaskScore, digits: int, *, wide: bool) -> Table:
+def _rules(score: TaskScore, digits: int, *, wide: bool) -> Table:
+    """What every rule earns per deployment, yardsticks apart; a narrow screen has no room for the intervals."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    heads = ["", "earns", *(["95%"] if wide else []), "fires", "chance", "p", "beats it", "useful", "AUC"]
+    for head in heads:
+        table.add_column(head, justify="right" if head else "left", no_wrap=True)
+    for group in rule_groups(score, side="all_attempted"):
+        table.add_row(f"[dim]{escape(group.title)}[/]")
+        for rule in group.rules:
+            table.add_row(*_rule(rule, digits, wide=wide))
+    return table
+
+
+def _rule(rule: Rule, digits: int, *, wide: bool) -> list[str]:
+    interval = [escape(span(rule.interval, digits))] if wide else []
+    fires = DASH if rule.fires is None or isinstance(rule.fires, Undefined) else str(rule.fires)
+    cells = [f"  {escape(rule.name)}", number(rule.earned, digits), *interval, fires]
+    if rule.figures is None:
+        return cells
+    cells.append(number(rule.chance, digits))
+    if rule.figures.standing == "reference":
+        return [*cells, "", "", "", rate(rule.figures.auc)]
+    passes, useful = known(rule.figures.passes_control), known(rule.figures.useful)
+    return [
+        *cells,
+        rate(rule.p),
+        DASH if passes is None else "[green]yes[/]" if passes else "no",
+        DASH if useful is None else "[green]yes[/]" if useful.useful else "no",
+        rate(rule.figures.auc),
+    ]
+
+
+def _effects(score: TaskScore, digits: int) -> Table:
+    """Both estimands with both intervals."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     directions = sorted(score.effect.all_attempted.by_direction, reverse=True)
-    more = ["bootstrap 95%", "detectable"] if wide else []
-    for head in ["", "mean dR", "Student-t 95%", *more, *directions, "forks"]:
+    for head in ["", "mean dR", "Student-t 95%", "bootstrap 95%", *directions, "forks"]:
         table.add_column(escape(head), justify="left" if not head else "right", no_wrap=True)
     for estimand, effect in score.effect.items():
-        shown = [escape(span(effect.bootstrap, digits)), number(effect.mde, digits).lstrip("+")] if wide else []
         table.add_row(
             estimand.replace("_", " "),
             number(effect.mean, digits),
             escape(span(effect.student_t, digits)),
-            *shown,
+            escape(span(effect.bootstrap, digits)),
             *(number(effect.by_direction.get(direction), digits) for direction in directions),
             str(effect.forks),
         )
     return table
 
 
-def _triggers(score: TaskScore, digits: int, *, wide: bool) -> Table:
-    """One line per trigger on all attempted forks; a narrow screen has no room for the control's interval and for
-    the retained forks."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    heads = ["trigger", "AUC", "total", "fires", "random", "p", "p shift", "beats", "running"]
-    for head in [*heads, "retained"] if wide else heads:
-        table.add_column(head, justify="left" if head == "trigger" else "right", no_wrap=True)
-    for name, trigger in score.triggers_all_attempted.items():
-        random, shift, passes = known(trigger.random), known(trigger.random_shift), known(trigger.passes_control)
-        chance = number(random.mean if random else None, digits)
-        if wide:
-            chance += " " + escape(span(random.interval if random else None, digits))
-        cells = [
-            escape(name),
-            rate(trigger.auc),
-            number(trigger.policy_total, digits),
-            DASH if isinstance(trigger.fires, Undefined) else str(trigger.fires),
-            chance,
-            rate(random.p if random else None),
-            rate(shift.p if shift else None),
-            DASH if passes is None else "[green]yes[/]" if passes else "no",
-            number(trigger.running_quantile.policy_total, digits),
-        ]
-        if wide:
-            retained = score.triggers[name]
-            differs = "" if known(retained.passes_control) == passes else " !"
-            cells.append(number(retained.policy_total, digits) + differs)
-        table.add_row(*cells)
-    return table
-
-
 def _lines(score: TaskScore, digits: int) -> list[str]:
     """Everything else worth a line, as far as it is defined."""
     forks, fit = score.forks, score.contraction
-    fixed = score.policies_all_attempted
     lines = [
         f"Of {forks.retained} retained forks {forks.helped} helped and {forks.hurt} hurt; {forks.diverged} "
-        f"diverged. Always updating {number(fixed.always, digits - 1)}, oracle {number(fixed.oracle, digits - 1)}."
+        "diverged."
     ]
     quartiles = {name: known(runs) for name, runs in score.drift_quartiles.items()}
     shown = [f"{name} {', '.join(number(run, digits) for run in runs)}" for name, runs in quartiles.items() if runs]
@@ -159,7 +163,11 @@ def _lines(score: TaskScore, digits: int) -> list[str]:
             f"Standard error {_plain(design.standard_error, digits)}; without limit to forks "
             f"{_plain(errors['forks'], digits)}, to episodes {_plain(errors['episodes'], digits)}."
         )
-    return lines + [
+    return lines + _predictions(score, digits)
+
+
+def _predictions(score: TaskScore, digits: int) -> list[str]:
+    return [
         f"Prediction [bold]{escape(prediction.name)}[/]: {prediction.answer} ({number(prediction.value, digits)})."
         for prediction in score.predictions
     ]
@@ -174,8 +182,22 @@ def _exempt(score: TaskScore) -> list[str]:
     return lines
 
 
-def _contrast(pair: str, tasks: Mapping[str, Estimands[Contrast | Undefined]], console: Console) -> None:
-    console.rule(f"[bold]{escape(pair)}")
+def _contrasts(score: Score, console: Console, *, verbose: bool) -> None:
+    grades = contrast_grades(score)
+    for pair, tasks in score.contrasts.items():
+        console.rule(f"[bold]{escape(pair)}")
+        attempted = {task: sides.all_attempted for task, sides in tasks.items()}
+        answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
+        console.print(f"[bold]{escape(contrast_summary(pair, answers, attempted))}[/]")
+        for said in answers:
+            console.print(escape(said.sentence))
+        if verbose:
+            _contrast(tasks, console)
+        console.print()
+
+
+def _contrast(tasks: Mapping[str, Estimands[Contrast | Undefined]], console: Console) -> None:
+    """Both estimands and both intervals, and how alike the arms are fork by fork."""
     for task, sides in tasks.items():
         for estimand, contrast in sides.items():
             about = f"{escape(task)}, {estimand.replace('_', ' ')}"
@@ -186,10 +208,7 @@ def _contrast(pair: str, tasks: Mapping[str, Estimands[Contrast | Undefined]], c
             console.print(
                 f"{about}: {number(contrast.mean, digits)}, Student-t 95% "
                 f"{escape(span(contrast.student_t, digits))}, "
-                f"bootstrap {escape(span(contrast.bootstrap, digits))}, {contrast.cells} cells"
-            )
-            console.print(
-                f"  {number(contrast.first, digits)} against {number(contrast.second, digits)}; over {forks.forks} "
+                f"bootstrap {escape(span(contrast.bootstrap, digits))}, {contrast.cells} cells; over {forks.forks} "
                 f"forks Pearson {number(forks.pearson, 3)}, Spearman {number(forks.spearman, 3)}, same sign "
                 f"{rate(forks.same_sign)}."
             )

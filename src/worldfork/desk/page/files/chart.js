@@ -37,17 +37,16 @@ function steps(low, high, count) {
   return found;
 }
 
+// The range of values with some room; what is never negative gets no room below zero.
 function extent(values, { pad = 0.05, zero = false } = {}) {
-  const known = values.filter(isNumber).concat(zero ? [0] : []);
-  if (!known.length) return [0, 1];
-  const [low, high] = known.reduce(
-    ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
-    [known[0], known[0]],
-  );
+  let [low, high] = zero ? [0, 0] : [Infinity, -Infinity];
+  for (const value of values)
+    if (isNumber(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  if (low > high) return [0, 1];
   // Totals that differ by rounding alone are one value, and no axis has ticks between them.
   const flat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
   const room = (flat ? Math.abs(high) || 1 : high - low) * Math.max(pad, flat ? 0.05 : 0);
-  return [low - room, high + room];
+  return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
 }
 
 function tickText(value) {
@@ -82,10 +81,12 @@ function axisY(scale, { x, right, words, count = 5, top }) {
   return svg("g", { class: "axis" }, drawn, label("label", 0, top - 11, "start", words));
 }
 
-// A figure with its caption. `draw(canvas, width)` fills the canvas and returns its height.
-function chart(name, draw, ...caption) {
+// A figure with its caption. `draw(canvas, width)` fills the canvas and returns its height; `rows()` is what it shows,
+// as a table whose first row names the columns.
+function chart(name, draw, caption, rows = null) {
   const canvas = svg("svg", { role: "img", "aria-label": name });
-  const node = el("figure", {}, canvas, el("figcaption", {}, ...caption));
+  const words = el("span", { class: "words" }, caption);
+  const node = el("figure", {}, canvas, el("figcaption", {}, words, rows && [" ", csvButton(name, rows)]));
   let drawn = 0;
   node.redraw = () => {
     const width = Math.floor(node.clientWidth);
@@ -111,6 +112,26 @@ function path(points) {
     })
     .join("");
 }
+
+// Thousands of points as squares of a few pixels: the more points, the fuller; the colour is that of most of them.
+function crowd(points, size = 5) {
+  const squares = new Map();
+  for (const [x, y, side] of points) {
+    const key = `${Math.floor(x / size)} ${Math.floor(y / size)}`;
+    const square = squares.get(key) || { x: Math.floor(x / size) * size, y: Math.floor(y / size) * size, help: 0, hurt: 0 };
+    square[side === "help" ? "help" : "hurt"] += 1;
+    squares.set(key, square);
+  }
+  const most = Math.max(...[...squares.values()].map(({ help, hurt }) => help + hurt), 1);
+  return [...squares.values()].map(({ x, y, help, hurt }) =>
+    svg("rect", {
+      class: `crowd ${help > hurt ? "help" : "hurt"}`,
+      ...{ x, y, width: size, height: size },
+      "fill-opacity": (0.25 + 0.75 * Math.sqrt((help + hurt) / most)).toFixed(2),
+    }),
+  );
+}
+const CROWD = 2000; // points beyond which they are drawn as squares
 
 function mark(side, x, y, size, attributes) {
   const shape = {

@@ -1,5 +1,7 @@
 // Returns of both branches, fork by fork, with the line that scoring fitted through them (the paper's third figure).
 
+section("contraction-body", ["part"], contractionSection);
+
 function contractionSection() {
   const { forks, contraction, digits } = part();
   const retained = forks.filter((fork) => isScored(fork) && !fork.diverged);
@@ -21,9 +23,11 @@ function contractionSection() {
         axisY(y, { x: left, right, top, words: "UPDATE, return per episode" }),
         axisX(x, { y: bottom, top, words: "HOLD, return per episode", width: right }),
         line("identity", x(from), y(from), x(to), y(to)),
-        places.map(([px, py, fork]) =>
-          mark(sideOf(fork), px, py, 4.2, { class: `mark fired ${sideOf(fork)} soft` }),
-        ),
+        places.length > CROWD
+          ? crowd(places.map(([px, py, fork]) => [px, py, sideOf(fork)]))
+          : places.map(([px, py, fork]) =>
+              mark(sideOf(fork), px, py, 4.2, { class: `mark fired ${sideOf(fork)} soft` }),
+            ),
         isNumber(slope) && line("fit", x(start), y(intercept + slope * start), x(end), y(intercept + slope * end)),
         isNumber(crossing) &&
           crossing > start &&
@@ -41,12 +45,13 @@ function contractionSection() {
       return bottom + 40;
     },
     contraction.words,
+    () => [["HOLD", "UPDATE"], ...retained.map((fork) => [fork.r_hold, fork.r_update])],
   );
   pointAtForks(figure.canvas, (event) => {
     const [x, y] = pointIn(figure.canvas, event);
     const far = ([px, py]) => (px - x) ** 2 + (py - y) ** 2;
     const nearest = places.reduce((best, place) => (far(place) < far(best) ? place : best));
-    return far(nearest) < 24 ** 2 ? forks.indexOf(nearest[2]) : null;
+    return far(nearest) < 24 ** 2 ? nearest[2].index : null;
   });
   return figure;
 }

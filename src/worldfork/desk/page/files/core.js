@@ -1,12 +1,75 @@
-// The data, the reader's choices, and the small tools that every section uses. Every statistic is looked up: the
-// page computes places on a screen and nothing else. Text enters it through text nodes alone.
+// The data and the small tools that every section uses. Every statistic is looked up: the page computes places on a
+// screen and nothing else. Text enters it through text nodes alone.
 
 const ledger = JSON.parse(document.getElementById("ledger").textContent);
-for (const part of ledger.parts) {
-  const columns = Object.entries(part.forks);
-  part.forks = part.forks.k.map((_, index) =>
-    Object.fromEntries(columns.map(([name, values]) => [name, values[index]])),
-  );
+
+// ---- packed columns (packing.py) ----
+const KINDS = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array };
+const MISSING = 0xffff;
+
+function unpack({ kind, data }) {
+  const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+  return new KINDS[kind](bytes.buffer);
+}
+
+// Packed columns unpacked wherever they stand; everything else as it is.
+function unpacked(value) {
+  if (Array.isArray(value)) return value.map(unpacked);
+  if (value === null || typeof value !== "object") return value;
+  if (value.kind in KINDS && typeof value.data === "string") return unpack(value);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpacked(inner)]));
+}
+
+const known = (value) => (Number.isNaN(value) ? null : value);
+const hasBit = (bits, index) => ((bits[index >> 3] >> (7 - (index & 7))) & 1) === 1;
+
+// A fork as a record; what only some forks of a large page have is on these alone.
+function readForks(columns) {
+  const forks = Array.from(columns.k, (k, index) => {
+    const [hold, update] = [known(columns.r_hold[index]), known(columns.r_update[index])];
+    return {
+      index,
+      k,
+      cell: columns.cell[index],
+      diverged: columns.diverged[index] === 1,
+      step: columns.step[index],
+      level: known(columns.level[index]),
+      r_hold: hold,
+      r_update: update,
+      delta: columns.scored[index] ? update - hold : null,
+    };
+  });
+  const { episodes, digest_length: length } = columns;
+  const slice = (column, place, count) => Array.from(column.subarray(place * count, (place + 1) * count), known);
+  columns.detail.forEach((index, place) => {
+    const fork = forks[index];
+    fork.detailed = true;
+    if (episodes) {
+      const [hold, update] = [slice(columns.hold, place, episodes), slice(columns.update, place, episodes)];
+      const paired = hold.map((value, at) => value !== null || update[at] !== null);
+      fork.hold = hold.filter((_, at) => paired[at]);
+      fork.update = update.filter((_, at) => paired[at]);
+      fork.better = columns.better[place];
+    }
+    if (columns.fit) {
+      fork.fit = slice(columns.fit, place, 5);
+      fork.env_step = columns.env_step[place];
+      fork.digest = columns.digest.slice(place * length, (place + 1) * length);
+      fork.broken = columns.broken[place];
+      if (columns.drawn) fork.draws = slice(columns.drawn, place, columns.draws).filter((value) => value !== null);
+    }
+  });
+  return forks;
+}
+
+// A part is unpacked when it is first looked at: a page of many tasks opens as fast as one of few.
+const readParts = new Map();
+function readPart(index) {
+  if (!readParts.has(index)) {
+    const part = unpacked(ledger.parts[index]);
+    readParts.set(index, { ...part, forks: readForks(part.forks) });
+  }
+  return readParts.get(index);
 }
 
 // Appends nodes, texts and nested lists of them; leaves out what is null or false.
@@ -33,6 +96,16 @@ const dot = (kind, cx, cy, r, ...inside) => svg("circle", { class: kind, cx, cy,
 const label = (kind, x, y, anchor, ...words) => svg("text", { class: kind, x, y, "text-anchor": anchor }, ...words);
 const byId = (id) => document.getElementById(id);
 
+// ---- sections: each is drawn anew when a choice it depends on changes, or refreshed by one that moves little ----
+const SECTIONS = {};
+function section(id, of, draw, refreshedBy = null) {
+  SECTIONS[id] = { of, draw, refreshedBy };
+}
+function goTo(id, choices) {
+  change({ ...choices, at: id });
+  byId(id)?.scrollIntoView();
+}
+
 // ---- numbers as people read them ----
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const minus = (text) => text.replace(/-/g, "−");
@@ -46,7 +119,7 @@ const chance = (p) => (p < 0.001 ? "< .001" : p >= 0.9995 ? "1" : p.toFixed(3).r
 const whole = (value) => value.toLocaleString("en-US");
 
 // ---- what a fork did ----
-const isScored = (fork) => isNumber(fork.delta);
+const isScored = (fork) => fork.delta !== null;
 const sideOf = (fork) => (!isScored(fork) ? "none" : fork.delta > 0 ? "help" : fork.delta < 0 ? "hurt" : "even");
 const GLYPH = { help: "▲", hurt: "▼", even: "●", none: "×" };
 
@@ -62,62 +135,10 @@ const cellName = (cell) => `checkpoint ${cell.checkpoint} · ${cell.direction} �
 const shortened = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
 const scoredForks = () =>
   part().forks.filter((fork) => isScored(fork) && (state.side === "all_attempted" || !fork.diverged));
-
-// ---- the reader's choices, kept in the address: a reload or a link comes back to the same place ----
-const state = { part: 0, fork: 0, trigger: null, side: "all_attempted", threshold: null };
-const listeners = [];
-const part = () => ledger.parts[state.part];
-const chosenFork = () => part().forks[state.fork];
-
-function change(next) {
-  const before = { ...state };
-  Object.assign(state, next);
-  if (state.part !== before.part) Object.assign(state, { fork: 0, trigger: null, threshold: null, ...next });
-  settleState();
-  const words = Object.entries(state).filter(([, value]) => value !== null);
-  try {
-    history.replaceState(
-      null,
-      "",
-      "#" + words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&"),
-    );
-  } catch {
-    // Inside a notebook the page has no address of its own.
-  }
-  for (const listener of listeners) listener(Object.keys(state).filter((key) => state[key] !== before[key]));
-}
-
-function settleState() {
-  const within = (value, count) => Math.min(Math.max(0, Math.trunc(value) || 0), count - 1);
-  state.part = within(state.part, ledger.parts.length);
-  state.fork = within(state.fork, part().forks.length);
-  const names = Object.keys(part().triggers);
-  if (!names.includes(state.trigger)) {
-    state.trigger = names.find((name) => part().triggers[name].signal) || names[0] || null;
-    state.threshold = null;
-  }
-  if (state.side !== "retained") state.side = "all_attempted";
-}
-
-function readAddress() {
-  for (const word of location.hash.slice(1).split("&")) {
-    const [key, value] = word.split("=");
-    if (!(key in state) || value === undefined) continue;
-    const text = decodeURIComponent(value);
-    state[key] = ["part", "fork"].includes(key) ? Number(text) : key === "threshold" ? readThreshold(text) : text;
-  }
-  settleState();
-}
-
-// "fitted" (leave-one-checkpoint-out), a number, or an infinity.
-function readThreshold(text) {
-  if (text === "fitted") return text;
-  const spelled = text
-    .trim()
-    .replace(/−/g, "-")
-    .replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
-  return spelled === "" || Number.isNaN(Number(spelled)) ? null : Number(spelled);
-}
+const forkName = (fork) => {
+  const cell = part().cells[fork.cell];
+  return `checkpoint ${cell.checkpoint}, ${cell.direction}, k = ${fork.k}`;
+};
 
 function select(words, options, value, onchange) {
   const chosen = (key) => String(key) === String(value);
@@ -160,12 +181,32 @@ const table = (heads, rows, more = {}) =>
 
 function tell(event, lines) {
   const box = byId("tooltip");
-  box.replaceChildren(...lines.map((text, index) => el(index ? "div" : "b", {}, text)));
+  box.replaceChildren(...lines.map((text, index) => el(index || lines.length === 1 ? "div" : "b", {}, text)));
   box.hidden = false;
   const [width, height] = [box.offsetWidth, box.offsetHeight];
   box.style.left = `${Math.max(6, Math.min(event.clientX + 14, innerWidth - width - 6))}px`;
   box.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
 }
+// By pointer or by keyboard, a word says what it means; Escape puts it away.
+function explainTerms() {
+  const explain = (event) => {
+    const node = event.target.closest?.("[data-means]");
+    if (!node) return;
+    const box = node.getBoundingClientRect();
+    tell({ clientX: box.left - 14, clientY: box.bottom - 12 }, [node.dataset.means]);
+    node.setAttribute("aria-describedby", "tooltip");
+  };
+  const stop = (event) => {
+    const node = event.target.closest?.("[data-means]");
+    if (!node) return;
+    hush();
+    node.removeAttribute("aria-describedby");
+  };
+  for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, explain);
+  for (const kind of ["pointerout", "focusout"]) document.addEventListener(kind, stop);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hush());
+}
+
 const hush = () => {
   byId("tooltip").hidden = true;
 };

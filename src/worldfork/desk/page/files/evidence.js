@@ -1,8 +1,14 @@
-// The map of all forks: one square each, chosen by pointer or arrow keys.
+// The map of all forks: one square each, chosen by pointer or arrow keys. Of hundreds of cells, the worst and the best.
+
+const MOST_CELLS = 60;
+section("evidence-body", ["part", "fork"], evidenceSection);
 
 function evidenceSection() {
-  const { cells, forks, digits, full_colour: full } = part();
-  const points = Math.max(...forks.map((fork) => fork.k));
+  const { digits, full_colour: full } = part();
+  const cells = mappedCells();
+  const rowOf = new Map(cells.map((cell, row) => [cell.index, row]));
+  const forks = part().forks.filter((fork) => rowOf.has(fork.cell));
+  const points = forks.reduce((most, fork) => Math.max(most, fork.k), 1);
   const seeds = new Set(cells.map((cell) => cell.stream_seed)).size > 1;
   const map = chart(
     "dR of every fork: arrow keys choose a fork",
@@ -40,22 +46,24 @@ function evidenceSection() {
             label("figure", width, base, "end", isNumber(cell.mean) ? signed(cell.mean, digits) : "undef."),
           ];
         }),
-        forks.map((fork, index) => {
-          const [x, top] = [left + (fork.k - 1) * wide, tops[fork.cell]];
+        forks.map((fork) => {
+          const [x, top] = [left + (fork.k - 1) * wide, tops[rowOf.get(fork.cell)]];
           const square = { x: x + 0.75, y: top + 0.75, width: Math.max(1, wide - 1.5), height: high - 1.5, rx: 2 };
           const crossed = `M${x + 3} ${top + 3}L${x + wide - 3} ${top + high - 3}M${x + wide - 3} ${top + 3}L${x + 3} ${top + high - 3}`;
           return [
-            svg("rect", { class: `fork ${sideOf(fork)}`, ...square, fill: colour(fork), "data-fork": index }),
+            svg("rect", { class: `fork ${sideOf(fork)}`, ...square, fill: colour(fork), "data-fork": fork.index }),
             (fork.diverged || !isScored(fork)) && svg("path", { class: "cross", d: crossed }),
           ];
         }),
       );
       const { k, cell } = chosenFork();
-      const ring = { x: left + (k - 1) * wide - 1, y: tops[cell] - 1, width: wide + 2, height: high + 2, rx: 3 };
-      add(canvas, svg("rect", { class: "chosen", ...ring }));
+      const top = tops[rowOf.get(cell)];
+      const ring = { x: left + (k - 1) * wide - 1, y: top - 1, width: wide + 2, height: high + 2, rx: 3 };
+      if (top !== undefined) add(canvas, svg("rect", { class: "chosen", ...ring }));
       return y + 6;
     },
-    `n = ${forks.length} forks in ${cells.length} cells, k = 1 to ${points}. Colour is dR in return per episode, full from ±${plain(full, digits)}. A cross marks a diverged fork, or one without a dR.`,
+    `n = ${forks.length} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, full from ±${plain(full, digits)}. A cross marks a diverged fork, or one without a dR.`,
+    () => forkRows(part().forks),
   );
   map.canvas.setAttribute("tabindex", "0");
   map.canvas.setAttribute("role", "group");
@@ -74,5 +82,12 @@ function walkByKey(event) {
   const next = step[0]
     ? forks[state.fork + step[0]]
     : inside.sort((a, b) => Math.abs(a.k - here.k) - Math.abs(b.k - here.k))[0];
-  if (next && next.cell === here.cell + step[1]) change({ fork: forks.indexOf(next) });
+  if (next && next.cell === here.cell + step[1]) change({ fork: next.index });
+}
+
+function mappedCells() {
+  const cells = part().cells.map((cell, index) => ({ ...cell, index }));
+  if (cells.length <= MOST_CELLS) return cells;
+  const sorted = cells.filter(({ mean }) => isNumber(mean)).sort((one, other) => one.mean - other.mean);
+  return [...sorted.slice(0, MOST_CELLS / 2), ...sorted.slice(-MOST_CELLS / 2)];
 }

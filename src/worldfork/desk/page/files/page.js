@@ -1,12 +1,5 @@
 // Puts the sections on the page, draws anew what a choice concerns, and keeps a live page up to date.
 
-const SECTIONS = {
-  "evidence-body": { draw: evidenceSection, of: ["part", "fork"] },
-  "stream-body": { draw: streamSection, of: ["part", "fork"] },
-  "threshold-body": { draw: thresholdSection, of: ["part", "trigger", "side"] },
-  "contraction-body": { draw: contractionSection, of: ["part"] },
-};
-
 // A section that is drawn anew gives the focus back to the control that had it.
 function drawSection(id) {
   const place = byId(id);
@@ -26,8 +19,10 @@ function showChosen() {
 }
 
 listeners.push((changed) => {
-  for (const [id, { of }] of Object.entries(SECTIONS)) if (of.some((key) => changed.includes(key))) drawSection(id);
-  if (changed.includes("threshold")) byId("threshold-body").firstChild?.refresh?.();
+  for (const [id, { of, refreshedBy }] of Object.entries(SECTIONS))
+    if (of.some((key) => changed.includes(key))) drawSection(id);
+    else if (changed.includes(refreshedBy)) byId(id).firstChild?.refresh?.();
+  if (changed.includes("theme")) showTheme();
   if (changed.includes("part") || changed.includes("side")) showChosen();
 });
 
@@ -41,20 +36,46 @@ function choices() {
     );
   for (const node of document.querySelectorAll("button[data-to-part]"))
     node.addEventListener("click", () => {
-      change({ part: Number(node.dataset.toPart) });
-      byId("evidence").scrollIntoView();
+      const { toPart, toFork } = node.dataset;
+      change({ part: Number(toPart) });
+      if (toFork === undefined) goTo("evidence", {});
+      else goTo("stream", { fork: Number(toFork) });
     });
   // Inside a notebook a fragment would lead to the notebook's own address.
   for (const link of document.querySelectorAll("a[href^='#']"))
     link.addEventListener("click", (event) => {
       if (location.protocol === "about:") event.preventDefault();
-      byId(link.getAttribute("href").slice(1))?.scrollIntoView();
+      const section = link.getAttribute("href").slice(1);
+      if (!section.includes("=") && byId(section)) {
+        event.preventDefault();
+        goTo(section, {});
+      }
     });
-  const root = document.documentElement;
   byId("theme").addEventListener("click", () => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-    root.dataset.theme = (root.dataset.theme || dark) === "dark" ? "light" : "dark";
+    change({ theme: (state.theme || dark) === "dark" ? "light" : "dark" });
   });
+}
+
+function showTheme() {
+  if (state.theme) document.documentElement.dataset.theme = state.theme;
+}
+
+// The section that is being read is part of the address.
+function followReader() {
+  const sections = [...document.querySelectorAll("main > section, .one-part > section")];
+  let waiting = null;
+  addEventListener(
+    "scroll",
+    () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => {
+        const read = sections.findLast((one) => one.getBoundingClientRect().top < 140);
+        if (read && read.id !== state.at) change({ at: read.id });
+      }, 250);
+    },
+    { passive: true },
+  );
 }
 
 function downloads() {
@@ -81,9 +102,14 @@ function live() {
 }
 
 readAddress();
+showTheme();
 choices();
+explainTerms();
+exportPrinted();
 for (const id of Object.keys(SECTIONS)) drawSection(id);
 showChosen();
 downloads();
 live();
+if (state.at) byId(state.at)?.scrollIntoView({ behavior: "instant" });
+followReader();
 document.documentElement.dataset.ready = "true";

@@ -1,10 +1,12 @@
 // One cell over time: what the forks earned, and what a trigger could see before each of them; beside it one fork's row.
 
+section("stream-body", ["part", "fork"], streamSection);
+
 function streamSection() {
   const { cells, forks } = part();
   const cell = chosenFork().cell;
   const inside = forks.filter((fork) => fork.cell === cell);
-  const log = ledger.streams[cells[cell].stream];
+  const log = readStream(cells[cell].stream);
   const to = (index) => {
     const sameK = forks.findIndex((fork) => fork.cell === index && fork.k === chosenFork().k);
     change({ fork: sameK >= 0 ? sameK : forks.findIndex((fork) => fork.cell === index) });
@@ -21,15 +23,28 @@ function streamSection() {
     `The stream of ${cellName(cells[cell])}`,
     (canvas, width) => drawStream(canvas, width, inside, log),
     streamCaption(inside, log),
+    () => [["k", "step", "HOLD", "UPDATE", "dR"], ...inside.map((fork) => [fork.k, fork.step, fork.r_hold, fork.r_update, fork.delta])],
   );
   figure.canvas.setAttribute("tabindex", "0");
   figure.canvas.addEventListener("keydown", walkByKey);
   pointAtForks(figure.canvas, (event) => {
     const [x] = pointIn(figure.canvas, event);
     const far = (fork) => Math.abs(figure.canvas.place(fork) - x);
-    return forks.indexOf(inside.reduce((best, fork) => (far(fork) < far(best) ? fork : best)));
+    return inside.reduce((best, fork) => (far(fork) < far(best) ? fork : best)).index;
   });
   return el("div", { class: "two" }, el("div", {}, controls, figure), forkPanel(chosenFork()));
+}
+
+// A panel's heights back as values (streams.py).
+function readStream(index) {
+  if (index === null || index === undefined) return undefined;
+  const log = unpacked(ledger.streams[index]);
+  const values = ({ floor, cap }, heights) =>
+    Array.from(heights, (height) => (height === 255 ? null : floor + ((cap - floor) * height) / 254));
+  const panels = log.panels.map((one) =>
+    one.mean ? { ...one, ...Object.fromEntries(["low", "mean", "high"].map((key) => [key, values(one, one[key])])) } : one,
+  );
+  return { ...log, panels, level: Array.from(log.level), episode_return: Array.from(log.episode_return, known) };
 }
 
 function streamCaption(inside, log) {
@@ -45,19 +60,17 @@ function drawStream(canvas, width, inside, log) {
   const [left, right] = [52, width - 10];
   const stepOf = (fork) => (log && fork.step ? fork.step : fork.k);
   const x = linear(log ? [0, log.steps] : [0.5, Math.max(...inside.map((fork) => fork.k)) + 0.5], [left, right]);
-  const segment = log ? log.episode_steps : 1;
+  const seen = log ? log.episode_steps : 1;
   const heights = log ? [150, ...log.panels.map(({ mean }) => (mean ? 84 : 20)), 64] : [190];
   const bottom = heights.reduce((sum, height) => sum + height + 34, 28) - 34;
-  const from = x(Math.max(x.domain[0], stepOf(chosenFork()) - segment));
+  const from = x(Math.max(x.domain[0], stepOf(chosenFork()) - seen));
   const at = x(stepOf(chosenFork()));
-  add(
-    canvas,
-    svg("rect", { class: "segment", x: from, y: 18, width: Math.max(2, at - from), height: bottom - 18 }),
-  );
-  add(canvas, line("here", at, 18, at, bottom));
   let top = 28;
   const panel = (draw) => {
     const height = heights.shift();
+    // Panel by panel: a line through all of them would strike the words between.
+    const segment = { x: from, y: top, width: Math.max(2, at - from), height };
+    add(canvas, svg("rect", { class: "segment", ...segment }), line("here", at, top, at, top + height));
     draw(top, top + height);
     top += height + 34;
   };
@@ -102,7 +115,7 @@ function drawReturns(canvas, inside, log, { x, stepOf, left, right, top, bottom 
   }
 }
 
-function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left, right, top, bottom }) {
+function drawBins(canvas, { name, words, low, mean, high, floor, cap }, log, { x, left, right, top, bottom }) {
   if (!mean) {
     add(
       canvas,
@@ -111,7 +124,7 @@ function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left,
     );
     return;
   }
-  const y = linear(extent([0, cap, ...mean, ...low], { pad: 0.03 }), [bottom, top]);
+  const y = linear([floor, cap], [bottom, top]);
   const place = (index) => x(Math.min(log.steps, (index + 0.5) * log.width));
   const clip = (value) => (isNumber(value) ? y(Math.min(value, cap)) : null);
   add(
@@ -126,16 +139,15 @@ function drawBins(canvas, { name, words, low, mean, high, cap }, log, { x, left,
 }
 
 function forkPanel(fork) {
-  const { digits, cells, forks, triggers } = part();
+  const { digits, cells, triggers } = part();
   const side = sideOf(fork);
-  const index = forks.indexOf(fork);
   const seen = ({ signal, fired }) =>
     !signal
-      ? fired.all_attempted[index] === "1"
+      ? hasBit(fired.all_attempted, fork.index)
         ? "alarm"
         : "no alarm"
-      : isNumber(signal[index])
-        ? brief(signal[index])
+      : isNumber(signal[fork.index])
+        ? brief(signal[fork.index])
         : "missing: it never fires";
   const number = (value) => (isNumber(value) ? brief(value) : "not finite");
   return el(
@@ -159,12 +171,19 @@ function forkPanel(fork) {
       : null,
     fork.hold
       ? slopes(fork)
-      : el("p", { class: "small" }, "Episode returns: undefined, the table holds the means alone."),
+      : el(
+          "p",
+          { class: "small" },
+          fork.detailed
+            ? "Episode returns: undefined, the table holds the means alone."
+            : "A page of so many forks tells everything about those with the largest and the least dR alone; the ledger has the rest.",
+        ),
+    watch(fork),
     el(
       "dl",
       {},
-      pair("HOLD", plain(fork.r_hold, digits)),
-      pair("UPDATE", plain(fork.r_update, digits)),
+      pair(el("span", { class: "branch hold" }, "HOLD"), plain(fork.r_hold, digits)),
+      pair(el("span", { class: "branch update" }, "UPDATE"), plain(fork.r_update, digits)),
       fork.draws
         ? pair(`its ${fork.draws.length} draws`, fork.draws.map((value) => plain(value, digits)).join(", "))
         : null,
@@ -212,6 +231,23 @@ function forkPanel(fork) {
   );
 }
 
+// The fork's own video where there is one, or what to type for it.
+function watch(fork) {
+  const id = part().cells[fork.cell].id;
+  const films = ledger.videos.filter(({ cell, k }) => cell === id && k === fork.k);
+  if (films.length)
+    return films.map(({ kind, address, name }) =>
+      !address.startsWith("data:")
+        ? el("p", {}, el("a", { href: encodeURIComponent(address) }, `watch ${name}`))
+        : kind === "video/mp4"
+          ? el("video", { class: "video", controls: true, loop: true, muted: true, src: address, "aria-label": name })
+          : el("img", { class: "video", src: address, alt: `UPDATE beside HOLD: ${name}` }),
+    );
+  if (!ledger.replay || !id) return null;
+  const command = ledger.replay.replaceAll("CELL", id).replace("--k K", `--k ${fork.k}`).replace("-kK-", `-k${fork.k}-`);
+  return el("details", { class: "watch" }, el("summary", {}, "Watch this fork"), el("pre", { tabindex: 0 }, command));
+}
+
 // The same episode in both branches, joined: lines that rise are episodes that the update made better.
 function slopes(fork) {
   return chart(
@@ -223,8 +259,8 @@ function slopes(fork) {
       add(
         canvas,
         axisY(y, { x: 44, right: width - 44, top, words: "", count: 4 }),
-        label("strong", left, 12, "middle", "HOLD"),
-        label("strong", right, 12, "middle", "UPDATE"),
+        label("branch hold", left, 12, "middle", "HOLD"),
+        label("branch update", right, 12, "middle", "UPDATE"),
         fork.hold.map((hold, index) => {
           const update = fork.update[index];
           const kind = update > hold ? "help" : update < hold ? "hurt" : "even";
@@ -239,5 +275,6 @@ function slopes(fork) {
       return bottom + 12;
     },
     `m = ${fork.hold.length} paired episodes, return per episode; UPDATE is better in ${fork.better}. Thick: the means.`,
+    () => [["episode", "HOLD", "UPDATE"], ...fork.hold.map((hold, row) => [row + 1, hold, fork.update[row]])],
   );
 }

@@ -1,6 +1,8 @@
 // A trigger, a threshold that can be moved, and what firing there earns. Totals, controls and p at every threshold come
 // with the page (`worldfork.desk.scoring.sweep`); here they are looked up.
 
+section("threshold-body", ["part", "trigger", "side"], thresholdSection, "threshold");
+
 function thresholdSection() {
   const names = Object.keys(part().triggers);
   if (!names.length) return el("p", {}, "undefined: the ledger has no signal that a trigger could read.");
@@ -8,7 +10,7 @@ function thresholdSection() {
   const { trigger, rows } = view;
   const [headline, scale, figures] = [
     el("div", { "aria-live": "polite" }),
-    chart("The total between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""),
+    chart("What it earns between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""),
     el("dl"),
   ];
   const about = el("p", { class: "small", id: "official" }, trigger.words[state.side]);
@@ -26,7 +28,9 @@ function thresholdSection() {
   });
   const typed = (event) => {
     const value = readThreshold(event.target.value);
-    if (value !== null && value !== "fitted") set(value);
+    // Where not every threshold is on the page, the nearest stricter one that is.
+    const exact = rows.total.length === rows.of;
+    if (value !== null && value !== "fitted") set(exact ? value : rows.threshold[rowOf(view, value)]);
   };
   const box = el("input", {
     type: "text",
@@ -45,7 +49,7 @@ function thresholdSection() {
     { class: "controls" },
     select(
       "Trigger",
-      names.map((name) => [name, name + (part().triggers[name].reference ? " (reference)" : "")]),
+      groupedTriggers(names),
       state.trigger,
       (name) => change({ trigger: name, threshold: null }),
     ),
@@ -61,27 +65,29 @@ function thresholdSection() {
     if (rows && (state.threshold === null || (state.threshold === "fitted" && !view.official)))
       state.threshold = rows.threshold[rows.start];
     Object.assign(view, lookUp(view));
-    const digits = Math.max(0, part().digits - 1);
+    const { digits } = part();
     if (scatter) {
       const fitted = state.threshold === "fitted";
       box.value = fitted ? "" : tidy(state.threshold);
       if (!fitted) slider.value = view.row;
       slider.setAttribute(
         "aria-valuetext",
-        `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, total ${signed(view.total, digits)}`,
+        `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, ${signed(view.total / view.deployments, digits)} per deployment`,
       );
       scatter.place(view);
     }
     headline.replaceChildren(...thresholdWords(view, digits));
     scale.redraw();
-    scale.querySelector("figcaption").textContent =
-      `n = ${view.forks} forks: never 0, always ${signed(view.always, digits)}, oracle ${signed(view.oracle, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+    scale.querySelector("figcaption .words").textContent =
+      `n = ${view.forks} forks, return per deployment: never 0, always ${signed(view.always / view.deployments, digits)}, oracle ${signed(view.oracle / view.deployments, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
     figures.replaceChildren(
       ...[
-        pair("chance, mean", signed(view.mean, digits)),
+        pair("chance, mean", signed(view.mean / view.deployments, digits)),
         pair(
           "chance, 95%",
-          isNumber(view.low) ? `[${signed(view.low, digits)}, ${signed(view.high, digits)}]` : "undefined",
+          isNumber(view.low)
+            ? `[${signed(view.low / view.deployments, digits)}, ${signed(view.high / view.deployments, digits)}]`
+            : "undefined",
         ),
         pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
         pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
@@ -106,42 +112,49 @@ function thresholdSection() {
   return node;
 }
 
+// References apart from the triggers that somebody would use.
+function groupedTriggers(names) {
+  const of = (standing) => names.filter((name) => part().triggers[name].standing === standing);
+  const words = { exploratory: "not registered", reference: "reference" };
+  return ["candidate", "exploratory", "reference"].flatMap((standing) =>
+    of(standing).map((name) => [name, standing === "candidate" ? name : `${name} (${words[standing]})`]),
+  );
+}
+
 function thresholdView() {
   const trigger = part().triggers[state.trigger];
   const official = trigger.official[state.side];
-  let rows = trigger.rows && (trigger.rows[state.side] || trigger.rows.all_attempted);
-  if (rows) rows = { ...rows, threshold: [-Infinity, ...rows.threshold, Infinity].slice(0, rows.total.length) };
+  const rows = trigger.rows && (trigger.rows[state.side] || trigger.rows.all_attempted);
   const scored = scoredForks();
-  const valueOf = (fork) => trigger.signal[part().forks.indexOf(fork)];
+  const valueOf = (fork) => trigger.signal[fork.index];
   const known = rows
     ? scored.map((fork) => ({ fork, value: valueOf(fork) })).filter(({ value }) => isNumber(value))
     : [];
   return { trigger, official, rows, known, missing: scored.length - known.length, ...part().policies[state.side] };
 }
 
-// The row of a threshold: the one that fires on everything which reaches it.
-function rowOf({ rows, known }, threshold) {
-  const reached = known.map(({ value }) => value).filter((value) => value >= threshold);
-  const least = Math.min(...reached);
-  return reached.length ? rows.threshold.findLastIndex((candidate) => candidate <= least) : rows.total.length - 1;
+// The row of a threshold: the first whose least firing value reaches it.
+function rowOf({ rows }, threshold) {
+  const row = rows.least.findIndex((least) => least >= threshold);
+  return row < 0 ? rows.total.length - 1 : row;
 }
 
 const LOOKED_UP = ["total", "fires", "mean", "low", "high", "p", "p_shift"];
 
 function lookUp(view) {
-  const { trigger, official, rows, known } = view;
+  const { trigger, official, rows } = view;
   if (!rows || state.threshold === "fitted") {
     const flags = trigger.fired[state.side];
     const figures = official || Object.fromEntries(LOOKED_UP.map((key) => [key, null]));
-    return { ...figures, draws: ledger.permutations, fired: (fork) => flags[part().forks.indexOf(fork)] === "1" };
+    return { ...figures, draws: ledger.permutations, fired: (fork) => hasBit(flags, fork.index) };
   }
   const row = rowOf(view, state.threshold);
-  const firing = new Set(known.filter(({ value }) => value >= rows.threshold[row]).map(({ fork }) => fork));
   const figures = Object.fromEntries(LOOKED_UP.map((key) => [key, rows[key][row]]));
-  return { ...figures, row, draws: ledger.threshold_permutations, fired: (fork) => firing.has(fork) };
+  const fired = ({ index }) => rows.reach[index] !== MISSING && rows.reach[index] >= row;
+  return { ...figures, row, draws: trigger.draws, fired };
 }
 
-function thresholdWords({ total, fires, forks, p, p_shift, oracle }, digits) {
+function thresholdWords({ total, fires, forks, p, p_shift, oracle, deployments }, digits) {
   const verdict =
     fires === 0
       ? "It never fires."
@@ -150,22 +163,22 @@ function thresholdWords({ total, fires, forks, p, p_shift, oracle }, digits) {
         : p < 0.05 && p_shift < 0.05
           ? "Better than chance here, before any correction for looking."
           : "No better than chance.";
-  const share = oracle > 0 && total > 0 ? `, ${plain((100 * total) / oracle, 0)}% of the oracle's` : "";
-  const known = isNumber(total);
+  const share = oracle > 0 && total > 0 ? `, for ${plain((100 * total) / oracle, 0)}% of what the oracle earns` : "";
+  const isKnown = isNumber(total);
   return [
     el(
       "p",
       { class: "big" },
-      signed(total, digits),
-      el("small", {}, "policy total: return summed over fired forks"),
+      signed(total / deployments, digits),
+      el("small", {}, `return gained per deployment of ${points()} episodes, one after each decision point`),
     ),
     el(
       "p",
       {},
-      known
+      isKnown
         ? [
             el("b", {}, fires),
-            ` of ${forks} forks fire: ${signed(total / forks, digits + 1)} per decision point${share}. ${verdict}`,
+            ` of ${forks} forks fire${share}. ${verdict}`,
           ]
         : "No threshold could be fitted.",
     ),
@@ -173,7 +186,9 @@ function thresholdWords({ total, fires, forks, p, p_shift, oracle }, digits) {
 }
 
 // Where a total lies between never, always, chance and the oracle; names that would touch stand on two lines.
-function drawScale(canvas, width, { total, low, high, always, oracle }) {
+function drawScale(canvas, width, view) {
+  const each = (key) => (isNumber(view[key]) ? view[key] / view.deployments : view[key]);
+  const [total, low, high, always, oracle] = ["total", "low", "high", "always", "oracle"].map(each);
   const x = linear(extent([0, always, oracle, total, low, high], { pad: 0.06 }), [10, width - 10]);
   let last = -Infinity;
   const names = Object.entries({ never: 0, always, oracle })
@@ -197,11 +212,17 @@ function drawScale(canvas, width, { total, low, high, always, oracle }) {
   return 62;
 }
 
+const points = () => part().forks.reduce((most, fork) => Math.max(most, fork.k), 1);
 const tidy = (value) =>
   value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6))));
 
 // dR against the signal with the threshold to drag; below it the total at every threshold.
-function signalChart({ trigger, rows, known, missing }, set) {
+function signalChart(view, set) {
+  const { trigger, rows, known, missing, deployments } = view;
+  const crowded = known.length > CROWD;
+  const each = Object.fromEntries(
+    ["total", "low", "mean", "high"].map((key) => [key, Array.from(rows[key], (value) => value / deployments)]),
+  );
   const values = known.map(({ value }) => value);
   const [least, most] = extent(values, { pad: 0 });
   const [height, from, to] = [300, 346, 476];
@@ -220,7 +241,7 @@ function signalChart({ trigger, rows, known, missing }, set) {
         ),
         [height, 40],
       );
-      const sums = linear(extent([...rows.total, ...rows.low, ...rows.high], { zero: true }), [to, from]);
+      const sums = linear(extent([...each.total, ...each.low, ...each.high], { zero: true }), [to, from]);
       const corner = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
       const stairs = (column) =>
         column
@@ -229,10 +250,13 @@ function signalChart({ trigger, rows, known, missing }, set) {
             [corner(row + 1), sums(value)],
           ])
           .slice(0, -1);
-      marks = known.map(({ fork, value }) => [
-        mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": part().forks.indexOf(fork) }),
-        fork,
-      ]);
+      marks = crowded
+        ? []
+        : known.map(({ fork, value }) => [
+            mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": fork.index }),
+            fork,
+          ]);
+      const squares = crowded ? crowd(known.map(({ fork, value }) => [x(value), y(fork.delta), sideOf(fork)])) : [];
       fitted = svg(
         "g",
         { class: "fitted" },
@@ -247,17 +271,18 @@ function signalChart({ trigger, rows, known, missing }, set) {
       add(
         canvas,
         axisY(y, { x: left, right, top: 18, words: "dR, return per episode" }),
+        squares,
         marks.map(([shape]) => shape),
         axisY(sums, {
           x: left,
           right,
           top: from,
-          words: "policy total (return, summed over fired forks)",
+          words: "return gained per deployment, at every threshold",
           count: 4,
         }),
-        svg("path", { class: "band", d: path([...stairs(rows.high), ...stairs(rows.low).reverse()]) + "Z" }),
-        svg("path", { class: "chance", d: path(stairs(rows.mean)) }),
-        svg("path", { class: "total", d: path(stairs(rows.total)) }),
+        svg("path", { class: "band", d: path([...stairs(each.high), ...stairs(each.low).reverse()]) + "Z" }),
+        svg("path", { class: "chance", d: path(stairs(each.mean)) }),
+        svg("path", { class: "total", d: path(stairs(each.total)) }),
         axisX(x, {
           y: to,
           words: `${state.trigger}${wide ? ", log axis" : ""} →  fires to the right of the line`,
@@ -270,7 +295,11 @@ function signalChart({ trigger, rows, known, missing }, set) {
       if (last) place(last);
       return to + 40;
     },
-    `n = ${known.length} forks with the signal${missing ? `; ${missing} without it never fire` : ""}; ▲ helped, ▼ hurt, filled where the trigger fires. Below: the policy's total (line) and chance with as many fires in every cell (dashed mean, 95% band).`,
+    `n = ${known.length} forks with the signal${missing ? `; ${missing} without it never fire` : ""}; ▲ helped, ▼ hurt, filled where the trigger fires. Below: what the rule earns (line), and chance with as many fires in every cell (dashed mean, 95% band)${rows.total.length < rows.of ? `, at ${rows.total.length} of ${whole(rows.of)} thresholds` : ""}.`,
+    () => [
+      ["threshold", "total", "fires", "chance mean", "chance low", "chance high", "p", "p shifted"],
+      ...Array.from(rows.total, (_, row) => [rows.threshold[row], ...LOOKED_UP.map((key) => rows[key][row])]),
+    ],
   );
   const place = (view) => {
     last = view;
@@ -282,7 +311,7 @@ function signalChart({ trigger, rows, known, missing }, set) {
     const spot = many ? 0 : Math.max(48, Math.min(edge, x(state.threshold)));
     movable.setAttribute("transform", `translate(${spot} 0)`);
   };
-  const drag = (event) => set(rows.threshold[rowOf({ rows, known }, x.invert(pointIn(node.canvas, event)[0]))]);
+  const drag = (event) => set(rows.threshold[rowOf({ rows }, x.invert(pointIn(node.canvas, event)[0]))]);
   node.canvas.classList.add("draggable");
   node.canvas.addEventListener("pointerdown", (event) => {
     node.canvas.setPointerCapture(event.pointerId);

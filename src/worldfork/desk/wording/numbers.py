@@ -5,7 +5,7 @@ import typing
 from worldfork.desk.scoring.records import Contrast, DirectionContrast, Effect
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
-__all__ = ["DASH", "digits_for", "known", "minus", "number", "rate", "span", "with_span"]
+__all__ = ["DASH", "digits_for", "known", "minus", "number", "percent", "rate", "span", "with_span"]
 
 WIDEST = 1e10  # beyond it digits say nothing that an exponent does not
 DASH = "–"
@@ -52,6 +52,16 @@ def rate(value: Figure | None, digits: int = 3) -> str:
         return f"<.{smallest:.{digits}f}".replace(".0.", ".")
     text = f"{value:.{digits}f}"
     return "1" if float(text) == 1 else text.replace("0.", ".", 1)
+
+
+def percent(share: float, *, signed: bool = True) -> str:
+    """A share as a percentage; a small one keeps a digit.
+
+    >>> percent(-0.5306), percent(0.004), percent(0.62, signed=False)
+    ('-53%', '+0.4%', '62%')
+    """
+    digits = 1 if 0 < abs(100 * share) < 1 else 0
+    return f"{100 * share:+.{digits}f}%" if signed else f"{100 * share:.{digits}f}%"
 
 
 def span(interval: Interval | Undefined | None, digits: int = 1) -> str:

@@ -1,0 +1,60 @@
+"""Replays that lie beside the page, embedded while the page stays small, else linked; and how to make others."""
+
+import base64
+import dataclasses
+import re
+from pathlib import Path
+from typing import Final
+
+from worldfork.desk.page.material import Material
+
+__all__ = ["Video", "replay_command", "videos"]
+
+EMBEDDED: Final = 3_000_000  # bytes of videos that a page holds
+KINDS: Final = {".gif": "image/gif", ".mp4": "video/mp4"}
+NAMED: Final = re.compile(r"(?P<cell>.+)-k(?P<k>\d+)-e(?P<episode>\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Video:
+    """One replay; `cell`, `k` and `episode` say which fork it shows, where its name does."""
+
+    name: str
+    kind: str
+    address: str  # the data themselves, or the name of the file beside the page
+    cell: str = ""
+    k: int = 0
+    episode: int = 0
+
+
+def videos(material: Material) -> list[Video]:
+    """Every replay in STUDY/report. Files alone: a link could lead to anything on this machine."""
+    if material.study is None:
+        return []
+    shown, room = [], EMBEDDED
+    for path in sorted((material.study.path / "report").glob("*")):
+        if path.suffix not in KINDS or path.is_symlink() or not path.is_file():
+            continue
+        room -= path.stat().st_size
+        shown.append(_video(path, embed=room >= 0))
+    return shown
+
+
+def replay_command(material: Material) -> str | None:
+    """What to type to watch a fork, with CELL and K for a fork's own; None where no model is at hand."""
+    study = material.study
+    if study is None or not any((study.path / "checkpoints").glob("*.safetensors")):
+        return None
+    folder = study.path if not study.path.is_absolute() else Path(study.path.name)
+    return f"worldfork replay {folder} --cell CELL --k K -o {folder}/report/CELL-kK-e1.gif"
+
+
+def _video(path: Path, *, embed: bool) -> Video:
+    address = path.name
+    if embed:
+        address = f"data:{KINDS[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    named = NAMED.fullmatch(path.stem)
+    if named is None:
+        return Video(path.stem.replace("-", " "), KINDS[path.suffix], address)
+    cell, k, episode = named["cell"], int(named["k"]), int(named["episode"])
+    return Video(f"{cell}, k = {k}, episode {episode}", KINDS[path.suffix], address, cell, k, episode)

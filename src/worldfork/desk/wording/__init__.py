@@ -1,0 +1,53 @@
+"""How figures and verdicts are said: one place for the page, the screen, and the tables."""
+
+from worldfork.desk.wording.advice import Advice, advise
+from worldfork.desk.wording.answers import (
+    Answer,
+    ContrastAnswer,
+    answer,
+    contrast_answer,
+    contrast_summary,
+    corrected,
+    ended,
+    plural,
+)
+from worldfork.desk.wording.numbers import (
+    DASH,
+    digits_for,
+    known,
+    minus,
+    number,
+    percent,
+    rate,
+    span,
+    with_span,
+)
+from worldfork.desk.wording.rules import Group, Rule, rule_groups
+from worldfork.desk.wording.terms import BEATEN, TERMS
+
+__all__ = [
+    "BEATEN",
+    "DASH",
+    "TERMS",
+    "Advice",
+    "Answer",
+    "ContrastAnswer",
+    "Group",
+    "Rule",
+    "advise",
+    "answer",
+    "contrast_answer",
+    "contrast_summary",
+    "corrected",
+    "digits_for",
+    "ended",
+    "known",
+    "minus",
+    "number",
+    "percent",
+    "plural",
+    "rate",
+    "rule_groups",
+    "span",
+    "with_span",
+]

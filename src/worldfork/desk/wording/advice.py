@@ -1,0 +1,106 @@
+"""What to do, and how sure that is: never, always, when a signal says so, or not resolved."""
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT
+from worldfork.desk.scoring.policies import fit_threshold
+from worldfork.desk.scoring.records import TaskScore, TriggerScore
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.triggers import is_reference
+from worldfork.desk.wording.numbers import known, rate
+
+__all__ = ["Advice", "advise"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """One sentence of advice, and one of how certain it is."""
+
+    kind: Literal["never", "always", "when", "unresolved"]
+    what: str
+    certainty: str
+
+    @property
+    def sentence(self) -> str:
+        """Both."""
+        return f"{self.what} {self.certainty}"
+
+
+def advise(score: TaskScore) -> Advice:
+    """What the verdict and the triggers come to, on all attempted forks."""
+    useful = useful_triggers(score)
+    if useful:
+        name, figures = max(useful.items(), key=lambda item: known(item[1].policy_total) or -math.inf)
+        return Advice("when", f"Update when {_condition(score, name)}.", _why_useful(figures, score))
+    verdict, grade = known(score.verdict), known(score.judgement.grade)
+    if verdict is None:
+        return Advice(
+            "unresolved", "No advice.", "One checkpoint has no spread: it takes at least six to resolve a mean."
+        )
+    if verdict == "harmful":
+        what = "Leave the model frozen." if grade == "resolved" else "Rather leave the model frozen."
+        return Advice("never", what, _certainty(score))
+    if verdict == "helpful":
+        what = "Update at every decision point." if grade == "resolved" else "Rather update than not."
+        return Advice("always", what, _certainty(score))
+    return Advice("unresolved", "No advice yet.", _certainty(score))
+
+
+def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
+    """The registered candidates that beat everything they have to."""
+    return {
+        name: figures
+        for name, figures in score.triggers_all_attempted.items()
+        if figures.standing == "candidate"
+        and not is_reference(name)
+        and (judged := known(figures.useful)) is not None
+        and judged.useful
+    }
+
+
+def _condition(score: TaskScore, name: str) -> str:
+    """The signal and the threshold that fits all checkpoints; an alarm has none."""
+    signal = score.evidence.all_attempted[name].signal
+    if signal is None:
+        return f"{name} raises an alarm"
+    forks = score.evidence.forks
+    threshold = fit_threshold(signal, forks.delta)
+    share = float(np.mean(signal >= threshold))
+    return f"{name} reaches {threshold:.4g} (here at {100 * share:.0f}% of the decision points)"
+
+
+def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
+    worst = max((p for p in figures.adjusted.values() if not isinstance(p, Undefined)), default=math.nan)
+    return (
+        f"It beats chance, the fires of other checkpoints, the better of never and always, and the schedule "
+        f"(largest corrected p {rate(worst)}, {score.effect.all_attempted.clusters} checkpoints)."
+    )
+
+
+def _certainty(score: TaskScore) -> str:
+    """What the grade rests on."""
+    judged, count = score.judgement, score.effect.all_attempted.clusters
+    grade, least, more = known(judged.grade), known(judged.least_p), known(judged.more_checkpoints)
+    over = f" after correction over {judged.family} means" if judged.family > 1 else ""
+    if grade == "resolved":
+        words = f"Resolved: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
+    elif grade == "leaning":
+        if least is not None and least >= SIGNIFICANT:
+            words = f"Not certain: {count} checkpoints can not give an exact p below {rate(least, 4)}"
+        else:
+            words = f"Not certain: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
+    else:
+        words = "The mean may lie on either side of 0"
+    if more:
+        checkpoints = f"{more:,} more checkpoint{'' if more == 1 else 's'}"
+        words += f"; about {checkpoints} would resolve it, were mean and spread to stay"
+    elif grade != "resolved" and isinstance(judged.more_checkpoints, Undefined):
+        words += f"; {judged.more_checkpoints.why}"
+    without = known(judged.leave_one_out)
+    if without and without.crosses and grade != "unresolved":
+        words += f". Without checkpoint {' or '.join(without.crosses)} the interval reaches 0"
+    return words + "."

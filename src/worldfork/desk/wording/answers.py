@@ -1,0 +1,192 @@
+"""The answer to "was updating worth it?", in sentences: of one task, of two arms, and of what was corrected."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from worldfork.desk.scoring.judgement import Grade
+from worldfork.desk.scoring.records import Contrast, TaskScore
+from worldfork.desk.scoring.result import Score
+from worldfork.desk.scoring.summary import ContrastGrade, Helped, Scale, helped, scale
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.wording.advice import Advice, advise
+from worldfork.desk.wording.numbers import digits_for, known, number, percent, with_span
+
+__all__ = [
+    "Answer",
+    "ContrastAnswer",
+    "answer",
+    "contrast_answer",
+    "contrast_summary",
+    "corrected",
+    "ended",
+    "plural",
+]
+
+WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One task in one arm: what it says in a word, in a sentence, and what to do."""
+
+    word: str
+    verdict: str  # harmful, helpful, unresolved, undecided
+    grade: Grade | None
+    mean: str  # with its interval
+    scale: Scale
+    of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
+    helped: Helped
+    advice: Advice
+
+    @property
+    def graded(self) -> str:
+        """The grade where it adds anything: a mean that is unresolved says so already."""
+        return self.grade or "no interval" if self.verdict != "unresolved" else ""
+
+    @property
+    def helped_words(self) -> str:
+        """How often updating helped."""
+        share, low, high = (
+            percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
+        )
+        spread = "" if low == high else f" ({low} to {high} by checkpoint)"
+        return f"Updating helped at {share} of the decision points{spread}"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, its grade, its size."""
+        graded = f" ({self.graded})" if self.graded else ""
+        of = f", {self.of}" if self.of else ""
+        return f"{self.word}{graded}: {self.mean} return per episode{of}."
+
+
+@dataclasses.dataclass(frozen=True)
+class ContrastAnswer:
+    """Two arms on one task."""
+
+    first: str
+    second: str
+    task: str
+    grade: Grade | None
+    difference: str  # with its interval
+    sentence: str
+
+
+def answer(score: TaskScore) -> Answer:
+    """What one task says, on all attempted forks."""
+    effect, shown = score.effect.all_attempted, scale(score)
+    verdict = known(score.verdict) or "undecided"
+    return Answer(
+        word=WORDS.get(verdict, "Not decided"),
+        verdict=verdict,
+        grade=known(score.judgement.grade),
+        mean=with_span(effect.mean, effect.student_t, digits_for(effect)),
+        scale=shown,
+        of=_of(shown),
+        helped=helped(score),
+        advice=advise(score),
+    )
+
+
+def contrast_answer(
+    pair: str, task: str, contrast: Contrast | Undefined, grade: ContrastGrade | None
+) -> ContrastAnswer:
+    """One arm less another, in a sentence."""
+    first, _, second = pair.partition(" - ")
+    if isinstance(contrast, Undefined) or grade is None:
+        why = contrast.why if isinstance(contrast, Undefined) else "undefined"
+        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {why}.")
+    digits = digits_for(contrast)
+    graded = None if isinstance(grade.grade, Undefined) else grade.grade
+    difference = with_span(contrast.mean, contrast.student_t, digits)
+    mean = known(contrast.mean)
+    if graded in ("resolved", "leaning") and mean is not None:
+        comparison = f"{'better' if mean > 0 else 'worse'} ({graded})"
+    else:
+        comparison = "not resolved"
+    return ContrastAnswer(
+        first,
+        second,
+        task,
+        graded,
+        difference,
+        f"{task}: {first} less {second} is {difference}, {comparison}; "
+        f"updating is worth {number(contrast.first, digits)} with the one and "
+        f"{number(contrast.second, digits)} with the other.",
+    )
+
+
+def contrast_summary(
+    pair: str, answers: Sequence[ContrastAnswer], contrasts: Mapping[str, Contrast | Undefined]
+) -> str:
+    """All tasks of two arms in one sentence: how many speak for which arm, and how surely."""
+    first, _, second = pair.partition(" - ")
+    better: list[str] = []
+    worse: list[str] = []
+    neither: list[str] = []
+    for one in answers:
+        contrast = contrasts[one.task]
+        mean = None if isinstance(contrast, Undefined) else known(contrast.mean)
+        if mean is None or one.grade not in ("resolved", "leaning"):
+            neither.append(one.task)
+        else:
+            (better if mean > 0 else worse).append(f"{one.task} ({one.grade})")
+    parts = []
+    if better:
+        parts.append(f"updates are worth more with {first} than with {second} on {ended(better)}")
+    if worse:
+        parts.append(f"updates are worth less with {first} than with {second} on {ended(worse)}")
+    if neither:
+        parts.append(f"{first} and {second} can not be told apart on {ended(neither)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
+
+
+def corrected(score: Score) -> str:
+    """What was corrected for how many tests."""
+    means, candidates = len(score.family.means), len(score.family.candidates)
+    tests = candidates * means
+    where = "registered" if score.family.registered else "in the table"
+    words = [f"Verdicts are corrected (Holm) over the {plural(means, 'mean')} {where}" if means > 1 else ""]
+    if tests:
+        over = f" x {plural(means, 'mean')} = {tests} tests" if means > 1 else ""
+        words.append(f"triggers over {plural(candidates, 'candidate')}{over}")
+    kept = [part for part in words if part]
+    if not kept:
+        return "One mean, no candidate trigger: nothing to correct for."
+    text = ", ".join(kept)
+    return f"{text[0].upper()}{text[1:]}{'' if means > 1 else ' (Holm)'}. References are not tested."
+
+
+def plural(count: int, noun: str) -> str:
+    """So many of them.
+
+    >>> plural(1, "fork"), plural(2, "fork")
+    ('1 fork', '2 forks')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def ended(names: Sequence[str]) -> str:
+    """A list in words.
+
+    >>> ended(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _of(shown: Scale) -> str:
+    shares = []
+    if not isinstance(shown.of_frozen, Undefined):
+        frozen = f"{shown.frozen:,.{_digits(shown.frozen)}f}"
+        shares.append(f"{percent(shown.of_frozen)} of the {frozen} that the frozen model returned")
+    if not isinstance(shown.of_clean, Undefined) and not isinstance(shown.clean, Undefined):
+        clean = f"{shown.clean:,.{_digits(shown.clean)}f}"
+        shares.append(f"{percent(shown.of_clean)} of its {clean} in the clean world")
+    return ", ".join(shares)
+
+
+def _digits(value: float) -> int:
+    return 0 if value >= 100 else 1 if value >= 10 else 2
