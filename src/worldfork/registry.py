@@ -46,6 +46,13 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "mechanisms": {
         "finetune": "worldfork.lab.mechanisms.finetune:FineTune",
         "none": "worldfork.lab.mechanisms.none:Nothing",
+        "rehearsal": "worldfork.lab.mechanisms.rehearsal:Rehearse",
+        "anchor": "worldfork.lab.mechanisms.anchor:Anchor",
+        "partial": "worldfork.lab.mechanisms.partial:Partial",
+        "adapter": "worldfork.lab.mechanisms.adapter:LowRank",
+        "shrink-and-perturb": "worldfork.lab.mechanisms.restarts:ShrinkAndPerturb",
+        "reset": "worldfork.lab.mechanisms.restarts:Reset",
+        "accept-if-better": "worldfork.lab.mechanisms.accept_if_better:AcceptIfBetter",
     },
     "triggers": {
         "adwin": "worldfork.triggers.detectors:Adwin",

@@ -103,7 +103,7 @@ between = [0.0, 1.0]
         (
             "steps = 5",
             'steps = 5\nscope = "modle"',
-            "scope of [mechanism] is 'modle', and the agent of linear_quadratic",
+            "scope of [mechanism] is 'modle', and the agent can train 'model'",
         ),
         ("steps = 5", "steps = 5\nsettings = {rat = 0.1}", "rat: not a known setting; known here: rate, scope"),
         ('agent = "linear_quadratic"', 'agent = "lqr"', "no agent called 'lqr'"),

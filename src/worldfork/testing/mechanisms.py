@@ -1,5 +1,6 @@
-"""The contract of a mechanism: no steps is no update, and nothing outside the window is read."""
+"""The contract of a mechanism: no steps is no update, and nothing outside its window and replay is read."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -59,12 +60,22 @@ def check_mechanism(
         Rule("An update changes nothing that it is given", bench.leaves_its_arguments, foundation=True),
         Rule("An update says what it did", bench.says_what_it_did, foundation=True),
         Rule("An update is a function of its arguments", bench.updates_purely, foundation=True),
-        Rule("No steps is the identity", bench.does_nothing_in_no_steps),
         Rule("Nothing older than the window is read", bench.reads_nothing_older),
         Rule("Rows beyond a window's size are not read", bench.reads_no_padding),
         Rule("A set is updated the same whoever its neighbours are", bench.ignores_neighbours),
+        Rule("It objects to an agent before it is asked to update one", bench.objects_in_words),
     ]
-    return examine(f"The mechanism `{name}`", rules)
+    skipped = []
+    # What begins elsewhere than from the current parameters says so: it moves them without a step.
+    for rule, applies in (
+        (Rule("No steps is the identity", bench.does_nothing_in_no_steps), record.rests_without_steps),
+        (Rule("Rows beyond the replay's size are not read", bench.reads_no_padding_of_the_replay), bench.rehearses),
+    ):
+        if applies:
+            rules.append(rule)
+        else:
+            skipped.append(rule.promise)
+    return examine(f"The mechanism `{name}`", rules, not_examined=skipped)
 
 
 def _deployment(
@@ -78,14 +89,18 @@ def _deployment(
 
 
 class _Bench:
-    """A mechanism, and three parameter sets with a window each: long, short, in between."""
+    """A mechanism, and three parameter sets with a window each: long, short, in between.
+
+    The current parameters are not quite their checkpoints', as in a deployment whose updates persist.
+    """
 
     def __init__(
         self, mechanism: Mechanism, agent: Agent, environment: Environment, checkpoints: list[Checkpoint]
     ) -> None:
         self.mechanism, self.agent = mechanism, agent
         self.origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
-        self.parameters, self.optimiser = self.origin.parameters, self.origin.optimiser
+        self.parameters = {name: _moved(array) for name, array in self.origin.parameters.items()}
+        self.optimiser = self.origin.optimiser
         self.window = random_window(environment, rows=ROWS, sizes=SIZES)
 
     def says_what_it_did(self) -> None:
@@ -119,16 +134,18 @@ class _Bench:
 
     def leaves_its_arguments(self) -> None:
         arguments = {"parameters": frozen(self.parameters), "optimiser": frozen(self.optimiser)}
+        origin = {"parameters": frozen(self.origin.parameters), "optimiser": arguments["optimiser"]}
         window = frozen(self.window)
         before = {name: {key: np.array(a) for key, a in group.items()} for name, group in arguments.items()}
         remedy = "Copy before you write: HOLD goes on with the same arrays."
         try:
-            self.update(window, **arguments)
+            self.update(window, **arguments, origin=dataclasses.replace(self.origin, **origin))
         except ValueError as error:
             demand("read-only" not in str(error), "`update` writes into what it is given.", remedy)
             raise
         after = {name: {key: np.array(a) for key, a in group.items()} for name, group in arguments.items()}
         text = difference(before, after) or difference(fields(self.window), fields(window))
+        text = text or difference(_plain(self.origin.parameters), _plain(origin["parameters"]))
         demand(not text, f"`update` changed what it was given ({text}).", remedy)
 
     def does_nothing_in_no_steps(self) -> None:
@@ -150,6 +167,35 @@ class _Bench:
         text = _updates(self.update(), self.update(spoil(self.window, beyond)))
         remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
         demand(not text, f"spoiling the padding changed the update ({text}).", remedy)
+
+    @property
+    def rehearses(self) -> bool:
+        return self.mechanism.reads_replay
+
+    def reads_no_padding_of_the_replay(self) -> None:
+        replay = self.origin.replay
+        assert replay is not None
+        short = dataclasses.replace(replay, size=np.maximum(1, replay.size - 8))
+        beyond = np.arange(replay.reward.shape[1]) >= short.size[:, None]
+        before, after = (
+            self.update(origin=dataclasses.replace(self.origin, replay=seen))
+            for seen in (short, spoil(short, beyond))
+        )
+        remedy = "Rows from `size` on are padding, of the replay as of the window."
+        demand(not (text := _updates(before, after)), f"spoiling them changed the update ({text}).", remedy)
+
+    def objects_in_words(self) -> None:
+        said = self.mechanism.objection(self.agent, shortest=min(SIZES), longest=max(SIZES))
+        remedy = "`objection` returns a sentence for whoever registered it, and nothing where all is well."
+        demand(isinstance(said, str), f"`objection` returned {said!r}.", remedy)
+        demand(
+            not said,
+            f"it objects to the agent that it is tried on: {said}",
+            "Pass `agent=` one that it can update.",
+        )
+        unknown = self.mechanism.model_copy(update={"scope": "no such scope"})
+        refused = bool(unknown.objection(self.agent, shortest=min(SIZES), longest=max(SIZES)))
+        demand(refused, "it accepts a scope that the agent does not have.", "Ask `super().objection` first.")
 
     def ignores_neighbours(self) -> None:
         whole = self.update()
@@ -180,6 +226,11 @@ class _Bench:
 
 def _updates(before: Update, after: Update) -> str:
     return difference(fields(before), fields(after))
+
+
+def _moved(array: Any) -> Any:
+    """A little away from the checkpoint, in the same type."""
+    return (array * 1.01).astype(array.dtype) if np.asarray(array).dtype.kind == "f" else array
 
 
 def _plain(group: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -13,7 +13,25 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.testing import check_mechanism
 
 AGENT = LinearQuadraticPlugin().build(World(scale=2.0), precision="float64")
-every_mechanism = pytest.mark.parametrize("name", registry.names("mechanisms"))
+SETTINGS: list[tuple[str, dict[str, object]]] = [
+    ("finetune", {}),
+    ("finetune", {"passes": 3.0, "optimiser": "adamw", "learning_rate": 0.01, "weight_decay": 0.1}),
+    ("finetune", {"optimiser": "sgd", "learning_rate": 0.1, "momentum": 0.5, "schedule": "cosine", "warmup": 2}),
+    ("none", {}),
+    ("rehearsal", {"share": 0.25}),
+    ("anchor", {"strength": 0.5}),
+    ("anchor", {"strength": 10.0, "importance": "fisher"}),
+    ("partial", {"groups": ["control"]}),
+    ("adapter", {"rank": 1}),
+    ("shrink-and-perturb", {}),
+    ("shrink-and-perturb", {"toward": "fresh", "keep": 0.5}),
+    ("reset", {}),
+    ("reset", {"to": "fresh", "groups": ["transition"]}),
+    ("accept-if-better", {}),
+]
+every_mechanism = pytest.mark.parametrize(
+    ("name", "settings"), SETTINGS, ids=[" ".join([name, *settings]) for name, settings in SETTINGS]
+)
 
 
 def build(name: str, *, steps: int = 5, window: int = 20, **settings: object) -> Mechanism:
@@ -45,9 +63,13 @@ def run(mechanism: Mechanism, *, window: Window | None = None) -> Update:
 
 
 @every_mechanism
-def test_it_keeps_the_contract(name: str) -> None:
+def test_it_keeps_the_contract(name: str, settings: dict[str, object]) -> None:
     """What `worldfork.testing` asks of anybody's mechanism."""
-    check_mechanism(name)
+    check_mechanism(name, settings=settings)
+
+
+def test_all_that_come_with_worldfork_are_held_to_it() -> None:
+    assert {name for name, _ in SETTINGS} == set(registry.BUILT_IN["mechanisms"])
 
 
 def test_what_the_mechanism_could_see_is_counted() -> None:
@@ -94,6 +116,6 @@ def test_an_unknown_mechanism_or_setting_is_answered() -> None:
     with pytest.raises(WorldforkError, match=r"no mechanism called 'dream'.*finetune, none"):
         build("dream")
     with pytest.raises(
-        WorldforkError, match=r"rehearsal: not a known setting; known here: rate, scope, steps, window"
+        WorldforkError, match=r"rehearsal: not a known setting; known here: final, learning_rate, momentum, "
     ):
         build("finetune", rehearsal=1)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from worldfork.lab.agents.base import Arrays
 
-__all__ = ["concatenate", "count_non_finite", "digest", "shift", "size", "take"]
+__all__ = ["choose", "concatenate", "count_non_finite", "digest", "shift", "size", "take"]
 
 
 def size(arrays: Arrays) -> int:
@@ -30,6 +30,15 @@ def concatenate(parts: Sequence[Arrays]) -> dict[str, Any]:
     """One dictionary from several, along P."""
     names = parts[0].keys()
     return {name: parts[0][name].__array_namespace__().concat([part[name] for part in parts]) for name in names}
+
+
+def choose(chosen: Bool[np.ndarray, " P"], yes: Arrays, no: Arrays) -> dict[str, Any]:
+    """Each parameter set from `yes` where it is chosen, else from `no`."""
+
+    def pick(one: Any, other: Any) -> Any:
+        return one.__array_namespace__().where(chosen.reshape(-1, *[1] * (one.ndim - 1)), one, other)
+
+    return {name: pick(array, no[name]) for name, array in yes.items()}
 
 
 def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:

@@ -8,16 +8,18 @@ import dataclasses
 from typing import Annotated, Final, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int, UInt32
+from jaxtyping import Float64, UInt32
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
+from worldfork.lab.agents.linear_quadratic_training import COLUMNS, descend, total
+from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices, World
-from worldfork.randomness import Event, Purpose, consume, fold_in, generator
+from worldfork.randomness import Event, Purpose, consume, generator, normals
 
 __all__ = ["LinearQuadratic", "LinearQuadraticPlugin"]
 
@@ -77,7 +79,7 @@ class LinearQuadratic:
             missed = window.next_observation - _predict(parameters, window.observation, window.action)
             real = np.arange(missed.shape[1]) < window.size[:, None]
             error = np.where(real, (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2, 0.0)
-            return _total(error) / window.size
+            return total(error) / window.size
 
     def fit(
         self,
@@ -93,26 +95,60 @@ class LinearQuadratic:
         """Fit (A, B) to the window: `steps` normalised gradient steps with momentum, or least squares at once."""
         if scope != "model":
             raise WorldforkError(f"This agent is a model and nothing else: scope 'model', not {scope!r}.")
+        if self.method == "gradient":
+            course = Course(steps, scope, rate)
+            return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
         consume(batch_keys, Purpose.UPDATE_BATCH)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            before = self.loss(parameters, window)
-            theta = np.concatenate([parameters["A"], parameters["B"]], axis=2)
-            velocity = np.concatenate([optimiser["A"], optimiser["B"]], axis=2)
-            norm = np.zeros(len(theta))
-            if self.method == "least_squares":
-                theta = _least_squares(window)
-            else:
-                for step in range(steps):
-                    rows = (
-                        fold_in(fold_in(batch_keys, step)[:, None], np.arange(self.batch))[..., 0]
-                        % window.size[:, None]
-                    )
-                    gradient = _gradient(theta, window, rows)
-                    norm = np.sqrt(_total((gradient * gradient).reshape(len(theta), -1)))
-                    velocity = self.momentum * velocity - rate * self.learning_rate * gradient
-                    theta = theta + velocity
-            new = {"A": theta[..., :2], "B": theta[..., 2:]}
-            return Fit(new, {"A": velocity[..., :2], "B": velocity[..., 2:]}, before, self.loss(new, window), norm)
+            new, norm = _split(_least_squares(window)), np.zeros(len(window.size))
+            return Fit(new, optimiser, self.loss(parameters, window), self.loss(new, window), norm)
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """What can be trained by itself. Least squares are a black box: no gradient, no groups."""
+        everything = {"dynamics": ("A", "B"), "transition": ("A",), "control": ("B",)}
+        return everything if self.method == "gradient" else {}
+
+    @property
+    def minibatch(self) -> tuple[int, int]:
+        return self.batch, 1
+
+    def trained(self, scope: str, name: str) -> bool:
+        return True
+
+    def train(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        course: Course,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Fit:
+        """Normalised gradient steps as the course says."""
+        consume(batch_keys, Purpose.UPDATE_BATCH)
+        names = chosen_prefixes(self, course.groups) or tuple(COLUMNS)
+        chosen = [column for name in names for column in COLUMNS[name]]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            fitted = descend(
+                np.concatenate([parameters["A"], parameters["B"]], axis=2),
+                np.concatenate([optimiser["A"], optimiser["B"]], axis=2),
+                window,
+                course=course,
+                columns=np.isin(np.arange(3), chosen),
+                learning_rate=self.learning_rate,
+                momentum=self.momentum,
+                batch=self.batch,
+                batch_keys=batch_keys,
+            )
+            before, new = self.loss(parameters, window), _split(fitted.theta)
+            return Fit(new, _split(fitted.velocity), before, self.loss(new, window), fitted.norm)
+
+    def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
+        """A world that nearly stands still and hardly answers, and no velocity."""
+        drawn = 0.1 * normals(keys, 6, Purpose.UPDATE_BATCH).reshape(-1, 2, 3)
+        theta = np.concatenate([np.eye(2), np.zeros((2, 1))], axis=1) + drawn
+        return _split(theta), _split(np.zeros_like(theta))
 
     def gain(self, parameters: Arrays) -> Float64[np.ndarray, "P 2"]:
         """The optimal gain K of the estimated world, by Riccati's recursion. Not finite where there is none."""
@@ -167,11 +203,19 @@ def _generate(agent: LinearQuadratic, environment: World, event: Event) -> Check
         size=np.array([CLEAN_TRANSITIONS]),
     )
     theta = _least_squares(window)
-    parameters = {"A": theta[..., :2], "B": theta[..., 2:]}
+    parameters = _split(theta)
     optimiser = {name: np.zeros_like(array) for name, array in parameters.items()}
     levels = np.zeros(environment.episode_steps)
     clean_return = expected_return(environment.matrices, agent.gain(parameters), levels=levels)
-    return Checkpoint(parameters, optimiser, clean_return, arrays.digest(parameters))
+    kept = {name: getattr(window, name) for name in ("observation", "action", "next_observation")}
+    return Checkpoint(
+        parameters,
+        optimiser,
+        clean_return,
+        arrays.digest(parameters),
+        replay=window,
+        replay_digest=arrays.digest(kept),
+    )
 
 
 def _predict(
@@ -182,33 +226,20 @@ def _predict(
     return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + b[..., i, 0] * force for i in (0, 1)], axis=-1)
 
 
-def _gradient(
-    theta: Float64[np.ndarray, "P 2 3"], window: Window, rows: Int[np.ndarray, "P n"] | UInt32[np.ndarray, "P n"]
-) -> Float64[np.ndarray, "P 2 3"]:
-    """Of half the mean squared error on a minibatch, divided by the mean square of what it is predicted from."""
-    stream = np.arange(len(theta))[:, None]
-    given = np.concatenate([window.observation[stream, rows], window.action[stream, rows]], axis=2)
-    parameters = {"A": theta[..., :2], "B": theta[..., 2:]}
-    missed = _predict(parameters, given[..., :2], given[..., 2:]) - window.next_observation[stream, rows]
-    scale = _total((given * given).reshape(len(theta), -1))
-    return _total(missed[..., :, None] * given[..., None, :]) / scale[:, None, None]
-
-
 def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:
     """The minimiser of the squared error, one stream at a time; the last decimal is no one's but the stream's."""
     found = []
     for p, rows in enumerate(window.size):
         given = np.concatenate([window.observation[p, :rows], window.action[p, :rows]], axis=1)
-        normal = _total((given[:, :, None] * given[:, None, :])[None])[0]
-        moment = _total((given[:, :, None] * window.next_observation[p, :rows, None, :])[None])[0]
+        normal = total((given[:, :, None] * given[:, None, :])[None])[0]
+        moment = total((given[:, :, None] * window.next_observation[p, :rows, None, :])[None])[0]
         finite = np.isfinite(normal).all() and np.isfinite(moment).all()
         found.append(np.linalg.pinv(normal, hermitian=True) @ moment if finite else np.full((3, 2), np.nan))
     return _transposed(np.array(found))
 
 
-def _total(values: Float64[np.ndarray, "P n *rest"]) -> Float64[np.ndarray, "P *rest"]:
-    """The sum over the second axis, term after term: the same digits in a batch of one and of a thousand."""
-    return np.cumsum(values, axis=1)[:, -1]
+def _split(theta: Float64[np.ndarray, "P 2 3"]) -> dict[str, np.ndarray]:
+    return {"A": theta[..., :2], "B": theta[..., 2:]}
 
 
 def _product(

@@ -102,6 +102,28 @@ class Context:
             where=f"[mechanism] of arm `{arm.name}`",
         )
 
+    def accepted(self, arm: Arm, task: str) -> Mechanism:
+        """The arm's mechanism, if it can update the task's agent; refused here, it is never refused in a block."""
+        mechanism, steps = self.mechanism(arm), self.environment(task).episode_steps
+        objection = mechanism.objection(
+            self.agent(task, arm),
+            shortest=min(mechanism.window, steps),
+            longest=min(mechanism.window, arm.stream.decision_points * steps),
+        )
+        if objection:
+            raise WorldforkError(f"arm `{arm.name}`, {task}, mechanism `{arm.mechanism.name}`: {objection}")
+        return mechanism
+
+    def require_replay(self, arm: Arm, task: str, index: int) -> None:
+        """Refuse a mechanism that reads what a checkpoint was pretrained on where the checkpoint keeps none."""
+        if self.mechanism(arm).reads_replay and self.checkpoint(task, index).replay is None:
+            raise WorldforkError(
+                f"arm `{arm.name}`: the mechanism `{arm.mechanism.name}` reads what a checkpoint was pretrained "
+                f"on, and checkpoint {index} of {task} keeps none. Pretrain it with `replay` in its recipe, the "
+                "number of transitions to keep, or collect some with it: "
+                "worldfork evaluate CHECKPOINT --collect-replay N."
+            )
+
     @functools.cached_property
     def signals(self) -> dict[str, Signal]:
         """What is read before each fork, by the name it has in the row."""

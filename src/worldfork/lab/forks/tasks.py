@@ -187,7 +187,9 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
     arm, task = registration.arm(cell.arm), registration.tasks[cell.task]
     agent, environment = context.agent(cell.task, arm), context.environment(cell.task)
     checkpoint, code = context.checkpoint(cell.task, cell.checkpoint), context.code(cell)
-    plugins = (context.agent_plugin(cell.task, arm), context.mechanism(arm), *context.signals.values())
+    mechanism = context.accepted(arm, cell.task)
+    context.require_replay(arm, cell.task, cell.checkpoint)
+    plugins = (context.agent_plugin(cell.task, arm), mechanism, *context.signals.values())
     packages = ("numpy", *(name for plugin in plugins for name in plugin.packages))
     return {
         "schema": "worldfork.cell/2",
@@ -199,7 +201,11 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
         "task": task.model_dump(mode="json"),
         "signals": list(registration.signals),
         "units": {"episode_steps": environment.episode_steps, "action_repeat": environment.action_repeat},
-        "checkpoint": {"digest": checkpoint.digest, "clean_return": checkpoint.clean_return},
+        "checkpoint": {
+            "digest": checkpoint.digest,
+            "clean_return": checkpoint.clean_return,
+            **({"replay": checkpoint.replay_digest} if mechanism.reads_replay else {}),
+        },
         "block": registration.execution.model_dump(mode="json") if agent.shape_sensitive else None,
         "precision": context.precision(cell.task, arm),
         "device": agent.device,

@@ -79,6 +79,26 @@ class Mechanism(Plugin):
         """Whether it needs what the checkpoint was pretrained on: `update` is given it then, and only then."""
         return False
 
+    @property
+    def rests_without_steps(self) -> bool:
+        """Whether no steps is no update. What begins elsewhere than from the current parameters says False."""
+        return True
+
+    def dose(self, agent: Agent, transitions: int) -> int:
+        """Gradient steps of an update that sees so many transitions."""
+        return self.steps
+
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        """Why it can not update this agent, in a sentence for whoever registered it; nothing if it can.
+
+        `shortest` and `longest` are the transitions that it will see at the first and at the last decision point.
+        Asked before anything runs.
+        """
+        if self.scope not in agent.scopes:
+            known = ", ".join(map(repr, agent.scopes))
+            return f"the scope of [mechanism] is {self.scope!r}, and the agent can train {known}."
+        return ""
+
     @abc.abstractmethod
     def update(
         self,

@@ -12,6 +12,9 @@ __all__ = ["Nothing"]
 class Nothing(Mechanism):
     """Returns what it was given."""
 
+    def dose(self, agent: Agent, transitions: int) -> int:
+        return 0
+
     def update(
         self,
         agent: Agent,

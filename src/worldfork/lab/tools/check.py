@@ -1,6 +1,7 @@
 """What a registration amounts to before it costs anything: all that it names is built, and one real step taken."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,9 @@ def check(
     if not missing and (step or measure):
         models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, {place: paths[0] for place, paths in models.items()})
+        for arm in registered.arms:
+            for task, index in itertools.product(arm.tasks, registered.grid.checkpoints):
+                context.require_replay(arm, task, index)
         if step:
             stepped = _steps(context, progress)
         if measure:
@@ -108,14 +112,9 @@ def check(
 
 def _accepted(context: Context, arm: Arm, task: str) -> None:
     """Refuse what would fail in every block."""
-    agent, mechanism = context.agent(task, arm), context.mechanism(arm)
     context.agent(task)
+    context.accepted(arm, task)
     assert context.signals is not None
-    if mechanism.scope not in agent.scopes:
-        raise WorldforkError(
-            f"arm `{arm.name}`: the scope of [mechanism] is {mechanism.scope!r}, and the agent of {task} can train "
-            f"{', '.join(map(repr, agent.scopes))}."
-        )
 
 
 def _missing(registered: Registration, root: Path) -> list[str]:

@@ -66,7 +66,8 @@ def count(context: Context) -> list[Count]:
     cells_of = [(cell.arm, cell.task) for batch in batches for cell in batch]
     blocks = {
         shared: [
-            (block[0][0].arm, block[0][0].task, len(block)) for block in fork_blocks(registration, shared=shared)
+            (block[0][0].arm, block[0][0].task, [k for _, k in block])
+            for block in fork_blocks(registration, shared=shared)
         ]
         for shared in (False, True)
     }
@@ -75,10 +76,11 @@ def count(context: Context) -> list[Count]:
         for task in arm.tasks:
             steps = context.environment(task).episode_steps
             own, shared = (
-                [size for name, of, size in blocks[kind] if (name, of) == (arm.name, task)]
+                [points for name, of, points in blocks[kind] if (name, of) == (arm.name, task)]
                 for kind in (False, True)
             )
-            episodes = (2 * sum(own) + sum(shared)) * arm.evaluation.episodes
+            updates = [k for points in (*own, *shared) for k in points]
+            episodes = (len(updates) + sum(map(len, own))) * arm.evaluation.episodes
             counts.append(
                 Count(
                     arm=arm.name,
@@ -87,8 +89,8 @@ def count(context: Context) -> list[Count]:
                     blocks=len(own) + len(shared),
                     stream_steps=steps * arm.stream.decision_points * cells_of.count((arm.name, task)),
                     batch_steps=steps,
-                    updates=sum(own) + sum(shared),
-                    gradient_steps=(sum(own) + sum(shared)) * arm.mechanism.steps,
+                    updates=len(updates),
+                    gradient_steps=sum(_dose(context, arm, task, k) for k in updates),
                     evaluation_episodes=episodes,
                     evaluation_steps=episodes * steps,
                 )
@@ -145,8 +147,9 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
 
 
 def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
-    """Seconds for one block's updates, from a few gradient steps on an empty world."""
-    if arm.mechanism.steps == 0:
+    """Seconds for one block's updates, from a few gradient steps on an empty world. A block lasts as long as the
+    longest of its updates."""
+    if (longest := _dose(context, arm, task, arm.stream.decision_points)) == 0:
         return 0.0
     agent, environment = context.agent(task, arm), context.environment(task)
     checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
@@ -160,8 +163,10 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
         first=np.arange(length) % steps == 0,
         final=np.zeros((points, environment.observation_size)),
     )
-    trained = min(TRAINED, arm.mechanism.steps)
-    mechanism = context.mechanism(arm).model_copy(update={"steps": trained})
+    trained = min(TRAINED, longest)
+    mechanism = context.mechanism(arm)
+    fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}
+    mechanism = mechanism.model_copy(update={"steps": trained, **fixed})
     keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
     window = window_of([recording] * sets, [points] * sets)
     origin = Origin.of([checkpoint], replay=mechanism.reads_replay).take(np.zeros(sets, np.int64))
@@ -171,7 +176,14 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
             agent, origin.parameters, optimiser=origin.optimiser, origin=origin, window=window, batch_keys=keys
         )
 
-    return _second_time(go) * arm.mechanism.steps / trained
+    return _second_time(go) * longest / trained
+
+
+def _dose(context: Context, arm: Arm, task: str, k: int) -> int:
+    """Gradient steps of an update at decision point k."""
+    mechanism = context.mechanism(arm)
+    seen = min(mechanism.window, k * context.environment(task).episode_steps)
+    return mechanism.dose(context.agent(task, arm), seen)
 
 
 def _repeated(group: Any, times: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 
 from worldfork import randomness, registry
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import AgentPlugin, Window
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
@@ -142,10 +143,10 @@ def test_a_rate_is_a_share_of_both_learning_rates():
 def test_another_rate_or_number_of_steps_is_the_same_program():
     given = {"scope": "model", "batch_keys": keys(SETS, purpose=Purpose.UPDATE_BATCH)}
     agent().fit(parameters(), optimiser(), window(), steps=1, **given)
-    compiled = rssm_cem._fit._cache_size()
+    compiled = differentiable._train._cache_size()
     agent().fit(parameters(), optimiser(), window(), steps=2, rate=0.3, **given)
     dataclasses.replace(agent(), model_rate=1e-5).fit(parameters(), optimiser(), window(), steps=3, **given)
-    assert rssm_cem._fit._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
 
 
 def test_a_fit_in_two_parts_goes_on_from_the_optimiser_it_is_given():

@@ -12,26 +12,24 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, UInt32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.rssm_cem.kernel import Prepared, Tile, available, imagined_values, prepare
-from worldfork.lab.agents.rssm_cem.model import losses, optimiser
+from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
+from worldfork.lab.agents.rssm_cem.model import losses
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
 
-__all__ = ["RSSMCEM", "SCOPES", "Belief", "imagination", "sample_sequences"]
-
-Training = tuple[dict[str, Array], optax.OptState, Array, Array, Array]  # the last three: losses and gradient norm
-Fitted = tuple[dict[str, Array], dict[str, Array], Array, Array, Array]
-
-SCOPES = {"model": ("model",), "model+value": ("model", "value")}
+__all__ = ["RSSMCEM", "Belief", "imagination"]
 
 
 class Belief(NamedTuple):
@@ -95,9 +93,8 @@ class RSSMCEM:
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
         sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
-        return np.asarray(
-            _loss(self.model, dict(parameters), _in_f32(window), jnp.asarray(window.size), length=self.length)
-        )
+        rows = SequenceLesson(self.model, self.sequences, self.length).rows(window)
+        return np.asarray(_loss(self.model, dict(parameters), rows, jnp.asarray(window.size), length=self.length))
 
     def fit(
         self,
@@ -114,28 +111,54 @@ class RSSMCEM:
 
         Losses are those of the first and of the last minibatch, each before its step.
         """
-        if scope not in SCOPES:
-            raise WorldforkError(f"Unknown scope {scope!r}; the known ones are {', '.join(map(repr, SCOPES))}.")
-        if (short := int(window.size.min())) < self.length:
-            raise WorldforkError(
-                f"The window holds {short} transitions and a training sequence {self.length}: "
-                "register a longer window or a smaller `length` for the agent."
-            )
-        randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
-        new, state, before, after, norm = _fit(
-            self.model,
-            dict(parameters),
-            dict(optimiser),
-            _in_f32(window),
-            jnp.asarray(window.size),
-            batch_keys,
-            {"model": np.float32(rate * self.model_rate), "value": np.float32(rate * self.value_rate)},
-            np.int32(steps),
-            sequences=self.sequences,
-            length=self.length,
-            scope=scope,
+        course = Course(steps, scope, rate)
+        return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        return GROUPS
+
+    @property
+    def minibatch(self) -> tuple[int, int]:
+        return self.sequences, self.length
+
+    def trained(self, scope: str, name: str) -> bool:
+        return name.split("/")[0] in SCOPES[scope]
+
+    def train(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        course: Course,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Fit:
+        """Carry a course out on sequences of the window."""
+        if course.scope not in SCOPES:
+            known = ", ".join(map(repr, SCOPES))
+            raise WorldforkError(f"Unknown scope {course.scope!r}; the known ones are {known}.")
+        for source in (window, *([course.rehearsal.replay] if course.rehearsal else [])):
+            if (short := int(source.size.min())) < self.length:
+                raise WorldforkError(
+                    f"The window holds {short} transitions and a training sequence {self.length}: "
+                    "register a longer window or a smaller `length` for the agent."
+                )
+        prefixes = chosen_prefixes(self, course.groups)
+        return differentiable.train(
+            SequenceLesson(self.model, self.sequences, self.length),
+            parameters,
+            optimiser,
+            window,
+            course=course,
+            trained=lambda name: self.trained(course.scope, name) and (not prefixes or name.startswith(prefixes)),
+            rates={"model": self.model_rate, "value": self.value_rate},
+            batch_keys=batch_keys,
         )
-        return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
+
+    def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
+        """Parameters before any training, and an optimiser that has taken no step."""
+        return _fresh(self.model, keys)
 
 
 def imagination(
@@ -166,19 +189,13 @@ def imagination(
     return imagine
 
 
-def sample_sequences(rows: Sequences, size: Array, key: Array, *, sequences: int, length: int) -> Sequences:
-    """A minibatch from rows [T, ...] of which the first `size` are real: starts drawn uniformly."""
-    starts = jax.random.randint(key, (sequences,), 0, size - length + 1)
-    index = starts[:, None] + jnp.arange(length)
-    return Sequences(*(x[index] for x in rows))
+@functools.partial(jax.jit, static_argnums=0)
+def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+    def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
+        return params, flatten(initialise(params))
 
-
-def _in_f32(window: Window) -> Sequences:
-    observation, action, reward, next_observation = (
-        jnp.asarray(x, jnp.float32)
-        for x in (window.observation, window.action, window.reward, window.next_observation)
-    )
-    return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first))
+    return jax.vmap(of_set)(keys)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -227,58 +244,8 @@ def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) ->
 @functools.partial(jax.jit, static_argnums=0, static_argnames="length")
 def _loss(model: RSSM, params: dict[str, Array], rows: Sequences, size: Array, *, length: int) -> Array:
     def of_set(params: Params, rows: Sequences, size: Array) -> Array:
-        whole = rows.reward.shape[0] // length
-        pieces = Sequences(*(x[: whole * length].reshape(whole, 1, length, *x.shape[1:]) for x in rows))
+        pieces, real = cut_into_pieces(rows, size, length=length)
         each = jax.vmap(lambda piece: losses.model_loss(model, params, piece, None)[0])(pieces)
-        real = (jnp.arange(whole) + 1) * length <= size
         return jnp.sum(jnp.where(real, each, 0.0)) / jnp.sum(real)
 
     return jax.vmap(of_set)(params, rows, size)
-
-
-@functools.partial(jax.jit, static_argnums=0, static_argnames=("sequences", "length", "scope"))
-def _fit(
-    model: RSSM,
-    params: dict[str, Array],
-    moments: dict[str, Array],
-    rows: Sequences,
-    size: Array,
-    batch_keys: Array,
-    rates: dict[str, Array],
-    steps: Array,
-    *,
-    sequences: int,
-    length: int,
-    scope: str,
-) -> Fitted:
-    """Rates and the number of steps are data: a study of either compiles once."""
-    adam = optimiser.adam(rates)
-
-    def objective(trained: Params, fixed: Params, batch: Sequences, key: Array) -> Array:
-        params = {**fixed, **trained}
-        loss, filtered = losses.model_loss(model, params, batch, key)
-        if "value" in SCOPES[scope]:
-            loss += losses.replay_value_loss(model, params, params, batch, filtered.latent)
-        return loss
-
-    def fit_set(
-        params: dict[str, Array], moments: dict[str, Array], rows: Sequences, size: Array, words: Array
-    ) -> Fitted:
-        key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        trained = {name: x for name, x in params.items() if name.split("/")[0] in SCOPES[scope]}
-
-        def descend(step: Array, carry: Training) -> Training:
-            trained, state, before, _, _ = carry
-            pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
-            batch = sample_sequences(rows, size, pick_key, sequences=sequences, length=length)
-            loss, gradients = jax.value_and_grad(objective)(trained, params, batch, latent_key)
-            updates, state = adam.update(gradients, state, trained)
-            before = jnp.where(step == 0, loss, before)
-            return optax.apply_updates(trained, updates), state, before, loss, optimiser.norm(gradients)
-
-        unknown = jnp.full((), jnp.nan)  # what zero steps have to say
-        start = (trained, optimiser.restore(moments, trained), unknown, unknown, unknown)
-        trained, state, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
-        return {**params, **trained}, {**moments, **optimiser.flatten(state)}, before, after, norm
-
-    return jax.vmap(fit_set)(params, moments, rows, size, batch_keys)

@@ -1,0 +1,310 @@
+"""Courses carried out in JAX: one compiled call over P parameter sets, for any agent that offers a `Lesson`.
+
+The number of steps, rates, shares and strengths are data. What changes the program is the lesson, which parameters
+are trained, and which parts a course has. The plain course of the paper's agent is the program that its published
+rows were computed with, operation by operation: parts that a course lacks leave no trace in it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, UInt32
+
+from worldfork import randomness
+from worldfork.lab.agents.base import Arrays, Fit, Window
+from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
+
+__all__ = ["Lesson", "train"]
+
+Params = dict[str, Array]
+Batch = Any  # a tree of arrays with a leading axis of sequences
+Training = tuple[Params, optax.OptState, Array, Array, Array]  # the last three: losses and gradient norm
+Fitted = tuple[Params, Params, Array, Array, Array]
+
+
+@runtime_checkable
+class Lesson(Protocol):
+    """What an agent offers, for one parameter set. Hashable; learning rates are not in it, for they are data."""
+
+    @property
+    def sequences(self) -> int:
+        """Of a minibatch."""
+        ...
+
+    def rows(self, window: Window) -> Any:
+        """P windows as the arrays that are drawn from."""
+        ...
+
+    def sample(self, rows: Any, size: Array, key: Array) -> Batch:
+        """A minibatch from one window's rows, of which the first `size` are real."""
+        ...
+
+    def pieces(self, rows: Any, size: Array) -> tuple[Batch, Array]:
+        """One window as minibatches of a single sequence each, and which of them are real."""
+        ...
+
+    def loss(self, params: Mapping[str, Array], batch: Batch, key: Array, *, scope: str) -> Array:
+        """The training loss on a minibatch; what is random in it comes from `key`."""
+        ...
+
+    def optimiser(self, rates: Mapping[str, Any]) -> optax.GradientTransformation:
+        """The agent's own."""
+        ...
+
+    def restore(self, moments: Mapping[str, Array], names: Collection[str]) -> optax.OptState:
+        """The own optimiser's state for these parameters, from a checkpoint's dictionary."""
+        ...
+
+    def flatten(self, state: optax.OptState) -> Params:
+        """Back into a checkpoint's dictionary."""
+        ...
+
+
+class Numbers(NamedTuple):
+    """What of a course is data; scalars for all parameter sets alike."""
+
+    rates: dict[str, np.float32]  # of the agent's own optimiser, by group
+    learning_rate: np.float32  # of another
+    momentum: np.float32
+    weight_decay: np.float32
+    warmup: np.int32
+    final: np.float32
+    rehearsed: np.int32  # sequences of a minibatch that are drawn from the replay
+    strength: np.float32
+    scale: np.float32  # of an adapter, already divided by its rank
+
+
+class Beside(NamedTuple):
+    """What a parameter set brings beside its window, where the course needs it."""
+
+    replay: Any = None  # rows and size
+    center: Params | None = None
+    fisher: Any = None  # rows and size
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """What of a course shapes the program."""
+
+    trained: tuple[str, ...]
+    scope: str
+    optimiser: Literal["own", "sgd", "adam", "adamw"]
+    schedule: Literal["constant", "linear", "cosine"] | None  # None: always the whole rate
+    rank: int | None
+    steps_differ: bool
+
+
+def train(
+    lesson: Lesson,
+    parameters: Arrays,
+    optimiser: Arrays,
+    window: Window,
+    *,
+    course: Course,
+    trained: Callable[[str], bool],
+    rates: Mapping[str, float],
+    batch_keys: UInt32[np.ndarray, "P 2"],
+) -> Fit:
+    """Carry out `course` on the parameters that `trained` picks by name; `rates` are the agent's own, by group."""
+    randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
+    chosen, schedule, pull = course.optimiser, course.schedule, course.pull
+    structure = Structure(
+        trained=tuple(sorted(name for name in parameters if trained(name))),
+        scope=course.scope,
+        optimiser=chosen.name,
+        schedule=None if schedule.flat else schedule.shape,
+        rank=course.adapter.rank if course.adapter else None,
+        steps_differ=not isinstance(course.steps, int),
+    )
+    numbers = Numbers(
+        rates={group: np.float32(course.rate * rate) for group, rate in rates.items()},
+        learning_rate=np.float32(course.rate * (chosen.learning_rate or 0.0)),
+        momentum=np.float32(chosen.momentum),
+        weight_decay=np.float32(chosen.weight_decay),
+        warmup=np.int32(schedule.warmup),
+        final=np.float32(schedule.final),
+        rehearsed=np.int32(rehearsed(course.rehearsal.share, lesson.sequences) if course.rehearsal else 0),
+        strength=np.float32(pull.strength if pull else 0.0),
+        scale=np.float32(course.adapter.scale / course.adapter.rank if course.adapter else 0.0),
+    )
+    beside = Beside(
+        replay=_rows(lesson, course.rehearsal.replay) if course.rehearsal else None,
+        center={name: jnp.asarray(x) for name, x in pull.center.items()} if pull else None,
+        fisher=_rows(lesson, pull.replay) if pull and pull.replay is not None else None,
+    )
+    rows, size = _rows(lesson, window)
+    steps = np.asarray(course.steps, np.int32)
+    moments = dict(optimiser)
+    new, state, before, after, norm = _train(
+        dict(parameters),
+        moments,
+        rows,
+        size,
+        batch_keys,
+        numbers,
+        steps,
+        beside,
+        lesson=lesson,
+        structure=structure,
+    )
+    return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
+
+
+def _rows(lesson: Lesson, window: Window) -> tuple[Any, Array]:
+    return lesson.rows(window), jnp.asarray(window.size)
+
+
+@functools.partial(jax.jit, static_argnames=("lesson", "structure"))
+def _train(
+    params: Params,
+    moments: Params,
+    rows: Any,
+    size: Array,
+    batch_keys: Array,
+    numbers: Numbers,
+    steps: Array,
+    beside: Beside,
+    *,
+    lesson: Lesson,
+    structure: Structure,
+) -> Fitted:
+    def fit_set(
+        params: Params, moments: Params, rows: Any, size: Array, words: Array, steps: Array, beside: Beside
+    ) -> Fitted:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        assemble, trained = _start(structure, params, key=key, scale=numbers.scale)
+
+        def objective(trained: Params, fixed: Params, batch: Batch, key: Array) -> Array:
+            return lesson.loss(assemble(trained, fixed), batch, key, scope=structure.scope)
+
+        pull = _pull(objective, lesson, trained, key=key, strength=numbers.strength, beside=beside)
+
+        def descend(step: Array, carry: Training) -> Training:
+            trained, state, before, _, _ = carry
+            pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
+            batch = lesson.sample(rows, size, pick_key)
+            if beside.replay is not None:
+                old_rows, old_size = beside.replay
+                old = lesson.sample(old_rows, old_size, jax.random.fold_in(pick_key, 1))
+                batch = jax.tree.map(functools.partial(_mixed, numbers.rehearsed), old, batch)
+            loss, gradients = jax.value_and_grad(objective)(trained, params, batch, latent_key)
+            gradients = pull(trained, gradients)
+            transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
+            updates, state = transformation.update(gradients, state, trained)
+            before = jnp.where(step == 0, loss, before)
+            return optax.apply_updates(trained, updates), state, before, loss, _norm(gradients)
+
+        unknown = jnp.full((), jnp.nan)  # what zero steps have to say
+        # Only the agent's own optimiser, on parameters that it knows, goes on from the state that it is handed.
+        persistent = structure.optimiser == "own" and structure.rank is None
+        if persistent:
+            state = lesson.restore(moments, trained)
+        else:
+            state = _transformation(lesson, structure, numbers, step=0, steps=steps).init(trained)
+        start = (trained, state, unknown, unknown, unknown)
+        trained, state, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
+        flat = lesson.flatten(state) if persistent else {}
+        return assemble(trained, params), {**moments, **flat}, before, after, norm
+
+    axes = (0, 0, 0, 0, 0, 0 if structure.steps_differ else None, 0)
+    return jax.vmap(fit_set, in_axes=axes)(params, moments, rows, size, batch_keys, steps, beside)
+
+
+def _start(
+    structure: Structure, params: Params, *, key: Array, scale: Array | np.float32
+) -> tuple[Callable[[Params, Params], Params], Params]:
+    """What is trained, as it begins, and how it becomes a whole parameter set."""
+    if structure.rank is None:
+        return lambda trained, fixed: {**fixed, **trained}, {name: params[name] for name in structure.trained}
+    matrices = [name for name in structure.trained if params[name].ndim == 2]
+    trained = {}
+    for place, name in enumerate(matrices):
+        inputs, outputs = params[name].shape
+        drawn = jax.random.normal(
+            jax.random.fold_in(jax.random.fold_in(key, ADAPTER_KEY), place), (inputs, structure.rank)
+        )
+        trained[f"{name}/left"] = drawn / jnp.sqrt(inputs)
+        trained[f"{name}/right"] = jnp.zeros((structure.rank, outputs))
+
+    def assemble(trained: Params, fixed: Params) -> Params:
+        terms = {
+            name: jnp.matmul(trained[f"{name}/left"], trained[f"{name}/right"], precision="highest")
+            for name in matrices
+        }
+        return {**fixed, **{name: fixed[name] + scale * term for name, term in terms.items()}}
+
+    return assemble, trained
+
+
+def _pull(
+    objective: Callable[[Params, Params, Batch, Array], Array],
+    lesson: Lesson,
+    trained: Params,
+    *,
+    key: Array,
+    strength: Array | np.float32,
+    beside: Beside,
+) -> Callable[[Params, Params], Params]:
+    """The gradient of the penalty, added to that of the loss; the loss that is reported stays the agent's own."""
+    if beside.center is None:
+        return lambda trained, gradients: gradients
+    center = {name: beside.center[name] for name in trained}
+    weight: Params | None = None
+    if beside.fisher is not None:
+        fisher_key = jax.random.fold_in(key, FISHER_KEY)
+        pieces, real = lesson.pieces(*beside.fisher)
+
+        def add(total: Params, piece: tuple[Array, Batch, Array]) -> tuple[Params, None]:
+            number, batch, counts = piece
+            gradients = jax.grad(objective)(center, beside.center, batch, jax.random.fold_in(fisher_key, number))
+            return {name: total[name] + jnp.where(counts, x**2, 0.0) for name, x in gradients.items()}, None
+
+        zero = jax.tree.map(jnp.zeros_like, center)
+        total, _ = jax.lax.scan(add, zero, (jnp.arange(len(real)), pieces, real))
+        weight = {name: x / jnp.sum(real) for name, x in total.items()}
+
+    def pulled(trained: Params, gradients: Params) -> Params:
+        away = {name: x - center[name] for name, x in trained.items()}
+        away = away if weight is None else {name: weight[name] * x for name, x in away.items()}
+        return {name: x + strength * away[name] for name, x in gradients.items()}
+
+    return pulled
+
+
+def _transformation(
+    lesson: Lesson, structure: Structure, numbers: Numbers, *, step: Any, steps: Any
+) -> optax.GradientTransformation:
+    rates, rate = numbers.rates, numbers.learning_rate
+    if structure.schedule is not None:
+        share = scheduled(structure.schedule, step, steps, warmup=numbers.warmup, final=numbers.final, xp=jnp)
+        rates, rate = {group: share * x for group, x in rates.items()}, share * rate
+    match structure.optimiser:
+        case "own":
+            return lesson.optimiser(rates)
+        case "sgd":
+            return optax.sgd(rate, momentum=numbers.momentum)
+        case "adam":
+            return optax.adam(rate)
+        case "adamw":
+            return optax.adamw(rate, weight_decay=numbers.weight_decay)
+
+
+def _mixed(count: Array | np.int32, old: Array, recent: Array) -> Array:
+    """The first `count` sequences from the replay, the others from the window."""
+    first = jnp.arange(len(recent)) < count
+    return jnp.where(first.reshape(-1, *[1] * (recent.ndim - 1)), old, recent)
+
+
+def _norm(gradients: Params) -> Array:
+    """The norm of all gradients together, group by group in the order of their names."""
+    squares: Params = {}
+    for name, gradient in gradients.items():
+        group = name.split("/")[0]
+        squares[group] = squares.get(group, jnp.zeros(())) + jnp.sum(gradient**2)
+    return jnp.sqrt(sum(squares.values(), start=jnp.zeros(())))

@@ -1,0 +1,213 @@
+"""Courses carried out in NumPy for the linear-quadratic agent, with the same digits whatever the batch.
+
+The trained matrix is [A B], of 2 x 3 numbers for each of P parameter sets, or an adapter's two factors of it. The
+optimisers `sgd`, `adam` and `adamw` are optax's, written out.
+"""
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Integer, UInt32
+
+from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.training import ADAPTER_KEY, Course, rehearsed, scheduled
+from worldfork.randomness import Purpose, fold_in, normals
+
+__all__ = ["COLUMNS", "Trained", "descend", "total"]
+
+COLUMNS: Final = {"A": (0, 1), "B": (2,)}  # of [A B]
+Matrix = Float64[np.ndarray, "P 2 3"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """[A B], the velocities of the agent's own optimiser, and the norm of the last gradient."""
+
+    theta: Matrix
+    velocity: Matrix
+    norm: Float64[np.ndarray, " P"]
+
+
+def descend(
+    theta: Matrix,
+    velocity: Matrix,
+    window: Window,
+    *,
+    course: Course,
+    columns: Bool[np.ndarray, "3"],
+    learning_rate: float,
+    momentum: float,
+    batch: int,
+    batch_keys: UInt32[np.ndarray, "P 2"],
+) -> Trained:
+    """The gradient steps of a course that trains these columns of [A B]; the rates are the agent's own."""
+    sets = len(theta)
+    steps = np.broadcast_to(np.asarray(course.steps), (sets,))
+    adapter = _adapter(course, batch_keys)
+    trained = {"theta": theta} if adapter is None else adapter
+    optimiser = _Optimiser(course, own_rate=learning_rate, own_momentum=momentum)
+    # The velocity goes on where it is the whole matrix that is trained by the agent's own optimiser.
+    persistent = course.optimiser.name == "own" and adapter is None
+    state = optimiser.begin(trained, velocity if persistent else None)
+    weight = _importance(course)
+    norm = np.zeros(sets)
+    for step in range(int(steps.max())):
+        step_keys = fold_in(batch_keys, step)
+        given, target = _minibatch(window, course, step_keys=step_keys, batch=batch)
+        gradient = _gradient(_assembled(theta, trained, course), given, target)
+        if course.pull is not None:
+            gradient = gradient + course.pull.strength * weight * (trained["theta"] - _matrix(course.pull.center))
+        if not columns.all():
+            gradient = np.where(columns, gradient, 0.0)
+        gradients = {"theta": gradient} if adapter is None else _factors(gradient, trained, course)
+        after, moved = optimiser.step(trained, gradients, state, step=step, steps=steps)
+        if not columns.all() and adapter is None:
+            after = {"theta": np.where(columns, after["theta"], trained["theta"])}
+        going = step < steps
+        trained, state = (
+            _kept(going, after, trained),
+            [_kept(going, *pair) for pair in zip(moved, state, strict=True)],
+        )
+        flat = np.concatenate([x.reshape(sets, -1) for x in gradients.values()], axis=1)
+        norm = np.where(going, np.sqrt(total(flat * flat)), norm)
+    if persistent:
+        velocity = np.where(columns, state[0]["theta"], velocity)
+    return Trained(_assembled(theta, trained, course), velocity, norm)
+
+
+class _Optimiser:
+    """Steps from gradients, for a dictionary of arrays; the state is a list of dictionaries like it."""
+
+    def __init__(self, course: Course, *, own_rate: float, own_momentum: float) -> None:
+        self.course, self.chosen = course, course.optimiser
+        own = self.chosen.name == "own"
+        self.rate = course.rate * own_rate if own else course.rate * (self.chosen.learning_rate or 0.0)
+        self.momentum = own_momentum if own else self.chosen.momentum
+
+    def begin(self, trained: dict[str, Any], velocity: Matrix | None) -> list[dict[str, Any]]:
+        zeros = {name: np.zeros_like(x) for name, x in trained.items()}
+        if velocity is not None:
+            return [{"theta": velocity}]
+        return [zeros] if self.chosen.name in ("own", "sgd") else [zeros, zeros]
+
+    def step(
+        self,
+        trained: dict[str, Any],
+        gradients: dict[str, Any],
+        state: list[dict[str, Any]],
+        *,
+        step: int,
+        steps: Integer[np.ndarray, " P"],
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        rate = self._rate(step, steps)
+        match self.chosen.name:
+            case "own":
+                velocity = {name: self.momentum * state[0][name] - rate * x for name, x in gradients.items()}
+                return {name: x + velocity[name] for name, x in trained.items()}, [velocity]
+            case "sgd":
+                trace = {name: x + self.momentum * state[0][name] for name, x in gradients.items()}
+                return {name: x - rate * trace[name] for name, x in trained.items()}, [trace]
+        mean = {name: 0.9 * state[0][name] + 0.1 * x for name, x in gradients.items()}
+        square = {name: 0.999 * state[1][name] + 0.001 * x * x for name, x in gradients.items()}
+        after = {}
+        for name, x in trained.items():
+            scaled = np.sqrt(square[name] / (1.0 - 0.999 ** (step + 1))) + 1e-8
+            away = mean[name] / (1.0 - 0.9 ** (step + 1)) / scaled + self.chosen.weight_decay * x
+            after[name] = x - rate * away
+        return after, [mean, square]
+
+    def _rate(self, step: int, steps: Integer[np.ndarray, " P"]) -> Any:
+        schedule = self.course.schedule
+        if schedule.flat:
+            return self.rate
+        share = scheduled(schedule.shape, step, steps, warmup=schedule.warmup, final=schedule.final, xp=np)
+        return self.rate * np.broadcast_to(share, steps.shape)[:, None, None]
+
+
+def _minibatch(
+    window: Window, course: Course, *, step_keys: UInt32[np.ndarray, "P 2"], batch: int
+) -> tuple[Float64[np.ndarray, "P n 3"], Float64[np.ndarray, "P n 2"]]:
+    """What is predicted from, and what came of it; the first of them from the replay where it is rehearsed."""
+    given, target = _rows(window, fold_in(step_keys[:, None], np.arange(batch))[..., 0])
+    if course.rehearsal is not None:
+        old_keys = fold_in(step_keys[:, None], batch + np.arange(batch))
+        old_given, old_target = _rows(course.rehearsal.replay, old_keys[..., 0])
+        old = (np.arange(batch) < rehearsed(course.rehearsal.share, batch))[:, None]
+        given, target = np.where(old, old_given, given), np.where(old, old_target, target)
+    return given, target
+
+
+def _rows(window: Window, drawn: UInt32[np.ndarray, "P n"]) -> tuple[np.ndarray, np.ndarray]:
+    stream, rows = np.arange(len(drawn))[:, None], drawn % window.size[:, None]
+    given = np.concatenate([window.observation[stream, rows], window.action[stream, rows]], axis=2)
+    return given, window.next_observation[stream, rows]
+
+
+def _gradient(theta: Matrix, given: Float64[np.ndarray, "P n 3"], target: Float64[np.ndarray, "P n 2"]) -> Matrix:
+    """Of half the mean squared error on a minibatch, divided by the mean square of what it is predicted from."""
+    missed = _predicted(theta, given) - target
+    scale = total((given * given).reshape(len(theta), -1))
+    return total(missed[..., :, None] * given[..., None, :]) / scale[:, None, None]
+
+
+def _predicted(theta: Matrix, given: Float64[np.ndarray, "P n 3"]) -> Float64[np.ndarray, "P n 2"]:
+    tilt, velocity, force = (given[..., i] for i in range(3))
+    a = theta[:, None]
+    return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + a[..., i, 2] * force for i in (0, 1)], axis=-1)
+
+
+def _importance(course: Course) -> Any:
+    """1, or the mean squared gradient of each transition of the replay, at the center."""
+    if course.pull is None or course.pull.replay is None:
+        return 1.0
+    replay, center = course.pull.replay, _matrix(course.pull.center)
+    given = np.concatenate([replay.observation, replay.action], axis=2)
+    missed = _predicted(center, given) - replay.next_observation
+    squares = (missed[..., :, None] * given[..., None, :]) ** 2
+    real = np.arange(squares.shape[1]) < replay.size[:, None]
+    return total(np.where(real[..., None, None], squares, 0.0)) / replay.size[:, None, None]
+
+
+def _adapter(course: Course, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[str, Any] | None:
+    """The two factors as they begin: one drawn, one zero, so that nothing has changed yet."""
+    if course.adapter is None:
+        return None
+    rank, sets = course.adapter.rank, len(batch_keys)
+    drawn = normals(fold_in(batch_keys, ADAPTER_KEY), 2 * rank, Purpose.UPDATE_BATCH)
+    return {"left": drawn.reshape(sets, 2, rank) / np.sqrt(2.0), "right": np.zeros((sets, rank, 3))}
+
+
+def _assembled(theta: Matrix, trained: dict[str, Any], course: Course) -> Matrix:
+    if course.adapter is None:
+        return trained["theta"]
+    product = _product(trained["left"], trained["right"])
+    return theta + course.adapter.scale / course.adapter.rank * product
+
+
+def _factors(gradient: Matrix, trained: dict[str, Any], course: Course) -> dict[str, Any]:
+    """The gradient of an adapter's factors, from that of their product."""
+    assert course.adapter is not None
+    scale = course.adapter.scale / course.adapter.rank
+    left = _product(gradient, np.swapaxes(trained["right"], 1, 2))
+    return {"left": scale * left, "right": scale * _product(np.swapaxes(trained["left"], 1, 2), gradient)}
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return total(np.swapaxes(left, 1, 2)[..., :, None] * right[..., None, :])
+
+
+def _matrix(parameters: Any) -> Matrix:
+    return np.concatenate([parameters["A"], parameters["B"]], axis=2)
+
+
+def _kept(going: Bool[np.ndarray, " P"], after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The step where it was still to be taken."""
+    if going.all():
+        return after
+    return {name: np.where(going[:, None, None], x, before[name]) for name, x in after.items()}
+
+
+def total(values: Float64[np.ndarray, "P n *rest"]) -> Float64[np.ndarray, "P *rest"]:
+    """The sum over the second axis, term after term: the same digits in a batch of one and of a thousand."""
+    return np.cumsum(values, axis=1)[:, -1]

@@ -1,0 +1,189 @@
+"""What a mechanism composes and an agent carries out: what is trained, on what, with what penalty, and how.
+
+An agent that offers `train` is open: mechanisms decide how it learns. One with `fit` alone is a black box, which
+works with mechanisms that act on its data and on its parameters. `worldfork.lab.agents.differentiable` carries out
+any course for agents whose loss is a function in JAX.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int, UInt32
+from pydantic import Field, model_validator
+
+from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
+from worldfork.records import Record
+
+__all__ = [
+    "ADAPTER_KEY",
+    "FISHER_KEY",
+    "Adapter",
+    "Course",
+    "Optimiser",
+    "Pull",
+    "Rehearsal",
+    "Schedule",
+    "Trainable",
+    "black_box",
+    "chosen_prefixes",
+    "rehearsed",
+    "scheduled",
+]
+
+# Gradient step n draws from fold_in(batch_key, n). What else is drawn has numbers that no step reaches.
+FISHER_KEY: Final = 0xFFFF_FFFE
+ADAPTER_KEY: Final = 0xFFFF_FFFD
+
+
+class Optimiser(Record):
+    """How gradients become steps. `own` is the agent's, with its learning rates, from the state that it is handed;
+    the others are optax's of that name with `learning_rate`, and begin anew at every update."""
+
+    name: Literal["own", "sgd", "adam", "adamw"] = "own"
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of `sgd`
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0  # of `adamw`
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Optimiser":
+        if self.name == "own" and self.learning_rate is not None:
+            raise ValueError("the agent's own optimiser has its own learning rates: `rate` is the share to take")
+        if self.name != "own" and self.learning_rate is None:
+            raise ValueError(f"`{self.name}` needs a `learning_rate`")
+        if self.momentum and self.name != "sgd":
+            raise ValueError(f"`momentum` is a setting of `sgd`, not of `{self.name}`")
+        if self.weight_decay and self.name != "adamw":
+            raise ValueError(f"`weight_decay` is a setting of `adamw`, not of `{self.name}`")
+        return self
+
+
+class Schedule(Record):
+    """The share of the learning rate that step n of N takes: rising over `warmup` steps, then constant, or falling
+    to `final` at the last step in a line or half a cosine."""
+
+    shape: Literal["constant", "linear", "cosine"] = "constant"
+    warmup: Annotated[int, Field(ge=0)] = 0
+    final: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    @property
+    def flat(self) -> bool:
+        return self.shape == "constant" and self.warmup == 0
+
+
+OWN: Final = Optimiser()
+FLAT: Final = Schedule()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rehearsal:
+    """A share of each minibatch is drawn from what the checkpoint was pretrained on."""
+
+    replay: Window
+    share: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Pull:
+    """A penalty strength/2 * sum of importance * (parameter - center)**2.
+
+    The importance is 1, or with `replay` the diagonal of the empirical Fisher information there: the mean squared
+    gradient of the loss of each of its pieces, at the center.
+    """
+
+    center: Arrays
+    strength: float
+    replay: Window | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """Each weight matrix of the chosen groups gets a trained term scale / rank * left @ right, and nothing else is
+    trained; it is added to the matrix at the end."""
+
+    rank: int
+    scale: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """One training, composed. The number of steps, rates, shares and strengths are data; the rest is structure."""
+
+    steps: int | Int[np.ndarray, " P"]
+    scope: str
+    rate: float = 1.0
+    groups: tuple[str, ...] | None = None  # of parameters; None: all that the scope trains
+    optimiser: Optimiser = OWN
+    schedule: Schedule = FLAT
+    rehearsal: Rehearsal | None = None
+    pull: Pull | None = None
+    adapter: Adapter | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether `Agent.fit` does all of it."""
+        composed = (self.groups, self.rehearsal, self.pull, self.adapter)
+        own = self.optimiser.name == "own" and self.schedule.flat
+        return own and isinstance(self.steps, int) and all(part is None for part in composed)
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """What an agent offers beside `Agent` so that mechanisms can compose its training."""
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Named groups of parameters: what the names of their arrays begin with. None: a black box after all."""
+        ...
+
+    @property
+    def minibatch(self) -> tuple[int, int]:
+        """Sequences of a minibatch, and transitions of a sequence."""
+        ...
+
+    def train(
+        self,
+        parameters: Arrays,
+        optimiser: Arrays,
+        window: Window,
+        *,
+        course: Course,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Fit:
+        """Carry a course out on minibatches of the window; everything random comes from `batch_keys`."""
+        ...
+
+    def trained(self, scope: str, name: str) -> bool:
+        """Whether the scope trains the parameter of that name."""
+        ...
+
+    def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
+        """Parameters as they are before any training, drawn from `keys`, and the optimiser's state then."""
+        ...
+
+
+def black_box(agent: Agent) -> bool:
+    """Whether mechanisms must leave the training to the agent."""
+    return not (isinstance(agent, Trainable) and agent.groups)
+
+
+def scheduled(shape: str, step: Any, steps: Any, *, warmup: Any, final: Any, xp: Any) -> Any:
+    """The share of the learning rate at a step, in the arithmetic of `xp`: NumPy, or JAX's."""
+    fallen = xp.minimum(1.0, step / xp.maximum(1, steps - 1))
+    if shape == "cosine":
+        fallen = (1.0 - xp.cos(np.pi * fallen)) / 2.0
+    level = 1.0 if shape == "constant" else 1.0 - (1.0 - final) * fallen
+    return level * xp.minimum(1.0, (step + 1) / (warmup + 1))
+
+
+def rehearsed(share: float, sequences: int) -> int:
+    """How many sequences of a minibatch come from the replay."""
+    return round(share * sequences)
+
+
+def chosen_prefixes(agent: Trainable, groups: Sequence[str] | None) -> tuple[str, ...] | None:
+    """What the names of the parameters in these groups begin with; None stands for all."""
+    if groups is None:
+        return None
+    return tuple(dict.fromkeys(prefix for group in groups for prefix in agent.groups[group]))

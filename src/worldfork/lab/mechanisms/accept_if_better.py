@@ -1,0 +1,91 @@
+"""Fine-tuning with a second look: an update is kept only if it lowers the loss on transitions it has not seen.
+
+What a careful engineer does before a new model goes live. Sources: validation on held-out data as a stopping and
+selection rule (Prechelt, "Early stopping - but when?", 1998); that a lower model loss need not mean a better return
+is the objective mismatch of Lambert et al. (2020, arXiv:2002.04523).
+"""
+
+import dataclasses
+import math
+from typing import Annotated
+
+import numpy as np
+from jaxtyping import Int, UInt32
+from pydantic import Field
+
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Agent, Arrays, Window
+from worldfork.lab.agents.training import Trainable
+from worldfork.lab.mechanisms.base import Origin, Update, last, unchanged, updated
+from worldfork.lab.mechanisms.composed import Composed, Start, carry_out
+
+__all__ = ["AcceptIfBetter"]
+
+
+class AcceptIfBetter(Composed):
+    """Trains on the older part of the window and asks the latest `held_out` of it, which is never trained on.
+
+    A rejected update leaves parameters and optimiser as they were. The row's losses are those on the held-out
+    transitions: of the model before, and of the model that is kept.
+    """
+
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2  # share of the window, its latest transitions
+    margin: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the loss by which it must fall
+
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        if said := super().objection(agent, shortest=shortest, longest=longest):
+            return said
+        length = agent.minibatch[1] if isinstance(agent, Trainable) else 1
+        for transitions in (shortest, longest):
+            held = _held(transitions, self.held_out)
+            if min(held, transitions - held) < length:
+                return (
+                    f"of a window of {transitions} transitions a share of {self.held_out:g} holds out {held} and "
+                    f"leaves {transitions - held} to train on, and the agent needs {length} for either."
+                )
+        return ""
+
+    def update(
+        self,
+        agent: Agent,
+        parameters: Arrays,
+        *,
+        optimiser: Arrays,
+        origin: Origin,
+        window: Window,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Update:
+        """Train, look, and keep it or not: every parameter set for itself."""
+        seen = last(window, self.window)
+        if self.steps == 0:
+            return unchanged(agent, parameters, optimiser=optimiser, window=seen)
+        held = np.array([_held(int(size), self.held_out) for size in seen.size])
+        older = dataclasses.replace(seen, size=seen.size - held)
+        latest = _latest(seen, held, longest=_held(seen.reward.shape[1], self.held_out))
+        course = self.course(agent, origin=origin, window=older)
+        fit = carry_out(agent, Start(parameters, optimiser), older, course=course, batch_keys=batch_keys)
+        before = np.asarray(agent.loss(parameters, latest))
+        after = np.asarray(agent.loss(fit.parameters, latest))
+        with np.errstate(invalid="ignore"):
+            better = after < (1.0 - self.margin) * before  # a loss that is not finite is never better
+        kept = dataclasses.replace(
+            fit,
+            parameters=arrays.choose(better, fit.parameters, parameters),
+            optimiser=arrays.choose(better, fit.optimiser, optimiser),
+            loss_before=before,
+            loss_after=np.where(better, after, before),
+        )
+        return updated(parameters, kept, seen, steps=course.steps)
+
+
+def _held(size: int, share: float) -> int:
+    return math.floor(share * size)
+
+
+def _latest(window: Window, size: Int[np.ndarray, " P"], *, longest: int) -> Window:
+    """The latest `size` transitions of each window, padded to one length at every decision point."""
+    rows = (window.size - size)[:, None] + np.arange(longest)
+    rows = np.minimum(rows, window.reward.shape[1] - 1)
+    stream = np.arange(len(size))[:, None]
+    names = ("observation", "action", "reward", "next_observation", "first")
+    return Window(**{name: getattr(window, name)[stream, rows] for name in names}, size=size)

@@ -1,0 +1,48 @@
+"""Fine-tuning that keeps drawing on what the checkpoint was pretrained on.
+
+Sources: experience replay against forgetting (Robins, "Catastrophic forgetting, rehearsal and pseudorehearsal",
+1995; Rolnick et al., "Experience replay for continual learning", 2019, arXiv:1811.11682); short- and long-term
+replay for a world model in "ARROW" (2026, arXiv:2603.11395).
+"""
+
+import dataclasses
+from typing import Annotated
+
+from pydantic import Field
+
+from worldfork.lab.agents.base import Agent, Window
+from worldfork.lab.agents.training import Course, Rehearsal, Trainable, rehearsed
+from worldfork.lab.mechanisms.base import Origin
+from worldfork.lab.mechanisms.composed import Composed
+
+__all__ = ["Rehearse"]
+
+
+class Rehearse(Composed):
+    """Of each minibatch the share `share` is drawn from the replay of pretraining, the rest from the window."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    @property
+    def reads_replay(self) -> bool:
+        return True
+
+    def needs(self) -> list[str]:
+        return [*super().needs(), "minibatches mixed with replay"]
+
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        if said := super().objection(agent, shortest=shortest, longest=longest):
+            return said
+        assert isinstance(agent, Trainable)
+        sequences, _ = agent.minibatch
+        if rehearsed(self.share, sequences) in (0, sequences):
+            return (
+                f"a share of {self.share:g} of a minibatch of {sequences} is {rehearsed(self.share, sequences)} of "
+                "them when rounded: register a share that leaves some of both."
+            )
+        return ""
+
+    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
+        assert origin.replay is not None
+        plain = super().course(agent, origin=origin, window=window)
+        return dataclasses.replace(plain, rehearsal=Rehearsal(origin.replay, self.share))
