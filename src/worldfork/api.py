@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from worldfork.desk.scoring.planned import Power
     from worldfork.executors.base import Executor
     from worldfork.lab.agents.rssm_cem.pretraining.job import Pretraining
+    from worldfork.lab.deployments.replay import FollowedReplay
     from worldfork.lab.forks.replay import Replay
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
@@ -217,12 +218,18 @@ def replay(
     *,
     k: int,
     episode: int = 1,
+    policy: str | None = None,
     video: Path | str | None = None,
     whole_block: bool | None = None,
     progress: Progress = silent,
-) -> "Replay":
-    """Run one matched episode again in both branches, from the ledger; `video` also shows it (.mp4 or .gif)."""
-    from worldfork.lab.tools.film import film_replay
+) -> "Replay | FollowedReplay":
+    """Run one matched episode again in both branches, from the ledger; `video` also shows it (.mp4 or .gif). With
+    a `policy`, episode k of its deployment beside that of never."""
+    from worldfork.lab.tools.film import film_deployment, film_replay
 
     opened = study if isinstance(study, store.Study) else store.Study(study)
+    if policy is not None:
+        return film_deployment(
+            opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=progress
+        )
     return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress)

@@ -75,6 +75,8 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         "stepped": checked.stepped,
         "probe": checked.trial and {**dataclasses.asdict(checked.trial), "passed": checked.trial.passed},
         "work": [dataclasses.asdict(counted) for counted in checked.work],
+        "followed": [dataclasses.asdict(counted) for counted in checked.followed],
+        "followed_seconds": list(checked.followed_seconds),
         "seconds": [{**dataclasses.asdict(spent), "total": spent.total} for spent in checked.seconds],
         "power": [{**dataclasses.asdict(planned), "buys_most": planned.buys_most} for planned in power],
     }
@@ -98,13 +100,25 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
         steps = work.evaluation_steps + work.stream_steps
         line = f"{work.updates:>7,}{work.gradient_steps:>16,}{work.evaluation_episodes:>10,}{steps:>15,}"
         typer.echo(f"{work.arm:<22}{work.task:<20}{line}")
+    for counted in checked.followed:
+        typer.echo(
+            f"follow {counted.task}: {counted.policies} policies x {counted.cells} cells x {counted.segments} "
+            f"segments, {counted.sets} parameter sets at a time; {counted.own_episodes:,} episodes of their own, "
+            f"{counted.evaluation_episodes:,} of evaluation, at most {counted.most_updates:,} updates "
+            f"({counted.most_gradient_steps:,} gradient steps)"
+        )
+    for counted, took in zip(checked.followed, checked.followed_seconds, strict=False):
+        listed = ", ".join(f"{name} {value:,.0f} s" for name, value in took.items())
+        typer.echo(f"time  following, {counted.task}: at most {sum(took.values()):,.0f} s ({listed})")
     for spent in checked.seconds:
         parts = {"streams": spent.streams, "updates": spent.updates, "evaluations": spent.evaluations}
         listed = ", ".join(f"{name} {value:,.0f} s" for name, value in parts.items())
         timed = f"timed at {', '.join(map(str, spent.episodes))} parallel episodes"
         typer.echo(f"time  {spent.arm}, {spent.task}: {spent.total:,.0f} s ({listed}; {timed})")
     if checked.seconds:
-        typer.echo(f"time  all: {sum(spent.total for spent in checked.seconds):,.0f} s here, without compilation")
+        whole = sum(spent.total for spent in checked.seconds)
+        whole += sum(sum(took.values()) for took in checked.followed_seconds)
+        typer.echo(f"time  all: {whole:,.0f} s here, without compilation")
     for planned in power:
         doubled = ", ".join(f"{axis} {value:.3g}" for axis, value in planned.at_double.items())
         typer.echo(

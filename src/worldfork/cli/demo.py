@@ -8,7 +8,12 @@ __all__ = ["demo"]
 
 
 def demo(
-    output: Path = typer.Option(Path("runs/demo"), "-o", "--output", help="The study folder."),
+    output: Path | None = typer.Option(
+        None, "-o", "--output", help="The study folder; else runs/demo, or runs/deployment-demo."
+    ),
+    deployment: bool = typer.Option(
+        False, "--deployment", help="Follow four policies all the way instead: what they fire persists."
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Fork a drifting cartpole at 36 decision points, score the updates, and write the page.
@@ -25,8 +30,10 @@ def demo(
 
     command = typer.main.get_command(app)
     workers = str(min(2, os.cpu_count() or 1))  # blocks side by side: the same digits, sooner
-    run = ["run", "demo", "-o", str(output), "--workers", workers, *(["--quiet"] if quiet else [])]
-    for arguments in (run, ["verify", str(output)], ["score", str(output)], ["report", str(output)]):
+    name = "deployment-demo" if deployment else "demo"
+    folder = str(output or Path("runs") / name)
+    run = ["run", name, "-o", folder, "--workers", workers, *(["--quiet"] if quiet else [])]
+    for arguments in (run, ["verify", folder], ["score", folder], ["report", folder]):
         typer.secho(f"\n$ worldfork {' '.join(arguments)}", bold=True)
         if code := command.main(arguments, standalone_mode=False):
             raise typer.Exit(code)

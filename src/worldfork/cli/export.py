@@ -15,6 +15,9 @@ def export(
     publish: bool = typer.Option(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
     ),
+    deployments: bool = typer.Option(
+        False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
+    ),
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
 
@@ -28,10 +31,11 @@ def export(
         _publish(study, output)
         return
     from worldfork.desk.reading import study_frame, write_frame
+    from worldfork.desk.reading.deployments import deployment_frame
 
-    frame = study_frame(Study(study))
+    frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)
-    typer.echo(f"{len(frame)} forks in {output}.")
+    typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
 
 
 def _publish(study: Path, folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from worldfork.lab.deployments.replay import FollowedReplay
     from worldfork.lab.forks.replay import Branch, Replay
 
 __all__ = ["replay"]
@@ -16,6 +17,7 @@ def replay(
     cell: str = typer.Option(..., help="A cell's id, as the ledger and the report name it."),
     k: int = typer.Option(..., min=1, help="The decision point, from 1."),
     episode: int = typer.Option(1, min=1, help="Which of its matched episodes, from 1."),
+    policy: str | None = typer.Option(None, help="A policy of [deployment]: its episode k, beside that of never."),
     output: Path | None = typer.Option(None, "-o", "--output", help="An .mp4 or .gif file; named after the pair."),
     whole_block: bool | None = typer.Option(
         None,
@@ -33,12 +35,26 @@ def replay(
     """
     import worldfork as wf
     from worldfork.cli.progress import bars
+    from worldfork.lab.forks.replay import Replay
 
-    path = output or Path(f"{cell}-k{k}-e{episode}.mp4")
+    path = output or Path(f"{cell}-k{k}-{policy or f'e{episode}'}.mp4")
     with bars(quiet=quiet) as progress:
-        shown = wf.replay(study, cell, k=k, episode=episode, video=path, whole_block=whole_block, progress=progress)
+        shown = wf.replay(
+            study,
+            cell,
+            k=k,
+            episode=episode,
+            policy=policy,
+            video=path,
+            whole_block=whole_block,
+            progress=progress,
+        )
     typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
-    for name, branch in zip(("UPDATE", "HOLD"), (shown.update, shown.hold), strict=True):
+    if isinstance(shown, Replay):
+        branches = {"UPDATE": shown.update, "HOLD": shown.hold}
+    else:
+        branches = {str(policy): shown.policy, "never": shown.never}
+    for name, branch in branches.items():
         typer.echo(f"{name:>7}  {_compared(branch)}")
     if not shown.exact:
         typer.echo(_why(shown))
@@ -55,9 +71,9 @@ def _compared(branch: "Branch") -> str:
     )
 
 
-def _why(shown: "Replay") -> str:
-    reasons = list(shown.differences)
-    if not shown.whole_block:
+def _why(shown: "Replay | FollowedReplay") -> str:
+    reasons = list(getattr(shown, "differences", ()))
+    if not (shown.whole_batch if hasattr(shown, "whole_batch") else shown.whole_block):
         reasons.insert(0, "the pair ran alone, and an agent's digits may depend on its batch; --block rebuilds it")
     return "What differs from the run that made the ledger:\n  " + "\n  ".join(
         reasons or ["nothing that was recorded: perhaps another processor, which rounds in another order"]

@@ -53,4 +53,5 @@ def run(
             notify=lambda line: typer.echo(line, err=True),
         )
     verdict = wf.verify(output)
-    typer.echo(f"{verdict.rows} forks in {verdict.cells} cells. Next: worldfork score {output}")
+    followed = f" and {verdict.episodes} episodes of deployments" if verdict.expected_episodes else ""
+    typer.echo(f"{verdict.rows} forks in {verdict.cells} cells{followed}. Next: worldfork score {output}")

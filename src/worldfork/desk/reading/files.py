@@ -49,7 +49,7 @@ def encode(frame: pl.DataFrame, suffix: str, *, name: str = "") -> bytes:
     """The bytes of a flat table. A .csv has no place for lists: hold and update are left out."""
     match suffix:
         case ".csv":
-            return frame.drop(EPISODES, strict=False).write_csv().encode()
+            return frame.drop(*EPISODES, "evaluation", strict=False).write_csv().encode()
         case ".parquet":
             return _parquet_bytes(frame)
         case ".jsonl":

@@ -6,7 +6,7 @@ from typing import Final
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
-from worldfork.desk.tables import design, effects, judgements, policies, triggers
+from worldfork.desk.tables import deployments, design, effects, judgements, policies, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
@@ -17,7 +17,7 @@ __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 LABELS: Final = (
     *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
     *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
-    *("budget", "arms"),
+    *("budget", "arms", "deployments", "forecasts"),
 )
 
 # What a later arm has beside the primary one.
@@ -47,6 +47,7 @@ def paper_tables(
         named = f" Arm: {arm}." if arm else ""
         tables += [dataclasses.replace(table, caption=table.caption + named) for table in of_arm]
     tables.append(design.arms(score.contrasts))
+    tables += [deployments.deployments(score.deployment), deployments.forecasts(score.deployment)]
     return [table for table in tables if table.rows]
 
 

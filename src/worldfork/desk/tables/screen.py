@@ -10,6 +10,7 @@ from worldfork.desk.scoring import Score
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.summary import contrast_grades
 from worldfork.desk.scoring.undefined import Figure, Undefined, settle
+from worldfork.desk.tables.deployments import show_deployments
 from worldfork.desk.wording import (
     DASH,
     Rule,
@@ -40,6 +41,7 @@ def show(score: Score, console: Console, *, verbose: bool = False) -> None:
     for arm, scored in score.arms.items():
         for task, figures in scored.tasks.items():
             _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
+    show_deployments(score.deployment, console)
     console.print(f"[dim]{escape(corrected(score))}[/]")
     if verbose:
         _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})

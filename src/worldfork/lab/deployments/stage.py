@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.histories import extended
+from worldfork.lab.deployments.history import read_history, read_thresholds
 from worldfork.lab.deployments.plan import Batch, deployment_batches
-from worldfork.lab.deployments.tasks import Advance, Ended, History
+from worldfork.lab.deployments.tasks import Advance, Ended
 from worldfork.lab.forks.tasks import Setting
-from worldfork.lab.stream import Recording, Stream, StreamLog
 from worldfork.ledger.deployment import THRESHOLDS, Thresholds
-from worldfork.ledger.records import check, read_json
-from worldfork.ledger.segments import SEGMENTS, Part, read_log_parts, read_window_parts, write_segment
+from worldfork.ledger.segments import Part, write_segment
 from worldfork.ledger.store import Study, StudyWriter
 from worldfork.progress import Progress
 from worldfork.registration import Registration, canonical
@@ -49,7 +47,7 @@ def run_deployments(
     waiting = _Waiting()
     for batch in batches:
         if (done := _whole_segments(study, batch)) < points:
-            history = _history(study, batch, done) if done else None
+            history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
             waiting.add(Advance(setting, batch, thresholds, history=history))
     while waiting:
         # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
@@ -109,39 +107,11 @@ def _thresholds(study: StudyWriter, registration: Registration, fit: FitThreshol
         fitted = fit(study).model_dump(mode="json", by_alias=True)
         study.keep(THRESHOLDS, (canonical(fitted) + "\n").encode())
     study.keep(THRESHOLDS, path)
-    return check(read_json(path), Thresholds, where=f"`{path}`")
+    return read_thresholds(study)
 
 
 def _whole_segments(study: StudyWriter, batch: Batch) -> int:
     return min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
-
-
-def _history(study: StudyWriter, batch: Batch, done: int) -> History:
-    """What the ledger has of a batch, as far as all of its sets have come."""
-    segments = range(1, done + 1)
-    logs, windows = (
-        {
-            (part.policy, part.cell, k): part.columns
-            for k in segments
-            for part in read(study.path / SEGMENTS / f"{batch.name}-k{k}{suffix}")
-        }
-        for read, suffix in ((read_log_parts, ".parquet"), (read_window_parts, ".npz"))
-    )
-    streams, rows = [], []
-    for policy, cell in batch.sets:
-        stream: Stream | None = None
-        for k in segments:
-            place = policy, cell.id, k
-            if place not in logs or place not in windows:
-                raise WorldforkError(
-                    f"The segments of {cell.id} under `{policy}` are not where its rows are: `worldfork verify` "
-                    "says what is missing."
-                )
-            stream = extended(stream, Stream(StreamLog.of(logs[place]), Recording(**windows[place])))
-        assert stream is not None
-        streams.append(stream)
-        rows.append(tuple(study.deployed_rows[policy, cell.id][:done]))
-    return History(tuple(streams), tuple(rows))
 
 
 def _write(study: StudyWriter, ended: Ended) -> None:

@@ -10,6 +10,7 @@ import traceback
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
+from worldfork.lab.deployments.history import History
 from worldfork.lab.deployments.plan import Batch, deployment_batches
 from worldfork.lab.deployments.segment import advance
 from worldfork.lab.deployments.state import State, begin, rebuild, shape_of
@@ -28,7 +29,7 @@ from worldfork.ledger.provenance import source_digest
 from worldfork.registration import Cell, deployments
 from worldfork.triggers.policy import CONSTANT
 
-__all__ = ["Advance", "DescribeDeployments", "Ended", "History", "perform"]
+__all__ = ["Advance", "DescribeDeployments", "Ended", "describe", "perform"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +37,6 @@ class DescribeDeployments:
     """Say what will determine the rows of every policy on every cell."""
 
     setting: Setting
-
-
-@dataclasses.dataclass(frozen=True)
-class History:
-    """What a batch has in the ledger: as many rows of every set, and their streams as far."""
-
-    streams: tuple[Stream, ...]
-    rows: tuple[tuple[DeploymentRow, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,11 @@ from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.environments.schedules import schedule
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
+from worldfork.ledger.deployment import recorded_signals
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
+from worldfork.triggers.policy import CONSTANT
 
 __all__ = ["Context", "outside_code"]
 
@@ -173,4 +175,7 @@ def outside_code(registration: Registration) -> list[Located]:
     for name, task in registration.tasks.items():
         named.append(registry.locate("agents", task.agent))
         named.append(registry.locate("environments", task.environment or name))
+    for policy in registration.deployment.policies.values() if registration.deployment else ():
+        if policy.trigger not in CONSTANT and policy.trigger not in recorded_signals(registration):
+            named.append(registry.locate("triggers", policy.trigger))
     return [located for located in dict.fromkeys(named) if not located.ours]

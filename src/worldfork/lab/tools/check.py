@@ -16,6 +16,7 @@ from worldfork.lab.stream.signals import Episode
 from worldfork.lab.tools import cost
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
+from worldfork.ledger.deployment import policy_of
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored
@@ -55,6 +56,8 @@ class Check:
     stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
     work: tuple[cost.Count, ...]
     seconds: tuple[Seconds, ...]
+    followed: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
+    followed_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
@@ -85,8 +88,10 @@ def check(
             world = context.environment(task)
             units[task] = (world.episode_steps, world.episode_steps * world.action_repeat)
             _accepted(context, arm, task)
+    _policies_accepted(registered)
     missing = _missing(registered, root)
     stepped, seconds = [], []
+    followed_seconds: list[dict[str, float]] = []
     if not missing and (step or measure):
         models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, {place: paths[0] for place, paths in models.items()})
@@ -97,6 +102,7 @@ def check(
             stepped = _steps(context, progress)
         if measure:
             seconds = _times(context, progress)
+            followed_seconds = [cost.measure_deployments(context, one) for one in cost.count_deployments(context)]
     return Check(
         registration=registered,
         cells=tuple(cell.id for cell in cells(registered)),
@@ -106,6 +112,8 @@ def check(
         stepped=tuple(stepped),
         work=tuple(cost.count(context)),
         seconds=tuple(seconds),
+        followed=tuple(cost.count_deployments(context)),
+        followed_seconds=tuple(followed_seconds),
         trial=probe_registration(registration) if probe and not missing else None,
     )
 
@@ -115,6 +123,15 @@ def _accepted(context: Context, arm: Arm, task: str) -> None:
     context.agent(task)
     context.accepted(arm, task)
     assert context.signals is not None
+
+
+def _policies_accepted(registered: Registration) -> None:
+    """Refuse a policy whose trigger is not known or can not be set up."""
+    for name, policy in registered.deployment.policies.items() if registered.deployment else ():
+        try:
+            policy_of(registered, name, threshold="inf" if policy.needs_ledger else None).inner  # noqa: B018
+        except WorldforkError as error:
+            raise WorldforkError(f"[deployment.policies.{name}]: {error}") from error
 
 
 def _missing(registered: Registration, root: Path) -> list[str]:

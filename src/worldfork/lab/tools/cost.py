@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from worldfork.lab.agents import arrays
+from worldfork.lab.deployments.plan import deployment_batches
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
@@ -21,7 +22,16 @@ from worldfork.lab.stream import window as window_of
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm
 
-__all__ = ["Count", "Timing", "count", "measure", "seconds"]
+__all__ = [
+    "Count",
+    "DeploymentCount",
+    "Timing",
+    "count",
+    "count_deployments",
+    "measure",
+    "measure_deployments",
+    "seconds",
+]
 
 STEPS = 4  # control steps that are timed
 TRAINED = 10  # gradient steps that are timed
@@ -96,6 +106,74 @@ def count(context: Context) -> list[Count]:
                 )
             )
     return counts
+
+
+@dataclasses.dataclass(frozen=True)
+class DeploymentCount:
+    """How much following every policy is on one task; segments come one after another, sets side by side."""
+
+    task: str
+    policies: int
+    cells: int
+    batches: int
+    sets: int  # parameter sets of a full batch: policies x cells
+    segments: int  # of each batch
+    own_episodes: int
+    own_steps: int  # control steps, all deployments together
+    evaluation_episodes: int
+    most_updates: int  # if every policy but never fired at every decision point
+    most_gradient_steps: int
+
+
+def count_deployments(context: Context) -> list[DeploymentCount]:
+    """The work of [deployment], task by task; updates at most, since how often a policy fires is the question."""
+    registration = context.registration
+    registered = registration.deployment
+    if registered is None:
+        return []
+    counts = []
+    batches = deployment_batches(registration)
+    for task in dict.fromkeys(batch.task for batch in batches):
+        of_task = [batch for batch in batches if batch.task == task]
+        cells, policies = sum(len(batch.cells[0]) for batch in of_task), of_task[0].policies
+        arms = {name: registration.arm(of_task[0].cells[place][0].arm) for place, name in enumerate(policies)}
+        points = arms["never"].stream.decision_points
+        episodes = len(policies) * cells * points
+        updating = [arm for name, arm in arms.items() if name != "never"]
+        counts.append(
+            DeploymentCount(
+                task=task,
+                policies=len(policies),
+                cells=cells,
+                batches=len(of_task),
+                sets=len(policies) * of_task[0].size,
+                segments=points,
+                own_episodes=episodes,
+                own_steps=episodes * context.environment(task).episode_steps,
+                evaluation_episodes=len(policies) * cells * len(registered.evaluate_at) * registered.episodes,
+                most_updates=len(updating) * cells * points,
+                most_gradient_steps=sum(arm.mechanism.steps for arm in updating) * cells * points,
+            )
+        )
+    return counts
+
+
+def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str, float]:
+    """The time of each kind of work of [deployment] here, in seconds, if every policy but never fired always."""
+    registered = context.registration.deployment
+    assert registered is not None
+    arm = context.registration.arm(registered.arm or context.registration.arms[0].name)
+    size, steps = context.registration.execution.forks_per_block, context.environment(counted.task).episode_steps
+    blocks = (
+        counted.batches * counted.segments * -(-counted.sets * (counted.policies - 1) // counted.policies // size)
+    )
+    own = _roll(context, None, counted.task, counted.sets, 1) / STEPS
+    evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
+    return {
+        "streams": counted.batches * counted.segments * steps * own,
+        "updates": blocks * _train(context, arm, counted.task, size),
+        "evaluations": counted.batches * len(registered.evaluate_at) * steps * evaluated,
+    }
 
 
 def measure(context: Context, arm: Arm, task: str) -> Timing:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.deployments import replay as followed
 from worldfork.lab.forks import replay as again
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.models import context_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import Panel
 
-__all__ = ["film_replay", "shoot"]
+__all__ = ["film_deployment", "film_replay", "shoot"]
 
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
 
@@ -36,11 +37,7 @@ def film_replay(
 ) -> again.Replay:
     """Run one matched episode of a study again in both branches, and show it where a `video` is named."""
     pair = again.find(study, cell, k=k, episode=episode)
-    if leaves_windows_out(study):
-        raise WorldforkError(
-            f"`{study.path}` is a published copy, without the models and recordings that an episode is replayed "
-            "from: replay the study it was made from."
-        )
+    _refuse_copies(study)
     context = context_of(study)
 
     def run() -> again.Replay:
@@ -53,6 +50,58 @@ def film_replay(
         )
 
     return run() if video is None else _filmed(run, context, pair, Path(video), progress=progress)
+
+
+def film_deployment(
+    study: Study,
+    cell: str,
+    *,
+    policy: str,
+    k: int,
+    video: Path | str | None = None,
+    whole_batch: bool | None = None,
+    progress: Progress = silent,
+) -> followed.FollowedReplay:
+    """Run episode k of a deployment again, beside that of never, and show it where a `video` is named."""
+    moment = followed.find_episode(study, cell, policy=policy, k=k)
+    _refuse_copies(study)
+    context = context_of(study)
+
+    def run() -> followed.FollowedReplay:
+        return followed.replay_episode(
+            study,
+            context,
+            moment,
+            whole_batch=whole_batch,
+            progress=lambda done, total: progress("steps", done, total),
+        )
+
+    if video is None:
+        return run()
+    from worldfork.lab.environments.rendering import Camera
+    from worldfork.video import HOLD, UPDATE, Panel, check_format
+
+    check_format(Path(video))
+    with Camera(context.environment(moment.cell.task)) as camera:
+        shown = run()
+        shoot(
+            camera,
+            Path(video),
+            [Panel(policy, UPDATE, shown.policy.returns), Panel("never", HOLD, shown.never.returns)],
+            [shown.policy.physics, shown.never.physics],
+            title=moment.cell.id,
+            captions=[f"episode {k} of the deployment, level {level:.2f}" for level in shown.levels],
+            progress=lambda done, total: progress("frames", done, total),
+        )
+    return shown
+
+
+def _refuse_copies(study: Study) -> None:
+    if leaves_windows_out(study):
+        raise WorldforkError(
+            f"`{study.path}` is a published copy, without the models and recordings that an episode is replayed "
+            "from: replay the study it was made from."
+        )
 
 
 def _filmed(

@@ -1,0 +1,142 @@
+"""Tables of policies that were followed all the way, and of where they part from what the one-step ledger says."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.tables.text_table import TextTable
+from worldfork.desk.wording import DASH, known, number, rate, with_span
+
+__all__ = ["deployments", "forecasts", "show_deployments"]
+
+Tasks = Mapping[str, TaskDeployment]
+HEADS = (
+    "Policy",
+    "updates",
+    "gradient steps",
+    "return",
+    "over never",
+    "p",
+    "grade",
+    "evaluated over never",
+    "regret",
+)
+PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
+
+
+def deployments(tasks: Tasks) -> TextTable:
+    """Every policy against never."""
+    rows = [(task, *row) for task, one in tasks.items() for row in _outcomes(one)]
+    return TextTable(
+        "deployments",
+        "Policies that were followed all the way: updates and gradient steps of one deployment, the mean return of "
+        "its episodes, the paired difference with never (Student-t interval over checkpoints, the larger adjusted "
+        "p of Student-t and sign flips, grade), the same on the matched evaluations, and what the best policy in "
+        "hindsight returned more.",
+        ("Task", *HEADS),
+        tuple(rows),
+        keys=2,
+    )
+
+
+def forecasts(tasks: Tasks) -> TextTable:
+    """What the one-step ledger says of each policy, and what it came to."""
+    rows = [(task, *row) for task, one in tasks.items() for row in _parted(one)]
+    return TextTable(
+        "forecasts",
+        "What the one-step ledger says of a policy (dR where it fires on the frozen stream, 0 elsewhere, per "
+        "decision point), what following it returned more than never, per episode, how often it fires there and "
+        "here, and its rank by each.",
+        ("Task", *PARTED),
+        tuple(rows),
+        keys=2,
+    )
+
+
+def show_deployments(tasks: Tasks, console: Console) -> None:
+    """Print every task's policies, and whether the ledger foresaw them."""
+    for task, one in tasks.items():
+        console.rule(f"[bold]{escape(task)} · followed all the way")
+        forecast = one.forecast
+        console.print(
+            f"[bold]{len(one.policies)} policies[/] on {one.cells} cells of {one.checkpoints} checkpoints, "
+            f"{one.episodes} episodes each; the best in hindsight is {escape(one.best)}."
+        )
+        for heads, rows in ((HEADS, _outcomes(one)), (PARTED, _parted(one))):
+            table = Table(box=None, pad_edge=False, header_style="dim")
+            for index, head in enumerate(heads):
+                table.add_column(head, justify="left" if not index else "right")
+            for row in rows:
+                table.add_row(*map(escape, row))
+            console.print(table)
+        if isinstance(forecast.rank_correlation, Undefined):
+            console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
+        else:
+            console.print(
+                f"Does the ledger foresee it? Rank correlation over {forecast.policies} policies "
+                f"{number(forecast.rank_correlation, 2)}, without one checkpoint "
+                f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}."
+            )
+        console.print()
+
+
+def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = _digits(one)
+    for name, outcome in one.policies.items():
+        gained, evaluated = known(outcome.advantage), known(outcome.evaluation)
+        yield (
+            name,
+            f"{outcome.updates:.1f}",
+            f"{outcome.gradient_steps:,.0f}",
+            number(outcome.returned, digits).lstrip("+"),
+            DASH if gained is None else with_span(gained.mean, gained.student_t, digits),
+            DASH if gained is None else rate(_larger(gained)),
+            DASH if gained is None else known(gained.grade) or DASH,
+            DASH if evaluated is None else with_span(evaluated.mean, evaluated.student_t, digits),
+            number(outcome.regret, digits).lstrip("+"),
+        )
+
+
+def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits, ranks = _digits(one), _ranks(one)
+    for name, outcome in one.policies.items():
+        parted = known(outcome.parted)
+        yield (
+            name,
+            number(outcome.ledger_value, digits),
+            number(_realised(outcome), digits),
+            DASH if parted is None else with_span(parted.mean, parted.student_t, digits),
+            DASH if isinstance(outcome.ledger_updates, Undefined) else f"{outcome.ledger_updates:.1f}",
+            f"{outcome.updates:.1f}",
+            f"{ranks[0][name]} / {ranks[1][name]}",
+        )
+
+
+def _realised(outcome: PolicyOutcome) -> float | None:
+    gained = known(outcome.advantage)
+    return 0.0 if gained is None else known(gained.mean)
+
+
+def _ranks(one: TaskDeployment) -> tuple[dict[str, int], dict[str, int]]:
+    """Each policy's place by the ledger and as realised, 1 being the best."""
+    orders = []
+    for value in (lambda outcome: known(outcome.ledger_value), _realised):
+        ordered = sorted(one.policies, key=lambda name: -(value(one.policies[name]) or 0.0))
+        orders.append({name: place for place, name in enumerate(ordered, start=1)})
+    return orders[0], orders[1]
+
+
+def _larger(gained: Advantage) -> float | None:
+    found = [known(gained.adjusted_student_t), known(gained.adjusted_sign_flip)]
+    return None if None in found else max(p for p in found if p is not None)
+
+
+def _digits(one: TaskDeployment) -> int:
+    """Decimals for the returns of this task."""
+    sizes = [abs(mean) for outcome in one.policies.values() if (mean := _realised(outcome)) is not None]
+    largest = max(sizes, default=100.0)
+    return 1 if largest >= 10 else 2 if largest >= 1 else 3
