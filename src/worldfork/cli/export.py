@@ -1,4 +1,4 @@
-"""`worldfork export`: a study as one flat table, or as a folder small enough to pass on."""
+"""`worldfork export`: a study as one flat table, its figures for a tracker, or a folder small enough to pass on."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ __all__ = ["export"]
 
 
 def export(
-    study: Path = typer.Argument(help="A study folder."),
+    study: Path = typer.Argument(help="A study folder; with --figures also a flat table."),
     output: Path = typer.Option(
         ..., "-o", "--output", help="A .csv, .parquet or .jsonl file; with --publish a new folder."
     ),
@@ -17,6 +17,9 @@ def export(
     ),
     deployments: bool = typer.Option(
         False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
+    ),
+    figures: bool = typer.Option(
+        False, "--figures", help="Write every figure of the score instead, as names and numbers, for a tracker."
     ),
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
@@ -27,8 +30,13 @@ def export(
     """
     from worldfork.ledger.store import Study
 
+    if publish + figures + deployments > 1:
+        raise typer.BadParameter("--publish, --figures and --deployments write different things: choose one.")
     if publish:
         _publish(study, output)
+        return
+    if figures:
+        _figures(study, output)
         return
     from worldfork.desk.reading import study_frame, write_frame
     from worldfork.desk.reading.deployments import deployment_frame
@@ -36,6 +44,18 @@ def export(
     frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)
     typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
+
+
+def _figures(ledger: Path, path: Path) -> None:
+    from worldfork.cli.progress import bars
+    from worldfork.desk.reading import write_frame
+    from worldfork.desk.scoring import score_ledger
+    from worldfork.desk.tables.scalars import scalars
+
+    with bars(transient=True) as progress:
+        frame = scalars(score_ledger(ledger, progress=progress))
+    write_frame(frame, path)
+    typer.echo(f"{len(frame)} figures in {path}.")
 
 
 def _publish(study: Path, folder: Path) -> None:

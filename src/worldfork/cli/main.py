@@ -18,6 +18,7 @@ from worldfork.cli.replay import replay
 from worldfork.cli.report import report
 from worldfork.cli.run import run
 from worldfork.cli.score import score
+from worldfork.cli.template import template
 from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError
 
@@ -31,6 +32,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "score": score,
     "report": report,
+    "template": template,
     "replay": replay,
     "export": export,
     "calibrate": calibrate,

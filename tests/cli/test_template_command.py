@@ -1,0 +1,68 @@
+"""A template can be scored as it is written, and a score's figures can be read by a tracker."""
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import worldfork as wf
+from worldfork.cli.main import app
+from worldfork.desk.reading.template import COLUMNS, template_frame, write_template
+from worldfork.desk.tables.scalars import scalars
+from worldfork.errors import WorldforkError
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_template_is_a_table(tmp_path: Path, suffix: str) -> None:
+    path = write_template(tmp_path / f"forks{suffix}")
+    table = wf.read_table(path)
+    assert len(table) == 24
+    assert not table.ignored
+
+
+def test_the_four_columns_are_enough(tmp_path: Path) -> None:
+    needed = list(COLUMNS)[:4]
+    score = wf.score(template_frame().filter(pl.col("direction") == "away").select(needed), permutations=50)
+    assert score["table"].verdict
+
+
+def test_from_a_template_to_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["template", "forks.csv"])
+    assert done.exit_code == 0
+    assert all(f"\n{name} " in f"\n{done.output}" for name in COLUMNS)
+    typed = re.findall(r"worldfork (score|report) (forks\.csv)", done.output)
+    assert typed == [("score", "forks.csv"), ("report", "forks.csv")]
+    for words in typed:
+        again = CliRunner().invoke(app, [*words, "--permutations", "50"])
+        assert again.exit_code == 0, again.output
+    assert (tmp_path / "forks.html").is_file()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "forks.csv"
+    path.write_text("mine")
+    with pytest.raises(WorldforkError, match="is there already"):
+        write_template(path)
+    assert path.read_text() == "mine"
+
+
+def test_figures_for_a_tracker(tmp_path: Path) -> None:
+    table = write_template(tmp_path / "forks.csv")
+    done = CliRunner().invoke(app, ["export", str(table), "-o", str(tmp_path / "figures.jsonl"), "--figures"])
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]
+    score = wf.score(table)
+    mean = score["example"].effect.all_attempted.mean
+    named = {line["name"]: line["value"] for line in lines}
+    assert [name for name, value in named.items() if name.endswith("all_attempted/mean") and value == mean]
+    assert scalars(score)["value"].is_finite().all()
+    assert len(named) == len(lines), "a name stands for one figure"
+
+
+def test_figures_or_a_copy(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["export", "x", "-o", "y.csv", "--figures", "--publish"])
+    assert done.exit_code == 2
