@@ -28,7 +28,7 @@ from worldfork.registration import canonical, cells, digest, parse
 
 RESULTS = Path(__file__).parents[2] / "results"
 OTHER_STREAM = {**STREAM, "error": STREAM["error"] + 1}
-PUBLISHED = ("demo", "scope", "rate", "precision")
+PUBLISHED = ("demo", "draws", "scope", "rate", "precision")
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 

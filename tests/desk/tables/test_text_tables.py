@@ -1,12 +1,15 @@
 """Tables as text: the paper's figures stand in the columns that ours stand in."""
 
+import math
+from pathlib import Path
+
 import ledgers
 import pytest
 
 from worldfork.desk import tables
 from worldfork.desk.page import gather
 from worldfork.desk.reading import open_ledger
-from worldfork.desk.scoring import Prediction, Rules, score
+from worldfork.desk.scoring import Prediction, Rules, score, score_ledger
 from worldfork.desk.tables.paper import beside_paper, stated
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.ledger.pretraining import Seed
@@ -29,7 +32,7 @@ def made(tmp_path_factory):
 
 
 def test_every_row_is_as_wide_as_its_heads(made):
-    assert {one.label for one in made} == set(tables.LABELS)
+    assert {one.label for one in made} == set(tables.LABELS) - {"draws"}, "of studies with several draws alone"
     for one in [*made, *stated().values()]:
         assert all(len(row) == len(one.heads) for row in one.rows), one.label
 
@@ -103,3 +106,14 @@ def test_a_verdict_is_shown_with_what_it_rests_on(made):
     assert any(row[1] == "position_table" for row in by_label["earnings"].rows)
     places = [dict(zip(by_label["position"].heads, row, strict=True)) for row in by_label["position"].rows]
     assert {row["AUC at one (direction, k)"] for row in places if row["Trigger"] == "drift"} <= {".500", "–"}
+
+
+def test_draws_of_an_update_have_a_table_of_their_own():
+    """The study that was run for it, against figures that were computed by hand from its rows."""
+    found = score_ledger(Path(__file__).parents[3] / "results" / "draws", permutations=20)
+    shown = tables.choose(tables.paper_tables(found, found.rules), "draws")
+    full, tenth = (one.rows[0] for one in shown)
+    assert full[:4] == ("cartpole-swingup", "3", "55.8", "none to 80.9")
+    assert tenth[2] == "none"
+    assert full[4] == ".333 of 36"
+    assert [float(cell) for cell in full[6:]] == pytest.approx([math.sqrt(3111.7 + 9831.5 / 4), 49.7], abs=0.1)

@@ -27,7 +27,16 @@ from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.errors import WorldforkError
 
-__all__ = ["Cost", "Split", "components", "components_of", "detectable_effect", "split_budget", "standard_error"]
+__all__ = [
+    "Cost",
+    "Split",
+    "components",
+    "components_of",
+    "detectable_effect",
+    "label_noise",
+    "split_budget",
+    "standard_error",
+]
 
 DRAWS: Final = (1, 2, 3, 4, 5, 6, 8, 10)
 EPISODES: Final = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60)
@@ -118,6 +127,18 @@ def components_of(forks: Forks) -> Components | Undefined:
     stream = np.array([cell.stream_seed for cell in kept.prefork.cells])[kept.prefork.cell]
     point = position.strata(position.strata(parts.direction, stream), kept.prefork.k)
     return components(drawn[whole], hold[whole], parts.checkpoint, point)
+
+
+def label_noise(noise: Components, *, draws: int, episodes: int) -> Figure:
+    """The variance of one fork's label about what its update is worth: draws, episodes and both together."""
+    for needed in (noise.draw, noise.episode, noise.draw_episode):
+        if isinstance(needed, Undefined):
+            return needed
+    draw, episode, rest = (
+        0.0 if isinstance(part, Undefined) else max(part, 0.0)
+        for part in (noise.draw, noise.episode, noise.draw_episode)
+    )
+    return draw / draws + episode / episodes + rest / (draws * episodes)
 
 
 def standard_error(split: Split, noise: Components) -> Figure:

@@ -17,11 +17,11 @@ __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 LABELS: Final = (
     *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
     *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
-    *("budget", "arms", "deployments", "forecasts"),
+    *("draws", "budget", "arms", "deployments", "forecasts"),
 )
 
 # What a later arm has beside the primary one.
-BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position")
+BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "draws")
 
 
 def paper_tables(
@@ -84,5 +84,6 @@ def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[T
         effects.contraction(tasks),
         effects.predictions(tasks),
         design.variance(tasks),
+        design.draws(tasks),
         design.budget(tasks),
     ]

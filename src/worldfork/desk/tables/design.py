@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping
 
+from worldfork.desk.scoring.budget import label_noise
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import DASH, digits_for, known, number, rate, span, with_span
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["arms", "budget", "gate", "variance"]
+__all__ = ["arms", "budget", "draws", "gate", "variance"]
 
 Tasks = Mapping[str, TaskScore]
 
@@ -68,6 +69,33 @@ def variance(tasks: Tasks) -> TextTable:
             "between draws of an update",
             "between paired episodes of a fork",
             "common random numbers",
+        ),
+        tuple(rows),
+    )
+
+
+def draws(tasks: Tasks) -> TextTable:
+    """How much of a label is the draw of its update; of studies with several draws alone."""
+    rows = []
+    for task, score in tasks.items():
+        parts, drawn = known(score.components), score.evidence.forks.outcomes.drawn
+        if parts is None or drawn is None or isinstance(parts.draw, Undefined):
+            continue
+        _, count, episodes = drawn.shape
+        labels = [_deviation(label_noise(parts, draws=some, episodes=episodes)) for some in (1, count)]
+        interval = parts.draw_interval
+        between = DASH if isinstance(interval, Undefined) else " to ".join(_deviation(end) for end in interval)
+        both = f"{rate(parts.draws_of_both_signs)} of {len(drawn)}"
+        rows.append((task, str(count), _deviation(parts.draw), between, both, str(episodes), *labels))
+    return TextTable(
+        "draws",
+        "Draws of one update's minibatches, everything else the same: the standard deviation between them beyond "
+        "what episodes explain, with its Student-t 95% interval over checkpoints (of the variance; none is a "
+        "variance of 0 or below); the share of forks of which one draw helped and another hurt; and the standard "
+        "error of one fork's label, by draws and episodes, with one draw and with all of them.",
+        (
+            *("Task", "draws", "between draws", "95% interval", "draws of both signs", "m"),
+            *("error of a label, one draw", "all draws"),
         ),
         tuple(rows),
     )
@@ -137,6 +165,12 @@ def _variance(value: Figure | None) -> str:
     if value is None or isinstance(value, Undefined):
         return DASH
     return f"{value:,.{0 if abs(value) >= 100 else 2}f} ({f'{math.sqrt(value):.3g}' if value >= 0 else 'none'})"
+
+
+def _deviation(variance: Figure) -> str:
+    if isinstance(variance, Undefined):
+        return DASH
+    return f"{math.sqrt(variance):.3g}" if variance > 0 else "none"
 
 
 def _sum(first: Figure, second: Figure) -> Figure:
