@@ -1,13 +1,17 @@
 """What is in results/ against what is registered: checkpoints follow their recipes, studies their files."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from worldfork.desk.scoring import Rules
+from worldfork.desk.scoring.predictions import prediction_problems
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.registration import parse, read
+from worldfork.registration import Registration, parse, read
+from worldfork.registration.library import registrations
 
 ROOT = Path(__file__).parents[1]
 PRETRAINED = {
@@ -48,16 +52,60 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
         }
 
 
-@pytest.mark.parametrize("study", [*STUDIES, "demo"])
+def ran_and_registered(study: str) -> tuple[Registration, Registration]:
+    folders = ROOT / "results" / study / "registration.toml", ROOT / "registrations" / f"{study}.toml"
+    return read(folders[0]), read(folders[1])
+
+
+@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws"])
 def test_studies_ran_what_is_registered(study: str) -> None:
-    ran, registered = (
-        read(path)
-        for path in (
-            ROOT / "results" / study / "registration.toml",
-            ROOT / "registrations" / f"{study}.toml",
-        )
-    )
+    ran, registered = ran_and_registered(study)
     assert ran == registered
+
+
+def test_the_precision_study_ran_three_of_the_arms_that_are_registered_now() -> None:
+    """Before there were margins, a second rate and blocks of another shape: on two checkpoints, all in blocks of
+    48, which is the shape that one of today's arms has."""
+    ran, registered = ran_and_registered("precision")
+    assert ran.arms == registered.arms[:3]
+    assert (ran.tasks, ran.scoring) == (registered.tasks, registered.scoring)
+    assert set(ran.grid.checkpoints) < set(registered.grid.checkpoints)
+    assert {ran.forks_per_block(arm.name) for arm in ran.arms} == {registered.forks_per_block("blocks-48")}
+    assert registered.forks_per_block("fp16") == 60
+    assert (ran.predictions, len(registered.predictions)) == ((), 6)
+
+
+CLAIMS = ["corrected", "dose", "draws", "forward", "hopper-control", "precision"]
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_has_a_question_a_premise_a_family_and_both_rates(name: str) -> None:
+    registered = read(ROOT / "registrations" / f"{name}.toml")
+    assert registered.about.endswith("?")
+    assert registered.predictions
+    assert all(claim.premise is not None for claim in registered.predictions)
+    assert prediction_problems(Rules.registered(registered).predictions) == []
+    assert "\ntriggers = [" in _with_what_it_extends(name), "the candidates are named, and not left to a default"
+    rates = [arm.mechanism.settings.get("rate", 1.0) for arm in registered.arms]
+    assert set(rates) == {1.0, 0.1}
+    assert rates.count(1.0) == rates.count(0.1)
+
+
+def test_what_makes_no_claim_predicts_nothing_but_the_study_that_is_frozen() -> None:
+    others = set(registrations()) - set(CLAIMS)
+    assert {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions} == {"scope"}
+
+
+@pytest.mark.parametrize("name", ["forward", "hopper-control", "precision"])
+def test_what_is_meant_to_be_null_has_a_margin(name: str) -> None:
+    registered = read(ROOT / "registrations" / f"{name}.toml")
+    assert all(claim.equivalent_within is not None for claim in registered.predictions)
+
+
+def _with_what_it_extends(name: str) -> str:
+    text = (ROOT / "registrations" / f"{name}.toml").read_text()
+    extends = tomllib.loads(text).get("extends")
+    return text + (_with_what_it_extends(extends.removesuffix(".toml")) if extends else "")
 
 
 def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
@@ -96,3 +144,28 @@ def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) ->
         text = " ".join((ROOT / page).read_text().split())
         assert f"{study}/`" in text or f"results/{study}`" in text
         assert "levels of the two directions differed in their last bits" in text
+
+
+def test_the_first_draw_of_the_study_with_draws_is_the_demo_and_the_others_share_all_but_the_update() -> None:
+    def rows(study: str, cell: str) -> list[dict[str, Any]]:
+        lines = (ROOT / "results" / study / "cells" / cell / "forks.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    shared = ("k", "level", "signals", "hold", "stream", "window")
+    compared = 0
+    for cell in sorted(path.name for path in (ROOT / "results" / "demo" / "cells").iterdir()):
+        first = cell.replace("demo-", "full-rate-")
+        others = [
+            first + "-u1",
+            first + "-u2",
+            *(first.replace("full", "tenth") + end for end in ("", "-u1", "-u2")),
+        ]
+        for row, again in zip(rows("demo", cell), rows("draws", first), strict=True):
+            measured = (*shared, "draws", "update", "fit", "delta")
+            assert {name: row[name] for name in measured} == {name: again[name] for name in measured}
+        for other in others:
+            for row, drawn in zip(rows("demo", cell), rows("draws", other), strict=True):
+                assert {name: row[name] for name in shared} == {name: drawn[name] for name in shared}
+                assert row["update"] != drawn["update"]
+                compared += 1
+    assert compared == 5 * 36

@@ -88,7 +88,7 @@ def hold_owner(registration: Registration) -> dict[Cell, Cell]:
     return _owners(registration, lambda arm: canonical(arm.model_dump(include=HOLD)))
 
 
-HOLD = {"stream", "evaluation", "precision", "settings"}
+HOLD = {"stream", "evaluation", "precision", "settings", "forks_per_block"}
 
 
 def _owners(registration: Registration, key: Callable[[Arm], str]) -> dict[Cell, Cell]:

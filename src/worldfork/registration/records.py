@@ -134,6 +134,9 @@ class Arm(Record):
     mechanism: Mechanism
     precision: str | None = None  # of evaluation and update; None: the task's
     settings: Settings = {}  # changes to the task's agent settings, for evaluation and update
+    # Another shape of its batches than [execution] says. Where there is none, an arm is spelled, and so digested,
+    # as before arms could have one.
+    forks_per_block: Count | None = Field(default=None, exclude_if=lambda size: size is None)
 
     def decisive(self) -> dict[str, Any]:
         """What of an arm determines the rows of a cell; the rest says which cells there are."""
@@ -264,6 +267,10 @@ class Registration(Record):
     def arm(self, name: str) -> Arm:
         """The arm of that name."""
         return next(arm for arm in self.arms if arm.name == name)
+
+    def forks_per_block(self, arm: str) -> int:
+        """How many forks of that arm are computed together."""
+        return self.arm(arm).forks_per_block or self.execution.forks_per_block
 
     @model_validator(mode="after")
     def _consistent(self) -> "Registration":

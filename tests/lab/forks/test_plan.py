@@ -60,6 +60,17 @@ def test_a_block_is_of_one_arm_and_one_task() -> None:
     assert fork_blocks(registration, shared=True) == []
 
 
+def test_an_arm_in_blocks_of_another_shape_evaluates_a_hold_of_its_own() -> None:
+    """On an accelerator the shape of a batch moves the last bits of HOLD too: it is part of what is compared."""
+    plain, shaped = registered(), registered(("mechanism = {steps = 10}", "forks_per_block = 2"))
+    assert fork_blocks(shaped, shared=True) == []
+    assert [len(block) for block in fork_blocks(shaped, shared=False)] == [3, 3, 2, 2, 2, 2, 2]
+    assert shaped.arm("many").decisive()["forks_per_block"] == 2
+    # Who has the study's blocks is registered as before arms could have others: under the same digest.
+    assert "forks_per_block" not in plain.arm("many").decisive()
+    assert "forks_per_block" not in str(plain.model_dump(mode="json")["arms"])
+
+
 @pytest.mark.parametrize(("size", "batches"), [(1, [1, 1]), (2, [2]), (3, [2])])
 def test_streams_are_run_once_by_their_owners(size: int, batches: list[int]) -> None:
     registration = registered(("forks_per_block = 3", f"forks_per_block = 3\nstreams_per_batch = {size}"))

@@ -88,7 +88,8 @@ class Block:
 
 def label(context: Context, forks: Sequence[Fork]) -> Block:
     """Label the forks of one block: of one arm and one task, HOLD shared by all of them or by none."""
-    arm, size = context.registration.arm(forks[0].cell.arm), context.registration.execution.forks_per_block
+    name = forks[0].cell.arm
+    arm, size = context.registration.arm(name), context.registration.forks_per_block(name)
     block = evaluate_block(context, forks, size=size, episodes=np.arange(arm.evaluation.episodes))
     branches = block.branches()
     losses = np.concatenate([_validation_loss(context, part) for part in _parts(forks, size)])

@@ -23,15 +23,17 @@ def fork_blocks(registration: Registration, *, shared: bool) -> list[Block]:
     """The forks whose HOLD branch is evaluated with them, or those that share it with another arm (the paper's arms
     differ mostly in UPDATE). Both kinds fill the same number of parameter sets."""
     owners = hold_owner(registration)
-    size = registration.execution.forks_per_block * (2 if shared else 1)
     forks = [
         (cell, k)
         for cell in cells(registration)
         if (owners[cell] != cell) == shared
         for k in range(1, registration.arm(cell.arm).stream.decision_points + 1)
     ]
-    groups = [list(group) for _, group in groupby(forks, key=lambda fork: (fork[0].arm, fork[0].task))]
-    return [tuple(group[start : start + size]) for group in groups for start in range(0, len(group), size)]
+    blocks: list[Block] = []
+    for (arm, _), group in groupby(forks, key=lambda fork: (fork[0].arm, fork[0].task)):
+        together, size = list(group), registration.forks_per_block(arm) * (2 if shared else 1)
+        blocks += [tuple(together[start : start + size]) for start in range(0, len(together), size)]
+    return blocks
 
 
 def read_stream(study: Study, cell: Cell) -> Stream:

@@ -150,7 +150,7 @@ def _film(
             f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
             "says where the study was changed."
         )
-    size = 1 if alone else context.registration.execution.forks_per_block
+    size = 1 if alone else context.registration.forks_per_block(fork[0].arm)
     sets = {"update": index, "hold": size + index}  # where nothing is shared, HOLD follows UPDATE
     every = np.arange(context.registration.arm(fork[0].arm).evaluation.episodes)
     film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)

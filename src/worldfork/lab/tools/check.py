@@ -219,7 +219,7 @@ def _times(context: Context, progress: Progress) -> list[Seconds]:
         spent = cost.seconds(
             counted,
             timing,
-            episodes_per_block=2 * context.registration.execution.forks_per_block * arm.evaluation.episodes,
+            episodes_per_block=2 * context.registration.forks_per_block(arm.name) * arm.evaluation.episodes,
             episode_steps=context.environment(counted.task).episode_steps,
         )
         times.append(Seconds(counted.arm, counted.task, **spent, episodes=timing.episodes))

@@ -178,8 +178,11 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
 
 def measure(context: Context, arm: Arm, task: str) -> Timing:
     """Run a few control steps at several numbers of parallel episodes, and a few gradient steps, here."""
-    execution = context.registration.execution
-    sets, m = 2 * execution.forks_per_block, arm.evaluation.episodes
+    streams, forks = (
+        context.registration.execution.streams_per_batch,
+        context.registration.forks_per_block(arm.name),
+    )
+    sets, m = 2 * forks, arm.evaluation.episodes
     sizes = sorted({1, -(-m // 2), m})
     times = [_roll(context, arm, task, sets, size) / STEPS for size in sizes]
     parallel = np.array([sets * size for size in sizes], dtype=float)
@@ -189,8 +192,8 @@ def measure(context: Context, arm: Arm, task: str) -> Timing:
         each=max(float(each), 0.0),
         episodes=tuple(int(n) for n in parallel),
         measured=tuple(times),
-        stream_step=_roll(context, None, task, execution.streams_per_batch, arm.stream.decision_points) / STEPS,
-        update=_train(context, arm, task, execution.forks_per_block),
+        stream_step=_roll(context, None, task, streams, arm.stream.decision_points) / STEPS,
+        update=_train(context, arm, task, forks),
     )
 
 

@@ -196,6 +196,7 @@ def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_bl
             update={
                 "tasks": tuple(task for task in arm.tasks if task in tasks),
                 "stream_seeds": arm.stream_seeds[:1],
+                "forks_per_block": None,
                 "stream": arm.stream.model_copy(update={"decision_points": 1}),
                 "evaluation": arm.evaluation.model_copy(
                     update={"episodes": min(EPISODES, arm.evaluation.episodes)}
