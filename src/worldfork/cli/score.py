@@ -71,6 +71,8 @@ def score(
     opened = open_ledger(ledger)
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
+    for line in scored.warnings:
+        typer.secho(f"Note: {line}", err=True, fg="yellow")
     seeds = read_seeds(opened.study) if opened.study else []
     if as_json:
         trained = [dataclasses.asdict(seed) for seed in seeds]

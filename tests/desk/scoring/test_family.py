@@ -2,11 +2,14 @@
 
 import itertools
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worldfork import registry
+from worldfork.desk.scoring import score_ledger
 from worldfork.desk.scoring.family import CANDIDATES, Family, adjust, holm
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import is_reference
@@ -54,6 +57,34 @@ def test_an_undefined_member_counts_and_stays_undefined():
     why = Undefined("it never fires")
     found = adjust({"a": 0.02, "b": why}, ("a", "b", "c"))
     assert found == {"a": pytest.approx(0.06), "b": why}
+
+
+@pytest.mark.parametrize("candidates", [1, 3, 10])
+def test_permutations_needed_are_the_fewest_that_can_pass(candidates):
+    """The smallest p of all, among p values of 1, at the strictest step."""
+    names = tuple(map(str, range(candidates)))
+    family = Family(candidates=names, tasks_of_arms=(("", "a"), ("", "b")), registered=True)
+    needed = family.permutations_needed
+    assert adjust({("", "a", "0"): 1 / (1 + needed)}, family.triggers)["", "a", "0"] < 0.05
+    assert adjust({("", "a", "0"): 1 / needed}, family.triggers)["", "a", "0"] >= 0.05 - 1e-12
+
+
+def test_too_few_permutations_are_warned_of():
+    """Four candidates on one task: 80 permutations can pass, 79 can not, and the score says so."""
+    table = pl.DataFrame(
+        {
+            "checkpoint": np.repeat([0, 1, 2], 6),
+            "k": np.tile(np.arange(1, 7), 3),
+            "r_hold": 100.0,
+            "r_update": 100.0 + np.arange(18.0),
+            **{f"signal_{name}": np.arange(18.0) for name in "abcd"},
+        }
+    )
+    enough, few = (score_ledger(table, permutations=count) for count in (80, 79))
+    assert len(enough.family.triggers) == 4
+    assert enough.warnings == ()
+    assert "It takes 80" in few.warnings[0]
+    assert few.to_json()["warnings"] == list(few.warnings)
 
 
 def test_the_family_is_candidates_by_tasks_by_arms():

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.registration.records import CANDIDATES
 
@@ -36,6 +37,12 @@ class Family:
     def triggers(self) -> frozenset[tuple[str, str, str]]:
         """The registered candidates, by arm, task and name."""
         return frozenset((arm, task, name) for arm, task in self.tasks_of_arms for name in self.candidates)
+
+    @property
+    def permutations_needed(self) -> int:
+        """The fewest permutations with which the smallest p there is, 1 / (1 + permutations), can pass the
+        strictest step of Holm's adjustment."""
+        return len(self.triggers) * round(1 / SIGNIFICANT)
 
     def exploratory(self, name: str) -> bool:
         """Whether a trigger was not registered as a candidate."""

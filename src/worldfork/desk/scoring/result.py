@@ -53,12 +53,30 @@ class Score:
             raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._known()}")
         return self.arms[arm].tasks[task]
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of this score can not say what it seems to say, one sentence each."""
+        needed, drawn = self.family.permutations_needed, self.rules.permutations
+        if drawn >= needed:
+            return ()
+        return (
+            f"{drawn:,} permutations can not bring a p below 5% after Holm's adjustment over "
+            f"{len(self.family.triggers)} tests of candidates: no trigger can beat its control. "
+            f"It takes {needed:,}: --permutations {needed}.",
+        )
+
     def to_json(self) -> dict[str, object]:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
         plain, undefined = settle({**figures, **({"deployment": self.deployment} if self.deployment else {})})
         assert isinstance(plain, dict)
-        return {"schema": SCHEMA, **plain, "failed": list(self.failed), "undefined": undefined}
+        return {
+            "schema": SCHEMA,
+            **plain,
+            "failed": list(self.failed),
+            "warnings": list(self.warnings),
+            "undefined": undefined,
+        }
 
     def effects(self) -> pl.DataFrame:
         """One row per arm, task and estimand: mean dR and its intervals."""

@@ -8,7 +8,7 @@ from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, digits_for, known, number, span, with_span
+from worldfork.desk.wording import digits_for, known, number, span, with_span
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication", "severities"]
 
@@ -193,7 +193,7 @@ def predictions(tasks: Tasks) -> TextTable:
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:
     if prediction.premise is None:
-        return DASH
+        return "none registered"
     return f"{prediction.premise}: {number(prediction.premise_value, digits).lstrip('+')}"
 
 
