@@ -1,7 +1,9 @@
 """Pictures: of the state that is given, for every task of the suite, or an error that says what to install."""
 
 import json
+import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,3 +93,32 @@ def test_the_fallback_is_taken_and_without_any_the_package_is_named(monkeypatch:
     with pytest.raises(WorldforkError, match=r"apt-get install libosmesa6 (.|\n)*egl: ImportError: no library"):
         rendering.find_backend()
     assert asked == ["egl", "osmesa", "egl"]
+
+
+# What PyOpenGL does where the library that MUJOCO_GL names is not installed.
+NO_LIBRARY = "raise AttributeError(\"'NoneType' object has no attribute 'glGetError'\")\n"
+PHYSICS_AND_A_PICTURE = """
+import numpy as np
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments import load
+environment = load("cartpole-swingup", threads=1)
+print(environment.step(environment.reset(np.arange(2)), np.ones((2, 1)))[2].shape)
+from worldfork.lab.environments.rendering import find_backend
+try:
+    find_backend()
+except WorldforkError as error:
+    print(error)
+"""
+
+
+def test_a_renderer_that_is_named_and_not_installed_stops_pictures_alone(tmp_path: Path) -> None:
+    (tmp_path / "OpenGL").mkdir()
+    (tmp_path / "OpenGL" / "__init__.py").write_text("")
+    (tmp_path / "OpenGL" / "GL.py").write_text(NO_LIBRARY)
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = run("-c", PHYSICS_AND_A_PICTURE, MUJOCO_GL="osmesa", PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    shape, *told = done.stdout.splitlines()
+    assert shape == "(2,)"
+    assert "apt-get install libosmesa6" in told[0]
+    assert told[-1].startswith("  osmesa: AttributeError")

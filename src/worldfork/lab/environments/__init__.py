@@ -7,6 +7,8 @@
 A world's name is found by `worldfork.registry`: ours, an installed package's, or `module:attribute`.
 """
 
+import contextlib
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -32,3 +34,25 @@ def load(
         raise WorldforkError(f"`threads` must be at least 1; got {threads}. Leave it out to use all CPUs.")
     plugin = registry.build("environments", name, EnvironmentPlugin, settings=settings)
     return plugin.build(scale=float(scale), threads=threads)
+
+
+def _import_mujoco(asked: str) -> None:
+    """Import MuJoCo even where the renderer that MUJOCO_GL names can not be opened.
+
+    It opens that one when it is imported, and fails in words of OpenGL's. Physics needs no renderer; whoever wants
+    pictures is told what to install by `rendering.find_backend`.
+    """
+    with contextlib.suppress(Exception):
+        importlib.import_module("mujoco")
+        return
+    os.environ["MUJOCO_GL"] = "disabled"
+    try:
+        with contextlib.suppress(ModuleNotFoundError):  # said where it is missed
+            importlib.import_module("mujoco")
+    finally:
+        os.environ["MUJOCO_GL"] = asked
+
+
+# Before any world of this package does: they all begin with `import mujoco`.
+if "MUJOCO_GL" in os.environ:
+    _import_mujoco(os.environ["MUJOCO_GL"])
