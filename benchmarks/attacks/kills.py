@@ -4,9 +4,9 @@
 
 SIGKILL strikes one to three times in a study's life, at moments drawn uniformly over the time that a whole run
 takes; a run that finished before its moment came is not counted. Linear-quadratic studies (four seeds, one arm or
-two) run in forked processes and, one in ten, as commands with two workers; MuJoCo studies (cartpole, the bundled
-world model) always as commands. Exits 1 at the first study that does not resume, does not verify, or differs in a
-byte.
+two) run in forked processes and, one in ten, as commands with two workers; MuJoCo studies (cartpole) under a light
+agent in forked processes and, one in ten, under the bundled world model as commands. Exits 1 at the first study
+that does not resume, does not verify, or differs in a byte.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Attack:
     def resume(self, folder: Path) -> None:
         """Run to the end; whatever goes wrong ends the attack."""
         if self.mode == "forked":
-            status = studies.in_a_child(lambda: run(self.path, folder))
+            status = studies.in_a_child(lambda: run(self.path, folder, probe=False))
             message = ""
         else:
             done = studies.finish(*self._arguments(folder), cache=self.cache)
@@ -53,7 +53,7 @@ class Attack:
     def strike(self, folder: Path, moment: float) -> bool:
         """Run, and kill it after `moment` seconds; whether it was still running."""
         if self.mode == "forked":
-            status = studies.in_a_child(lambda: run(self.path, folder), kill_after=moment)
+            status = studies.in_a_child(lambda: run(self.path, folder, probe=False), kill_after=moment)
             return status == signal.SIGKILL
         process = subprocess.Popen(
             studies.command(*self._arguments(folder)),
@@ -104,14 +104,24 @@ def main() -> None:
         while kills["linear-quadratic"] < given.count - given.mujoco:
             attack = workers if chance.random() < 0.1 else chance.choice(small)
             kills["linear-quadratic"] += attack.one_study(chance)
-        simulated = Attack("mujoco", root, studies.CARTPOLE, mode="mujoco") if given.mujoco else None
-        while simulated and kills["mujoco"] < given.mujoco:
-            kills["mujoco"] += simulated.one_study(chance)
-        count = sum(attack.studies for attack in (*small, workers, *([simulated] if simulated else [])))
+            tell(kills)
+        simulated = []
+        if given.mujoco:
+            light = Attack("light", root, studies.LIGHT_CARTPOLE, mode="forked")
+            simulated = [light, Attack("mujoco", root, studies.CARTPOLE, mode="mujoco")]
+        while kills["mujoco"] < given.mujoco:
+            kills["mujoco"] += simulated[chance.random() < 0.1].one_study(chance)
+            tell(kills)
+        count = sum(attack.studies for attack in (*small, workers, *simulated))
         print(
             f"{kills['linear-quadratic']} kills of linear-quadratic and {kills['mujoco']} of MuJoCo runs in "
             f"{count} studies: every one resumed to the bytes of an undisturbed run."
         )
+
+
+def tell(kills: dict[str, int]) -> None:
+    """Say how far it is, for whoever waits."""
+    print(", ".join(f"{count} {name}" for name, count in kills.items()), end="\r", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

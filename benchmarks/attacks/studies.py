@@ -13,6 +13,7 @@ from kill_and_resume import REGISTRATION, chained, in_a_child  # noqa: E402
 
 __all__ = [
     "CARTPOLE",
+    "LIGHT_CARTPOLE",
     "REGISTRATION",
     "ROOT",
     "chained",
@@ -39,6 +40,30 @@ steps = 5
 [execution]
 forks_per_block = 2
 streams_per_batch = 2
+"""
+# The same simulator under an agent that needs a second, so that many runs of it can be killed.
+LIGHT_CARTPOLE = """
+schema = "worldfork.registration/1"
+name = "light"
+[grid]
+tasks = ["cartpole-swingup"]
+checkpoints = [0]
+directions = ["toward", "away"]
+[stream]
+decision_points = 3
+drift_period = 3000
+[evaluation]
+episodes = 2
+[mechanism]
+steps = 20
+window = 500
+[execution]
+forks_per_block = 2
+streams_per_batch = 1
+[tasks.cartpole-swingup]
+agent = "light_agent:LightPlugin"
+drift_scale = 1.5
+precision = "float64"
 """
 
 
