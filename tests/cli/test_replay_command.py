@@ -75,12 +75,16 @@ def test_replayed_returns_are_the_ledgers_bit_for_bit(ledger: Study, k: int) -> 
 
 
 @pytest.mark.parametrize(("ending", "frames"), [("gif", 126), pytest.param("mp4", 251, marks=pytest.mark.nightly)])
-def test_the_verb_writes_a_video_that_plays(ledger: Study, tmp_path: Path, ending: str, frames: int) -> None:
+def test_the_verb_writes_a_video_that_plays(
+    ledger: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, frames: int
+) -> None:
     need_renderer()
+    # In this process, which has compiled what the ledger was made with; no other test of it opens a context.
+    monkeypatch.delenv("MUJOCO_GL")
     path, cell = tmp_path / f"pair.{ending}", "small-cartpole-swingup-c0-toward-s0"
     options = ["--cell", cell, "--k", "2", "--episode", "2", "-o", str(path)]
-    done = run("-m", "worldfork.cli.main", "replay", str(ledger.path), *options)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["replay", str(ledger.path), *options], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
     row = ledger.cell(cell).rows()[1]
     assert f"UPDATE  returned {row.update[1]!r}, as in the ledger, bit for bit" in done.stdout
     assert f"HOLD  returned {row.hold[1]!r}, as in the ledger, bit for bit" in done.stdout

@@ -116,17 +116,9 @@ def test_without_the_trial_nobody_would_know(registered, tmp_path: Path) -> None
     assert 0.0 not in deltas
 
 
-def test_a_sound_agent_is_tried_once_and_told(registered, tmp_path: Path) -> None:
-    path, lines = registered("sound", "    pass"), []
-    run(path, tmp_path / "study", notify=lines.append)
-    (line,) = [line for line in lines if line.startswith("probed: `none` gave dR = 0.0")]
-    assert "in another process" in line
-    lines.clear()
-    run(path, tmp_path / "study", notify=lines.append)
-    assert not [line for line in lines if line.startswith("probed")]
-
-
-def test_a_signal_that_reads_what_nobody_logs_is_told(registered, tmp_path: Path) -> None:
+def test_a_sound_agent_is_tried_once_and_told_and_so_is_a_signal_that_reads_what_nobody_logs(
+    registered, tmp_path: Path
+) -> None:
     tmp_path.joinpath("mistyped.py").write_text(
         "from worldfork.lab.stream.signals import Signal\n"
         "class Mistyped(Signal):\n"
@@ -134,18 +126,14 @@ def test_a_signal_that_reads_what_nobody_logs_is_told(registered, tmp_path: Path
         "        return episode.steps['eror'].mean() if 'eror' in episode.steps else float('nan')\n"
     )
     text = REGISTRATION.replace('name = "tried"', 'name = "tried"\nsignals = ["residual", "mistyped:Mistyped"]')
-    trial = probe(registered("heard", "    pass", text))
-    assert trial.silent == ("Mistyped",)
-    assert "the signal `Mistyped` had nothing to say" in str(trial)
-
-
-def test_what_comes_with_worldfork_is_not_tried_unless_asked(tmp_path: Path) -> None:
-    registration = parse(REGISTRATION.replace("AGENT", "linear_quadratic"))
-    assert outside_tasks(registration) == []
-    trial = probe(registration)
-    assert isinstance(trial, Probe)
-    assert trial.passed, str(trial)
-    assert trial.forks == 2
+    path, lines = registered("sound", "    pass", text), []
+    run(path, tmp_path / "study", notify=lines.append)
+    (line,) = [line for line in lines if line.startswith("probed: `none` gave dR = 0.0")]
+    assert "in another process" in line
+    assert line.endswith("; the signal `Mistyped` had nothing to say")
+    lines.clear()
+    run(path, tmp_path / "study", notify=lines.append)
+    assert not [line for line in lines if line.startswith("probed")]
 
 
 def test_a_scope_or_a_checkpoint_that_is_not_accepted_is_said(tmp_path: Path) -> None:
@@ -157,7 +145,7 @@ def test_a_scope_or_a_checkpoint_that_is_not_accepted_is_said(tmp_path: Path) ->
         probe(parse(text.replace("drift_scale", 'checkpoints = "nowhere-{checkpoint}.safetensors"\ndrift_scale')))
 
 
-def test_every_arm_is_tried_and_arms_that_become_the_same_once() -> None:
+def test_what_comes_with_worldfork_is_tried_when_asked_every_arm_and_those_that_become_the_same_once() -> None:
     arms = """
 [[arms]]
 name = "few"
@@ -168,6 +156,9 @@ mechanism = { steps = 50 }
 name = "one"
 mechanism = { steps = 1 }
 """
-    trial = probe(parse(REGISTRATION.replace("AGENT", "linear_quadratic") + arms))
+    registration = parse(REGISTRATION.replace("AGENT", "linear_quadratic") + arms)
+    assert outside_tasks(registration) == []  # `run` does not ask
+    trial = probe(registration)
+    assert isinstance(trial, Probe)
     assert trial.passed, str(trial)
     assert trial.forks == 3  # `none`, 2 steps, 1 step
