@@ -14,7 +14,7 @@ from kill_and_resume import REGISTRATION
 from typer.testing import CliRunner
 from waiting import PATIENCE, until
 
-from worldfork.cli.main import app
+from worldfork.cli.main import app, main
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Fit
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
@@ -199,6 +199,47 @@ def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> N
     assert verdict["rows"] == 3  # a block of three forks was finished, and the next has the fourth in it
     assert CliRunner().invoke(app, ["run", str(path), "-o", str(study), "--quiet"]).exit_code == 0
     assert CliRunner().invoke(app, ["verify", str(study)]).exit_code == 0
+
+
+def test_what_carries_an_interrupted_run_on_is_the_command_that_was_typed(tmp_path: Path) -> None:
+    script = (
+        "import sys, worldfork as wf\n"
+        "def run(*arguments, **options): raise KeyboardInterrupt\n"
+        "wf.run = run\n"
+        "from worldfork.cli.main import main; main()\n"
+    )
+    typed = ["run", "linear-quadratic", "-o", "study", "--workers", "2"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *typed], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 130
+    assert done.stderr == (
+        f"worldfork: interrupted; every finished row is kept. To carry on: worldfork {' '.join(typed)}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["verify", "nowhere"], "`nowhere` is not a study"),
+        (["report", "nowhere"], "There is no `nowhere`"),
+        (["check", "nowhere"], "nowhere"),
+        (["export", "nowhere", "-o", "missing/forks.csv"], "There is no folder `missing` to write `forks.csv` into"),
+    ],
+)
+def test_an_error_is_the_first_thing_that_is_printed(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["worldfork", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("worldfork: ")
+    assert told in printed.err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("verb", [["evaluate", "x"], ["pretrain", "x", "-o", "y"], ["calibrate-drift", "x"]])

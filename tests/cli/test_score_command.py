@@ -69,6 +69,17 @@ def test_a_pipeline_can_fail_on_a_verdict(tmp_path):
         RUNNER.invoke(app, ["score", str(path), "--fail-on", "harmfull"], catch_exceptions=False)
 
 
+def test_names_from_a_table_are_no_markup(tmp_path):
+    frame = pl.read_csv(table(tmp_path))
+    named = frame.with_columns(task=pl.lit("[/red]"), arm=pl.lit("[link=x]")).with_columns(pl.lit(1).alias("[/]"))
+    named.write_csv(tmp_path / "named.csv")
+    found = run(tmp_path / "named.csv")
+    assert found.exit_code == 0, found.exception
+    words = " ".join(found.output.split())
+    assert "[/red]" in words
+    assert "Columns that no figure reads: [/]." in words
+
+
 def test_json_is_the_schema_and_nothing_else(tmp_path):
     found = run(table(tmp_path), "--json")
     score = json.loads(found.stdout)

@@ -23,6 +23,7 @@ from worldfork.ledger.verify import verify
 from worldfork.registration import canonical, digest, parse
 from worldfork.registration.library import BUNDLED
 
+FEW = Path(__file__).parents[2] / "registrations" / "linear-quadratic.toml"
 PLUGIN = "raise SystemExit('the code of a stranger ran')\n"
 
 
@@ -60,9 +61,69 @@ REPORT = ("report", "--permutations", "50")
 def test_a_page_is_not_written_through_a_link(study: Study, victim: Path, name: str) -> None:
     (study.path / "report").mkdir()
     (study.path / "report" / name).symlink_to(victim)
-    assert command(*REPORT, study.path) == 0
+    assert command(*REPORT, study.path) == 1  # the error that `main` prints
     assert victim.read_text() == "a year of work\n"
-    assert (study.path / "report" / "index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    page = victim.with_name("page.html")  # a place of the reader's own: there the link is replaced
+    page.symlink_to(victim)
+    (study.path / "report" / name).unlink()
+    assert command(*REPORT, study.path, "-o", page) == 0
+    assert victim.read_text() == "a year of work\n"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not page.is_symlink()
+
+
+@pytest.mark.parametrize("verb", ["verify", "score", "report", "export", "run", "replay"])
+@pytest.mark.parametrize("name", ["registration.toml", "cells/few-linear_quadratic-c0-away-s0/stream.parquet"])
+def test_nothing_is_read_through_a_link_that_leads_out(study: Study, victim: Path, verb: str, name: str) -> None:
+    """A file of the reader's, read as if it were the study's, could end up on a page that is passed on."""
+    (study.path / name).unlink()
+    (study.path / name).symlink_to(victim)
+    arguments = {
+        "run": [FEW, "-o", study.path],
+        "export": [study.path, "-o", victim.with_name("x.csv")],
+        "replay": [study.path, "--cell", "few-linear_quadratic-c0-away-s0", "--k", "1"],
+    }.get(verb, [study.path])
+    with pytest.raises(WorldforkError, match=r"is a link that leads out of `.*study`, to `.*thesis\.tex`"):
+        CliRunner().invoke(app, [verb, *map(str, arguments)], catch_exceptions=False)
+    assert contents(victim.parent) == {"thesis.tex": b"a year of work\n"}
+
+
+def test_a_study_moved_as_a_whole_is_read_and_so_are_links_within_it(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "shortcut").symlink_to(study.path)
+    first, second = (study.cell(f"{arm}-linear_quadratic-c0-away-s0").path for arm in ("few", "many"))
+    (second / "stream.parquet").unlink()
+    (second / "stream.parquet").symlink_to(first / "stream.parquet")
+    assert verify(tmp_path / "shortcut").problems == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_a_study_is_refused_and_not_waited_for(study: Study) -> None:
+    rows = study.cells()[0].path / "forks.jsonl"
+    rows.unlink()
+    os.mkfifo(rows)
+    with pytest.raises(WorldforkError, match=r"forks\.jsonl` is neither a file nor a folder"):
+        verify(study.path)
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "../../elsewhere/thesis.tex", "..", "", "a\\..\\b", "a\0b"])
+def test_a_list_of_kept_files_names_no_place_outside(study: Study, place: str) -> None:
+    listed = {place: hashlib.sha256(b"a year of work\n").hexdigest()}
+    (study.path / "kept.json").write_text(canonical({"digest": digest(listed), "files": listed}) + "\n")
+    (problem,) = verify(study.path).problems
+    assert "kept.json` is not what worldfork writes: files" in problem
+    assert "expected a place inside the study" in problem
+
+
+def test_what_a_study_names_is_shown_on_a_terminal_and_not_obeyed(study: Study, tmp_path: Path) -> None:
+    shutil.copytree(study.cells()[0].path, study.path / "cells" / "\x1b]0;owned\x07\u202e")
+    listed = {"\x1b[2J": "0" * 64}
+    (study.path / "kept.json").write_text(canonical({"digest": digest(listed), "files": listed}) + "\n")
+    done = CliRunner().invoke(app, ["verify", str(study.path)])
+    assert done.exit_code == 1
+    assert "\\x1b]0;owned\\x07\\u202e is not a cell of the registration" in done.output
+    assert "\\x1b[2J is missing" in done.output
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.output)
+    assert str(WorldforkError("a\x1b[2Jb\n\tc \u00e9")) == "a\\x1b[2Jb\n\tc \u00e9"
 
 
 def test_a_report_folder_that_leads_elsewhere_is_refused(study: Study, victim: Path) -> None:
@@ -102,7 +163,7 @@ def test_a_run_is_not_carried_on_in_a_folder_that_leads_elsewhere(study: Study, 
 
 def test_a_file_from_outside_is_not_passed_on(study: Study, victim: Path, tmp_path: Path) -> None:
     (study.path / "notes.txt").symlink_to(victim)
-    with pytest.raises(WorldforkError, match=r"notes\.txt` is a link to a file outside the study"):
+    with pytest.raises(WorldforkError, match=r"notes\.txt` is a link that leads out of"):
         publish(study, tmp_path / "published")
     assert not (tmp_path / "published").exists()
 
@@ -190,6 +251,12 @@ def test_a_checkpoint_is_never_unpickled(tmp_path: Path) -> None:
 def test_a_registration_is_data_and_nothing_in_it_is_evaluated() -> None:
     about = "{{ 7 * 7 }} ${HOME} `id` __import__('os')"
     assert parse(REGISTRATION.replace('name = "killed"', f'name = "killed"\nabout = "{about}"')).about == about
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "{b=" * 5_000, "a" + ".a" * 20_000 + " = 1"])
+def test_a_registration_that_is_nested_without_end_is_one_sentence(text: str) -> None:
+    with pytest.raises(WorldforkError, match="nested too deeply"):
+        parse(text)
 
 
 def test_every_test_that_security_md_names_is_there() -> None:

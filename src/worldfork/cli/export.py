@@ -35,6 +35,9 @@ def export(
     if publish:
         _publish(study, output)
         return
+    from worldfork.ledger.files import writable
+
+    writable(output)  # before the work, not after it
     if figures:
         _figures(study, output)
         return

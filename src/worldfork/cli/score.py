@@ -51,6 +51,7 @@ def score(
     import json
 
     from rich.console import Console
+    from rich.markup import escape
 
     from worldfork.cli.progress import bars
     from worldfork.desk import tables
@@ -87,7 +88,7 @@ def score(
         tables.show(scored, console, verbose=verbose)
         tables.show_gate(seeds, console)
         if opened.table.ignored:
-            console.print(f"[dim]Columns that no figure reads: {', '.join(opened.table.ignored)}.[/]")
+            console.print(f"[dim]Columns that no figure reads: {escape(', '.join(opened.table.ignored))}.[/]")
     failing = [
         f"{arm} · {task}" if arm else task
         for arm, tasks in scored.arms.items()

@@ -66,7 +66,9 @@ def verify(
 
 
 def _show(problems: tuple[str, ...], notes: tuple[str, ...]) -> None:
+    from worldfork.errors import printable
+
     for problem in problems:
-        typer.echo(f"NOT AS WRITTEN  {problem}")
+        typer.echo(f"NOT AS WRITTEN  {printable(problem)}")
     for note in notes:
-        typer.echo(note)
+        typer.echo(printable(note))

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["append", "confined", "cut_torn_line", "exclusive", "make_folders", "replace", "writable"]
+__all__ = [
+    "append",
+    "confined",
+    "cut_torn_line",
+    "exclusive",
+    "make_folders",
+    "refuse_what_is_not_plain",
+    "replace",
+    "writable",
+]
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and there making a link is a privilege
 
@@ -111,6 +120,25 @@ def confined(path: Path, *, within: Path) -> Path:
             "study. Put what it points to in its place."
         )
     return path
+
+
+def refuse_what_is_not_plain(folder: Path) -> None:
+    """See that `folder` holds plain files and folders, and no link that leads out of it.
+
+    A file outside, read as if it lay here, could be printed on a page that is passed on; a pipe or a device never
+    ends.
+    """
+    home = folder.resolve()
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            leads = path.resolve()
+            if path.is_symlink() and not leads.is_relative_to(home):
+                raise WorldforkError(
+                    f"`{path}` is a link that leads out of `{folder}`, to `{leads}`: a study is read from its own "
+                    "folder alone. Put a copy of what it points to in its place, or remove it."
+                )
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise WorldforkError(f"`{path}` is neither a file nor a folder: remove it.")
 
 
 def writable(path: Path | str) -> Path:

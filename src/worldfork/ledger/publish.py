@@ -44,13 +44,7 @@ def publish(study: Study, folder: Path) -> int:
     left_out = (*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), WINDOWS)
     left_out += (DEPLOYED,) if study.deployments() else ()
     record = Published(registration=study.registration_digest, left_out=left_out)
-    paths = sorted(path for path in study.path.rglob("*") if path.is_file())
-    for path in paths:
-        if not path.resolve().is_relative_to(study.path.resolve()):
-            raise WorldforkError(
-                f"`{path}` is a link to a file outside the study, which is not passed on. Remove it."
-            )
-    for path in paths:
+    for path in sorted(path for path in study.path.rglob("*") if path.is_file()):
         place = path.relative_to(study.path)
         if path.name.startswith(".") or any(place.match(pattern) for pattern in left_out):
             continue

@@ -1,10 +1,10 @@
 """The small files of a study as records: what is read from disk is checked, and what is wrong with it is said."""
 
 import json
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
@@ -41,11 +41,19 @@ class Amendment(Record):
         return self.model_dump(mode="json", exclude={"digest"})
 
 
+def _inside(place: str) -> str:
+    """A place within the study: what lies elsewhere is not a study's to name."""
+    path = PurePosixPath(place)
+    if path.is_absolute() or ".." in path.parts or "\\" in place or "\0" in place or not path.name:
+        raise ValueError(f"expected a place inside the study, got {place!r:.60}")
+    return place
+
+
 class Kept(Record):
     """kept.json: SHA-256 of every file that lies beside the cells, by its place, and the digest of all of it."""
 
     digest: str
-    files: dict[str, str]
+    files: dict[Annotated[str, AfterValidator(_inside)], str]
 
     @property
     def intact(self) -> bool:

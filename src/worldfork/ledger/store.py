@@ -64,6 +64,7 @@ class Study:
         self.path = Path(path)
         self._cells: dict[str, CellFolder] = {}
         self._deployments: dict[Deployed, DeploymentFolder] = {}
+        self._seen_to_be_plain = False
 
     @property
     def registration(self) -> Registration:
@@ -78,6 +79,9 @@ class Study:
 
     def registered(self) -> Registered:
         """registration.json."""
+        if not self._seen_to_be_plain:  # everything that is read of a study begins here
+            files.refuse_what_is_not_plain(self.path)
+            self._seen_to_be_plain = True
         path = self.path / "registration.json"
         try:
             return check(read_json(path), Registered, where=f"`{path}`")

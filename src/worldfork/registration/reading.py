@@ -107,8 +107,11 @@ def _text(path: Path) -> str:
 def _tables(text: str, name: str) -> dict[str, Any]:
     try:
         given = tomllib.loads(text)
+        json.dumps(given, default=str)  # what is nested deeper than this can be written is no registration either
     except tomllib.TOMLDecodeError as error:
         raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
+    except RecursionError as error:
+        raise WorldforkError(f"{name} is not a registration: its tables are nested too deeply.") from error
     if str(given.get("schema", "")).startswith("worldfork.pretraining/"):
         raise WorldforkError(f"{name} is a recipe for pretraining, not a registration: worldfork pretrain {name}")
     return given

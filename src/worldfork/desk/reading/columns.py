@@ -38,6 +38,10 @@ def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
     absent = texts.is_null() | (texts == "")
     if absent.any():
         raise place.refuse(int(absent.arg_true()[0]), column, problem="expected a name, got nothing. Fill it in.")
+    for text in texts.unique().sort():
+        if not text.isprintable():  # a terminal would obey it instead of showing it
+            index = int((texts == text).arg_true()[0])
+            raise place.refuse(index, column, problem=f"{text!r} has characters that can not be shown. Rename it.")
     return texts
 
 

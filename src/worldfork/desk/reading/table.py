@@ -81,6 +81,10 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str) -> Table:
             f"`{place.name}` lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; it has "
             f"{', '.join(frame.columns) or 'none'}. Rename or add them: one row per fork."
         )
+    if hidden := [column for column in frame.columns if not column.isprintable()]:
+        raise WorldforkError(
+            f"`{place.name}` has a column called {hidden[0]!r}, with characters that can not be shown. Rename it."
+        )
     if not len(frame):
         raise WorldforkError(f"`{place.name}` has a header and no rows. Expected one row per fork.")
     signals = [column for column in frame.columns if column.startswith(SIGNAL) and len(column) > len(SIGNAL)]
