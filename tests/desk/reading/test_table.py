@@ -142,11 +142,12 @@ def test_what_is_wrong_is_refused_by_row_and_column(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("column", "row"), [("task", {"task": "t\x1b[2J"}), ("arm", {"arm": "\u202egood"}), ("note\x07", {"note\x07": 1})]
+    ("column", "row"),
+    [("task", {"task": "t\x1b[2J"}), ("arm", {"arm": "\u202egood"}), ("note\x07", {"note\x07": "1"})],
 )
 def test_names_that_a_terminal_would_obey_are_refused(tmp_path, column, row):
     path = written(tmp_path, ".parquet", [ROWS[0] | dict.fromkeys(row, "plain"), ROWS[1] | row])
-    with pytest.raises(WorldforkError, match="characters that can not be shown. Rename it") as refusal:
+    with pytest.raises(WorldforkError, match=r"characters that can not be shown\. Rename it") as refusal:
         read_table(path)
     assert str(refusal.value).isprintable()
     assert ("row 2, column" in str(refusal.value)) == (column in row and column.isprintable())
