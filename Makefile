@@ -9,7 +9,7 @@ MUTANTS ?= 60
 # One thread per process: the tests run side by side, and results must not depend on thread counts anyway.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lint types contracts unit nightly lock clean help
+.PHONY: demo test setup lint types contracts unit nightly docs lock clean help
 
 help:  ## what the targets do
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,10 +46,13 @@ nightly: setup  ## the slow tests too, and whether the tests notice some one-lin
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal -m "nightly or not nightly"
 	$(BIN)/python benchmarks/mutations.py --sample $(MUTANTS)
 
+docs: setup  ## the documentation as a site in site/, every warning an error
+	$(BIN)/properdocs build --strict --quiet
+
 lock: setup  ## compile requirements/dev.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
 	  --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 
 clean:  ## remove what set-up and runs left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

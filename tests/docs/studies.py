@@ -20,6 +20,7 @@ def furnish(folder: Path, studies: dict[str, str]) -> None:
     documented commands have run (`studies`: folder -> registration), and the files that pages print."""
     shutil.copytree(ROOT / "results", folder / "results")
     (folder / "registrations").symlink_to(ROOT / "registrations")
+    (folder / "examples").symlink_to(ROOT / "examples")
     for study, registration in studies.items():
         wf.run(stand_in(registration), folder / study)
     forks = wf.Study(folder / "results/demo").forks().drop("hold", "update")
