@@ -54,6 +54,25 @@ def test_a_folder_that_is_there_gets_the_page_inside(table, tmp_path, monkeypatc
     assert "<!doctype html>" in (tmp_path / "forks.html").read_text()
 
 
+def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path):
+    other = tmp_path / "gains.csv"
+    frame = pl.read_csv(table)
+    frame.with_columns(r_update=pl.col("r_hold") + 2.0 + 0.1 * pl.col("checkpoint")).write_csv(other)
+    found = run(table, other, "-o", tmp_path / "pages" / "index.html")
+    assert found.exit_code == 0, found.output
+    index = (tmp_path / "pages" / "index.html").read_text()
+    for name, words in (("forks", "Updating hurts"), ("gains", "Updating helps")):
+        assert f'href="{name}.html"' in index
+        assert words in index
+        assert "<!doctype html>" in (tmp_path / "pages" / f"{name}.html").read_text()
+    assert "<script" not in index
+    with pytest.raises(WorldforkError, match="Name the index"):
+        CliRunner().invoke(app, ["report", str(table), str(other)], catch_exceptions=False)
+    same = ["report", str(table), str(table), "-o", str(tmp_path / "i.html")]
+    with pytest.raises(WorldforkError, match="collide: forks"):
+        CliRunner().invoke(app, same, catch_exceptions=False)
+
+
 def test_a_folder_that_can_not_be_made_is_one_clear_error(table, tmp_path):
     (tmp_path / "file").write_text("")
     found = run(table, "-o", tmp_path / "file" / "page.html")

@@ -123,7 +123,8 @@ def test_what_a_command_names_is_there(command: Command) -> None:
         assert all(known_checkpoint(name) for name in given["checkpoints"]), given["checkpoints"]
     for name in ("ledger", "study", "like", "replication"):
         assert given.get(name) is None or known_ledger(given[name]), f"nobody has {given[name]}"
-    if verb == "replay":
+    assert all(known_ledger(ledger) for ledger in given.get("ledgers") or ()), f"nobody has {given['ledgers']}"
+    if verb == "replay" and given["cell"] is not None:
         registered = read(find(ran_studies()[str(given["study"])]))
         cell = next(cell for cell in cells(registered) if cell.id == given["cell"])
         assert given["k"] <= registered.arm(cell.arm).stream.decision_points

@@ -14,12 +14,12 @@ __all__ = ["report"]
 
 
 def report(
-    ledger: Path = typer.Argument(help="A study folder, or a flat table: .csv, .parquet, .jsonl."),
+    ledgers: list[Path] = typer.Argument(help="Study folders, or flat tables: .csv, .parquet, .jsonl."),
     output: Path | None = typer.Option(
         None,
         "-o",
         "--output",
-        help="A file or an existing folder; else STUDY/report/index.html, or TABLE.html.",
+        help="A file or a folder; else STUDY/report/index.html, or TABLE.html. Of several ledgers, the index.",
     ),
     figures: Path | None = typer.Option(
         None, help="Write the paper's Figures 1 to 3 into this folder instead, as PDF and PNG."
@@ -35,15 +35,25 @@ def report(
 
     Example: worldfork report runs/lq
 
-    The page asks the network for nothing and can be sent to anyone.
+    The page asks the network for nothing and can be sent to anyone. Of several ledgers an index is written, one
+    line per study, and a page each beside it: worldfork report results/demo results/rate -o pages/index.html
     """
     from worldfork.cli.progress import bars
     from worldfork.desk.page import Material, default_place, gather, render
+    from worldfork.errors import WorldforkError
 
     def scored(ledger: Path) -> Material:
         with bars(transient=True) as progress:
             return gather(ledger, seed=seed, permutations=permutations, progress=progress)
 
+    if len(ledgers) > 1:
+        if live or figures is not None:
+            raise WorldforkError(
+                "--live and --figures show one ledger; several go into an index: -o pages/index.html"
+            )
+        _index(ledgers, scored, output)
+        return
+    (ledger,) = ledgers
     if live:
         _serve(ledger, scored, port)
         return
@@ -59,6 +69,29 @@ def report(
         target /= "index.html" if ledger.is_dir() else f"{ledger.stem}.html"
     page = render(scored(ledger)).save(target)
     typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
+
+
+def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
+    from worldfork.desk.page import index_line, render, render_index
+    from worldfork.errors import WorldforkError
+
+    if output is None:
+        raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
+    index = output / "index.html" if output.is_dir() else output
+    names = [ledger.name if ledger.is_dir() else ledger.stem for ledger in ledgers]
+    if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
+        raise WorldforkError(
+            f"Pages beside one another need names of their own; these would collide: {', '.join(repeated)}."
+        )
+    lines = []
+    for name, ledger in zip(names, ledgers, strict=True):
+        material = scored(ledger)
+        page = render(material).save(index.parent / f"{name}.html")
+        assert page.path is not None
+        lines.append(index_line(material, page.path, index=index))
+    typer.echo(
+        f"{render_index(lines).save(index).path}: {len(lines)} ledgers, and a page each. Open it in a browser."
+    )
 
 
 def _serve(ledger: Path, scored: "Callable[[Path], Material]", port: int) -> None:

@@ -4,6 +4,7 @@ Axes: H by W pixels; moments are what is shown, one frame each.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -20,9 +21,11 @@ UPDATE: Final[Colour] = (190, 160, 255)
 HOLD: Final[Colour] = (98, 205, 180)
 PLAIN: Final[Colour] = (140, 220, 150)
 INK: Final[Colour] = (235, 238, 242)
-FAINT: Final[Colour] = (110, 120, 134)
+SOFT: Final[Colour] = (163, 170, 180)
+FAINT: Final[Colour] = (70, 78, 90)
 PAPER: Final[Colour] = (20, 24, 31)
-HEADER, FOOTER, MARGIN = 32, 68, 10
+HEADER, FOOTER, MARGIN = 32, 104, 10
+LEFT, RIGHT = 46, 104  # beside the curves: the axis, and what each branch has returned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +45,7 @@ def frames(
     captions: Sequence[str],
 ) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
     """One frame per moment: `pictures` yields a picture per panel; `captions` says what holds at that moment."""
-    title_font, label_font, small_font = (ImageFont.load_default(size=size) for size in (14, 16, 11))
+    title_font, label_font, small_font = (ImageFont.load_default(size=size) for size in (14, 16, 12))
     for moment, shown in enumerate(pictures):
         height, width = shown[0].shape[:2]
         canvas = Image.new("RGB", (width * len(panels), HEADER + height + FOOTER), PAPER)
@@ -66,12 +69,18 @@ def frames(
 def _curves(
     draw: ImageDraw.ImageDraw, panels: Sequence[Panel], moment: int, box: tuple[int, int, int, int], font: Font
 ) -> None:
-    """The running returns so far, on an axis that holds all of them from the start."""
-    left, top, right, bottom = box[0] + MARGIN, box[1] + MARGIN, box[2] - MARGIN, box[3] - MARGIN
+    """The running returns so far, named where they end, on an axis that holds all of them from the start; above
+    them what the first branch has returned more than the second."""
+    left, top, right, bottom = box[0] + LEFT, box[1] + 30, box[2] - RIGHT, box[3] - 20
     every = np.concatenate([panel.returns[np.isfinite(panel.returns)] for panel in panels])
     low, high = float(every.min(initial=0.0)), float(every.max(initial=1.0))
-    draw.line((left, bottom, right, bottom), FAINT)
-    draw.text((left, top), f"{high:.0f}", FAINT, font, anchor="lt")
+    for value in (low, high):
+        place = bottom - (value - low) / (high - low) * (bottom - top)
+        draw.line((left, place, right, place), FAINT)
+        draw.text((left - 6, place), f"{value:.0f}", SOFT, font, anchor="rm")
+    draw.text((MARGIN, box[1] + 15), "return so far", SOFT, font, anchor="lm")
+    draw.text((right, box[3] - 9), "time in the episode", SOFT, font, anchor="rm")
+    ends = []
     for panel in panels:
         values = np.nan_to_num(panel.returns[: moment + 1], nan=0.0, posinf=high, neginf=low)
         across = left + np.arange(moment + 1) * (right - left) / max(len(panel.returns) - 1, 1)
@@ -79,3 +88,28 @@ def _curves(
         if moment:
             draw.line([*map(tuple, np.column_stack([across, up]).tolist())], panel.colour, width=2)
         draw.ellipse((across[-1] - 3, up[-1] - 3, across[-1] + 3, up[-1] + 3), panel.colour)
+        ends.append(float(up[-1]))
+    for panel, place in zip(panels, _apart(ends, bottom), strict=True):
+        words = f"{panel.name} {panel.returns[moment]:.0f}"
+        draw.text((right + 8, place), words, panel.colour, font, anchor="lm")
+    if len(panels) == 2:
+        draw.text((box[2] - MARGIN, box[1] + 15), _difference(panels, moment), INK, font, anchor="rm")
+
+
+def _apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[float]:
+    """The same heights, moved apart where two names would stand on one another."""
+    order = sorted(range(len(places)), key=lambda index: places[index])
+    moved = list(places)
+    for above, below in itertools.pairwise(order):
+        moved[below] = max(moved[below], moved[above] + room)
+    over = max(0.0, max(moved) - bottom)
+    return [place - over for place in moved]
+
+
+def _difference(panels: Sequence[Panel], moment: int) -> str:
+    """What the update is worth in this episode, so far or at its end."""
+    worth = float(panels[0].returns[moment] - panels[1].returns[moment])
+    if moment + 1 < len(panels[0].returns):
+        return f"dR so far {worth:+.1f}"
+    effect = "helped" if worth > 0 else "hurt" if worth < 0 else "changed nothing"
+    return f"dR of this episode {worth:+.1f}: updating {effect}"

@@ -1,5 +1,7 @@
 """The page in a real browser: what a person can do with it, and that it shows what the library computed."""
 
+import csv
+import io
 import json
 import re
 import threading
@@ -11,6 +13,8 @@ import pytest
 from worldfork.desk.page import Watched, gather, render, server
 from worldfork.desk.scoring import fires, policy_total
 from worldfork.desk.scoring.sweep import sweep
+from worldfork.desk.wording import TERMS
+from worldfork.video import HOLD, UPDATE
 
 PART = 2  # the arm n-200
 TASK = "linear_quadratic"
@@ -230,6 +234,138 @@ def test_narrow_wide_light_and_dark(browser, address):
     before = opened.evaluate("getComputedStyle(document.body).backgroundColor")
     opened.evaluate("document.getElementById('theme').click()")
     assert {before, opened.evaluate("getComputedStyle(document.body).backgroundColor")} == colours
+    opened.close()
+
+
+CONTRAST = """(() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const node of document.querySelectorAll("main *, header *")) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    if (!own || !node.getClientRects().length || node.closest(":disabled, [aria-hidden] .crowd")) continue;
+    const style = getComputedStyle(node);
+    const ink = parse(node instanceof SVGElement ? style.fill : style.color);
+    const [a, b] = [light(ink), light(behind(node))].sort((one, other) => other - one);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) low.push([node.tagName, node.getAttribute("class"), node.textContent.slice(0, 30), ratio]);
+  }
+  return low;
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_word_stands_out_from_what_is_behind_it(browser, address, dark):
+    """At least 4.5 to 1, the floor for text of this size."""
+    opened = browser.open(address, dark=dark)
+    assert opened.evaluate(CONTRAST) == []
+    opened.close()
+
+
+def test_a_branch_has_one_colour_on_the_page_and_in_the_videos(browser, address):
+    opened = browser.open(address, dark=True)
+    for name, colour in (("update", UPDATE), ("hold", HOLD)):
+        shown = opened.evaluate(f"getComputedStyle(document.querySelector('.branch.{name}')).color")
+        assert shown == f"rgb({', '.join(map(str, colour))})"
+    opened.close()
+
+
+def test_words_are_explained_by_keyboard(page):
+    page.evaluate("document.querySelector('#answer .term').focus()")
+    assert not page.evaluate("document.getElementById('tooltip').hidden")
+    assert page.evaluate("document.getElementById('tooltip').textContent") == TERMS["dR"]
+    assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tooltip"
+    page.press("Escape")
+    assert page.evaluate("document.getElementById('tooltip').hidden")
+
+
+def test_forks_are_listed_in_any_order_and_lead_to_themselves(page, material):
+    delta = material.score["n-10", TASK].evidence.forks.delta
+    first = "Number(document.querySelector('#forks tbody tr').dataset.fork)"
+    chosen = "Number(document.getElementById('fork').dataset.delta)"
+    assert page.evaluate("document.querySelector('#forks th[aria-sort=ascending]').textContent") == "dR ↑"
+    page.evaluate("document.querySelector('#forks tbody a').click()")
+    assert page.evaluate(chosen) == delta.min()
+    page.evaluate("document.querySelector('[data-sort=delta]').click()")
+    worst = page.evaluate(first)
+    page.evaluate("document.querySelector('#forks tbody a').click()")
+    assert page.evaluate(chosen) == delta.max()
+    choose(page, "Show", "hurt")
+    listed = page.evaluate("document.querySelector('#forks .pages').textContent")
+    assert f"n = {int((delta < 0).sum())} forks" in listed
+    kept = page.evaluate("location.hash")
+    for word in ("sort=delta", "order=down", "show=hurt", f"fork={worst}", "at=stream"):
+        assert word in kept
+
+
+def test_a_link_reopens_the_page_as_it_was_left(browser, address):
+    opened = browser.open(f"{address}#part=1&sort=k&order=down&show=helped&find=away&theme=dark&at=threshold")
+    state = "[...document.querySelectorAll('#forks tbody tr')].map(one => one.textContent)"
+    lines = opened.evaluate(state)
+    assert lines
+    assert all("away" in line for line in lines)
+    assert opened.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert abs(opened.evaluate("document.getElementById('threshold').getBoundingClientRect().top")) < 200
+    opened.close()
+
+
+SAVED = "URL.createObjectURL = (blob) => { blob.text().then((text) => (window.saved = text)); return 'data:,'; }"
+
+
+def save(page, where):
+    page.evaluate(f"window.saved = null; {where}.click()")
+    page.wait("window.saved !== null")
+    return list(csv.reader(io.StringIO(page.evaluate("window.saved"))))
+
+
+def test_every_chart_and_table_exports_the_data_it_shows(page, material):
+    page.evaluate(SAVED)
+    score = material.score["n-10", TASK]
+    forks = save(page, "document.querySelector('#evidence-body .csv')")
+    place = forks[0].index("dR")
+    assert sorted(float(row[place]) for row in forks[1:]) == sorted(score.evidence.forks.delta.tolist())
+    rows = save(page, "document.querySelector('#threshold-body .csv')")
+    signals = {"residual": score.evidence.all_attempted["residual"].signal}
+    scored = np.ones(len(score.evidence.forks), bool)
+    swept = sweep(signals, score.evidence.forks, scored=scored, permutations=2, seed=0)["residual"]
+    assert [float(row[1]) for row in rows[1:]] == swept.total.tolist()
+    effects = save(page, "document.querySelector('#compare .captioned .csv')")
+    assert float(effects[1][1]) == score.effect.all_attempted.mean
+    bars = save(page, "document.querySelector('#answer .card .csv')")
+    assert sum(int(row[2]) for row in bars[1:]) == len(score.evidence.forks)
+
+
+def test_tables_fit_a_screen_of_1280(page):
+    wide = (
+        "[...document.querySelectorAll('.scroll')].filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1)"
+    )
+    assert page.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
+
+
+def test_thousands_of_forks_are_drawn_as_what_a_screen_can_show(browser, tmp_path):
+    """Squares for points, an even choice of thresholds, the worst and the best cells; every fork in the list."""
+    path = ledgers.flat(tmp_path / "t.parquet", checkpoints=tuple("01234"), seeds=tuple(range(22)), k=24)
+    material = gather(path, permutations=20)
+    render(material).save(tmp_path / "t.html")
+    assert (tmp_path / "t.html").stat().st_size < 2_000_000  # 5,280 forks
+    opened = browser.open((tmp_path / "t.html").as_uri())
+    assert opened.complaints() == []
+    assert opened.evaluate("document.querySelectorAll('*').length") < 12_000
+    assert opened.evaluate("document.querySelectorAll('#threshold .crowd').length") > 100
+    score = material.score["cartpole"]
+    found = opened.evaluate(READ)
+    assert (float(found["total"]), int(found["fires"])) == expected(score, "noise", float(found["threshold"]))
+    assert "of n = 5,280 forks" in opened.evaluate("document.querySelector('#forks .pages').textContent")
     opened.close()
 
 

@@ -102,13 +102,12 @@ def render(material: Material, *, version: str | None = None) -> Page:
     films, downloads = videos(material), _downloads(material)
     data = payload(material) | {
         "sections": section_data,
-        "videos": [dataclasses.asdict(film) for film in films if film.cell],
         "replay": replay_command(material),
         "version": version,
     }
     script = _script(tuple(f"{one.name}.js" for one in shown if one.script))
     text = (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             name=material.name,
@@ -147,17 +146,18 @@ def render(material: Material, *, version: str | None = None) -> Page:
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """Where the templates are, and how they spell numbers."""
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= filters.FILTERS
-    environment.tests["figure"] = filters.is_figure
-    return environment
+    templates.filters |= filters.FILTERS
+    templates.tests["figure"] = filters.is_figure
+    return templates
 
 
 @functools.cache

@@ -19,12 +19,12 @@ from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.sweep import Sweep, sweep
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording import digits_for, known, minus, number, rate, with_span
+from worldfork.desk.wording import digits_for, known, minus, number, rate
 
 __all__ = ["SIDES", "threshold_permutations", "trigger_columns"]
 
 SIDES: Final = ("all_attempted", "retained")
-MOST_ROWS: Final = 600  # thresholds of a signal on one page: about the columns of the chart
+MOST_ROWS: Final = 400  # thresholds of a signal on one page: a step every other column of the chart
 FEW_FORKS: Final = 2_000
 PERMUTATIONS: Final = 5_000  # at each of hundreds of thresholds; a fitted policy has the full number
 PERMUTATIONS_OF_MANY: Final = 1_000  # with thousands of forks, whose totals vary less by chance
@@ -51,7 +51,7 @@ def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[st
             "standing": score.triggers_all_attempted[name].standing,
             "fired": {side: _flags(decisions[side][name], shown) for side in SIDES},
             "official": {side: _official(figures[side][name]) for side in SIDES},
-            "words": {side: _official_words(figures[side][name], score) for side in SIDES},
+            "words": {side: _official_words(figures[side][name], score, side) for side in SIDES},
             "auc": {side: _auc(figures[side][name]) for side in SIDES},
         }
         if name in signals:
@@ -173,21 +173,23 @@ def _official(figures: TriggerScore) -> dict[str, object] | None:
     }
 
 
-def _official_words(figures: TriggerScore, score: TaskScore) -> str:
+def _official_words(figures: TriggerScore, score: TaskScore, side: str) -> str:
     random, shift = figures.random, figures.random_shift
     if isinstance(random, Undefined) or isinstance(shift, Undefined):
         reason = random.why if isinstance(random, Undefined) else "it is undefined"
         return f"worldfork score fits no threshold: {reason}."
-    digits = max(0, digits_for(score.effect.all_attempted) - 1)
-    passes = "passes" if figures.passes_control is True else "does not pass"
-    figures_in_words = (
-        f"total {number(figures.policy_total, digits)}, {figures.fires} fires, chance "
-        f"{with_span(random.mean, random.interval, digits)}, p {rate(random.p)}, shifted {rate(shift.p)}"
+    digits, deployments = digits_for(score.effect.all_attempted), max(1, getattr(score.effect, side).cells)
+    tested = "a reference, not tested"
+    if figures.standing != "reference":
+        tested = "beats chance" if figures.passes_control is True else "does not beat chance after correction"
+    total, chance = known(figures.policy_total), known(random.mean)
+    if total is None or chance is None:
+        return "worldfork score: undefined."
+    words = (
+        f"{number(total / deployments, digits)} per deployment, {figures.fires} fires, chance "
+        f"{number(chance / deployments, digits)}, p {rate(random.p)}, shifted {rate(shift.p)} before correction"
     )
-    return (
-        "worldfork score, thresholds fitted leave-one-checkpoint-out: "
-        f"{minus(figures_in_words)}: {passes} its control."
-    )
+    return f"worldfork score, thresholds fitted leave-one-checkpoint-out: {minus(words)}: {tested}."
 
 
 def _auc(figures: TriggerScore) -> str:

@@ -1,5 +1,6 @@
 """Numbers as people read them; an undefined one is a dash."""
 
+import re
 import typing
 
 from worldfork.desk.scoring.records import Contrast, DirectionContrast, Effect
@@ -87,9 +88,9 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
 
 
 def minus(text: str) -> str:
-    """Hyphens as minus signs.
+    """Hyphens before numbers as minus signs; those inside words stay.
 
-    >>> minus("-113.4")
-    '−113.4'
+    >>> minus("Student-t [-113.4, -.5]")
+    'Student-t [−113.4, −.5]'
     """
-    return text.replace("-", "\N{MINUS SIGN}")
+    return re.sub(r"(?<!\w)-(?=[\d.])", "\N{MINUS SIGN}", text)

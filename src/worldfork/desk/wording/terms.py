@@ -24,7 +24,7 @@ TERMS: Final[dict[str, str]] = {
         "The forks left after those that diverged are taken out: r_update below a registered share of the mean "
         "r_hold of their cell."
     ),
-    "diverged": "r_update fell below a registered share of the mean r_hold of the fork's cell.",
+    "diverged": "Its r_update fell below a registered share of the mean r_hold of the fork's cell.",
     "frozen return": "What the model returns when nothing updates it, on the same drifted world (HOLD).",
     "clean return": "What the checkpoint returned before the world drifted.",
     "Student-t 95%": ("The interval of the mean over checkpoints, by Student's t. Verdicts read this one."),

@@ -7,6 +7,7 @@ difference, the pair runs alone, which costs two episodes instead of a block.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -23,7 +24,7 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells, difference, hold_owner
 
-__all__ = ["Branch", "Pair", "Replay", "find", "replay"]
+__all__ = ["Branch", "Pair", "Replay", "find", "notable", "replay"]
 
 # What of cell.json names the run rather than determines its digits.
 NAMES = ("schema", "registration")
@@ -83,6 +84,32 @@ def find(study: Study, cell: str, *, k: int, episode: int) -> Pair:
     if not 1 <= episode <= count:
         raise WorldforkError(f"A fork of {cell} has the episodes 1 to {count}; {episode} is not one of them.")
     return Pair(known[cell], rows[k - 1], episode)
+
+
+def notable(study: Study) -> dict[str, Pair]:
+    """The most helpful, the most harmful and a median fork of a study, each with the episode whose difference is
+    nearest to the fork's dR: the one that shows best what the fork is about."""
+    known = {one.id: one for one in cells(study.registration)}
+    forks = [
+        (row.delta, cell.id, row)
+        for cell in study.cells()
+        if cell.id in known
+        for row in cell.rows()
+        if row.delta is not None
+    ]
+    if not forks:
+        raise WorldforkError(f"There is no fork in `{study.path}` yet.")
+    forks.sort(key=lambda fork: fork[:2])
+    chosen = {"harmful": forks[0], "median": forks[(len(forks) - 1) // 2], "helpful": forks[-1]}
+    return {what: Pair(known[cell], row, _typical(row)) for what, (_, cell, row) in chosen.items()}
+
+
+def _typical(row: ForkRow) -> int:
+    differences = [
+        math.inf if update is None or hold is None else abs(update - hold - (row.delta or 0.0))
+        for update, hold in zip(row.update, row.hold, strict=True)
+    ]
+    return 1 + differences.index(min(differences))
 
 
 def replay(

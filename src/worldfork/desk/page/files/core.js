@@ -8,8 +8,14 @@ const KINDS = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uin
 const MISSING = 0xffff;
 
 function unpack({ kind, data }) {
-  const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+  const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(data) : bytesOf(atob(data));
   return new KINDS[kind](bytes.buffer);
+}
+
+function bytesOf(text) {
+  const bytes = new Uint8Array(text.length);
+  for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);
+  return bytes;
 }
 
 // Packed columns unpacked wherever they stand; everything else as it is.
@@ -131,14 +137,18 @@ function colour(fork) {
   return side === "even" ? "var(--blank)" : `color-mix(in oklab, var(--${side}) ${share}%, var(--blank))`;
 }
 
-const cellName = (cell) => `checkpoint ${cell.checkpoint} · ${cell.direction} · seed ${cell.stream_seed}`;
+// A direction or a seed that all cells share says nothing.
+function cellName(cell, between = " · ") {
+  const several = (key) => part().cells.some((other) => other[key] !== cell[key]);
+  const words = [`checkpoint ${cell.checkpoint}`];
+  if (several("direction")) words.push(cell.direction);
+  if (several("stream_seed")) words.push(`seed ${cell.stream_seed}`);
+  return words.join(between);
+}
 const shortened = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
 const scoredForks = () =>
   part().forks.filter((fork) => isScored(fork) && (state.side === "all_attempted" || !fork.diverged));
-const forkName = (fork) => {
-  const cell = part().cells[fork.cell];
-  return `checkpoint ${cell.checkpoint}, ${cell.direction}, k = ${fork.k}`;
-};
+const forkName = (fork) => `${cellName(part().cells[fork.cell], ", ")}, k = ${fork.k}`;
 
 function select(words, options, value, onchange) {
   const chosen = (key) => String(key) === String(value);

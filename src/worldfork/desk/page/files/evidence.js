@@ -30,9 +30,7 @@ function evidenceSection() {
         cells.map((cell, index) => {
           const words = narrow
             ? `${shortened(cell.checkpoint, 4)} ${shortened(cell.direction, seeds ? 4 : 6)}${seeds ? ` ${cell.stream_seed}` : ""}`
-            : seeds
-              ? cellName(cell)
-              : `checkpoint ${cell.checkpoint} · ${cell.direction}`;
+            : cellName(cell);
           const base = tops[index] + high / 2 + 4;
           return [
             label(

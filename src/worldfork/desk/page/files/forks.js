@@ -18,6 +18,12 @@ function forkColumns() {
   const levels = part().forks.some((fork) => fork.level !== null);
   const number = (key) => ({ key, of: (fork) => fork[key], words: (fork) => plain(fork[key], digits) });
   return [
+    {
+      key: "delta",
+      head: "dR",
+      of: (fork) => fork.delta,
+      words: (fork) => el("b", { class: sideOf(fork) }, `${GLYPH[sideOf(fork)]} ${signed(fork.delta, digits)}`),
+    },
     { key: "checkpoint", of: (fork) => cells[fork.cell].checkpoint },
     { key: "direction", of: (fork) => cells[fork.cell].direction },
     seeds && { key: "stream_seed", head: "seed", of: (fork) => cells[fork.cell].stream_seed },
@@ -25,12 +31,6 @@ function forkColumns() {
     levels && { key: "level", head: "drift", of: (fork) => fork.level, words: (fork) => brief(fork.level) },
     { ...number("r_hold"), head: "HOLD" },
     { ...number("r_update"), head: "UPDATE" },
-    {
-      key: "delta",
-      head: "dR",
-      of: (fork) => fork.delta,
-      words: (fork) => el("b", { class: sideOf(fork) }, `${GLYPH[sideOf(fork)]} ${signed(fork.delta, digits)}`),
-    },
     signal && { key: "signal", head: state.trigger, of: (fork) => known(signal[fork.index]), words: (fork) => brief(known(signal[fork.index])) },
   ].filter(Boolean);
 }

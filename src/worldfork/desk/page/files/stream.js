@@ -187,7 +187,7 @@ function forkPanel(fork) {
       fork.draws
         ? pair(`its ${fork.draws.length} draws`, fork.draws.map((value) => plain(value, digits)).join(", "))
         : null,
-      pair("drift level", brief(fork.level)),
+      fork.level === null ? null : pair("drift level", brief(fork.level)),
       fork.step ? pair("control step", whole(fork.step)) : null,
       fork.env_step ? pair("environment step", whole(fork.env_step)) : null,
     ),
@@ -234,15 +234,10 @@ function forkPanel(fork) {
 // The fork's own video where there is one, or what to type for it.
 function watch(fork) {
   const id = part().cells[fork.cell].id;
-  const films = ledger.videos.filter(({ cell, k }) => cell === id && k === fork.k);
-  if (films.length)
-    return films.map(({ kind, address, name }) =>
-      !address.startsWith("data:")
-        ? el("p", {}, el("a", { href: encodeURIComponent(address) }, `watch ${name}`))
-        : kind === "video/mp4"
-          ? el("video", { class: "video", controls: true, loop: true, muted: true, src: address, "aria-label": name })
-          : el("img", { class: "video", src: address, alt: `UPDATE beside HOLD: ${name}` }),
-    );
+  const films = [...document.querySelectorAll("#watch figure")].filter(
+    ({ dataset }) => dataset.cell && dataset.cell === id && dataset.k === String(fork.k),
+  );
+  if (films.length) return films.map((film) => film.firstElementChild.cloneNode(true));
   if (!ledger.replay || !id) return null;
   const command = ledger.replay.replaceAll("CELL", id).replace("--k K", `--k ${fork.k}`).replace("-kK-", `-k${fork.k}-`);
   return el("details", { class: "watch" }, el("summary", {}, "Watch this fork"), el("pre", { tabindex: 0 }, command));

@@ -226,6 +226,8 @@ function signalChart(view, set) {
   const values = known.map(({ value }) => value);
   const [least, most] = extent(values, { pad: 0 });
   const [height, from, to] = [300, 346, 476];
+  // In two pieces: a whole line would strike the words between the charts.
+  const thresholdLine = (at) => [line("threshold", at, 30, at, height), line("threshold", at, from, at, to)];
   let [marks, x, edge, movable, fitted, last] = [[], null, 0, null, null, null];
   const node = chart(
     `dR against ${state.trigger}`,
@@ -260,12 +262,12 @@ function signalChart(view, set) {
       fitted = svg(
         "g",
         { class: "fitted" },
-        trigger.fitted[state.side].map((value) => line("threshold", x(value), 30, x(value), to)),
+        trigger.fitted[state.side].map((value) => thresholdLine(x(value))),
       );
       movable = svg(
         "g",
         {},
-        line("threshold", 0, 30, 0, to),
+        thresholdLine(0),
         svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }),
       );
       add(

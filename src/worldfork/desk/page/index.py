@@ -1,0 +1,58 @@
+"""One page over many studies: a line each, with its question, its answer, how sure that is, and a link."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from worldfork.desk.page.material import Material
+from worldfork.desk.page.page import FOLDER, STYLES, Page, environment
+from worldfork.desk.scoring.summary import contrast_grades
+from worldfork.desk.wording import Answer, answer, contrast_answer, contrast_summary
+from worldfork.ledger.verify import root
+
+__all__ = ["Line", "index_line", "render_index"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What the index says about one ledger."""
+
+    name: str
+    question: str
+    answers: Sequence[tuple[str, Answer]]  # by task, with the arm where there are several
+    contrasts: Sequence[str]  # one sentence for each pair of arms
+    forks: int
+    root: str  # of a study; a flat table has none
+    address: str  # of its page, as the index links it
+
+
+def index_line(material: Material, page: Path, *, index: Path) -> Line:
+    """A ledger's line, for an index at `index` that links its page at `page`."""
+    score, study = material.score, material.study
+    several, grades = len(score.arms) > 1, contrast_grades(score)
+    contrasts = []
+    for pair, tasks in score.contrasts.items():
+        attempted = {task: sides.all_attempted for task, sides in tasks.items()}
+        answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
+        contrasts.append(contrast_summary(pair, answers, attempted))
+    named = [
+        (f"{arm} · {task}" if several and arm else task, figures)
+        for arm, scored in score.arms.items()
+        for task, figures in scored.tasks.items()
+    ]
+    return Line(
+        name=material.name,
+        question=study.registration.about if study else "",
+        answers=[(name, answer(figures)) for name, figures in named],
+        contrasts=contrasts,
+        forks=sum(figures.forks.attempted for _, figures in named),
+        root=root(study) if study else "",
+        address=Path(os.path.relpath(page, index.parent)).as_posix(),
+    )
+
+
+def render_index(lines: Sequence[Line]) -> Page:
+    """The index: no script, nothing from elsewhere."""
+    style = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+    return Page(environment().get_template("index.html").render(lines=lines, style=style))

@@ -1,0 +1,102 @@
+"""Advice and its certainty: never, always, when a signal says so, or not resolved, and how many more it takes."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import worldfork as wf
+from worldfork.desk.scoring.summary import contrast_grades
+from worldfork.desk.wording import TERMS, answer, contrast_answer, contrast_summary, corrected
+
+
+def score(delta, *, signal=None, checkpoints=8, points=12):
+    """dR of every (checkpoint, k) by a function; HOLD returns 100."""
+    rows = [
+        {"checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + delta(c, k)}
+        | ({} if signal is None else {"signal_alarm": signal(c, k)})
+        for c in range(checkpoints)
+        for k in range(1, points + 1)
+    ]
+    return wf.score(pl.DataFrame(rows), permutations=999)
+
+
+def only(scored):
+    ((figures,),) = [list(arm.tasks.values()) for arm in scored.arms.values()]
+    return answer(figures)
+
+
+@pytest.mark.parametrize(
+    ("delta", "kind", "words", "certainty"),
+    [
+        (lambda c, k: -30.0 - c, "never", "Leave the model frozen.", "Resolved: the exact test gives p .008"),
+        (lambda c, k: 30.0 + c, "always", "Update at every decision point.", "Resolved"),
+        (lambda c, k: 10.0 * (-1) ** c + 1, "unresolved", "No advice yet.", "more checkpoints would resolve it"),
+    ],
+)
+def test_advice_follows_the_verdict(delta, kind, words, certainty):
+    said = only(score(delta))
+    assert (said.advice.kind, said.advice.what) == (kind, words)
+    assert certainty in said.advice.certainty
+
+
+def test_few_checkpoints_lean_and_say_how_many_more():
+    said = only(score(lambda c, k: -30.0 - c, checkpoints=5))
+    assert said.grade == "leaning"
+    assert said.advice.what == "Rather leave the model frozen."
+    assert (
+        "5 checkpoints can not give an exact p below .0625; about 1 more checkpoint would" in said.advice.certainty
+    )
+
+
+def test_one_checkpoint_has_no_verdict():
+    said = only(score(lambda c, k: -30.0, checkpoints=1))
+    assert said.word == "Not decided"
+    assert "at least six" in said.advice.certainty
+
+
+def test_a_signal_that_beats_everything_is_the_advice():
+    draws = np.random.default_rng(0).random((8, 13))
+    value = lambda c, k: float(draws[c, k])  # noqa: E731
+    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value))
+    assert said.advice.kind == "when"
+    assert said.advice.what.startswith("Update when alarm reaches 0.")
+    assert "(here at" in said.advice.what
+
+
+def test_the_sentence_names_size_and_scale():
+    said = only(score(lambda c, k: -30.0 - c))
+    assert said.sentence.startswith("Updating hurts (resolved): -33.5 [")
+    assert "-34% of the 100 that the frozen model returned" in said.sentence
+    assert said.helped_words == "Updating helped at 0% of the decision points"
+
+
+def test_arms_are_told_apart_in_one_sentence():
+    frames = []
+    for arm, shift in (("slow", 0.0), ("fast", -40.0)):
+        rows = [
+            {"arm": arm, "checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + shift - c * (arm == "fast")}
+            for c in range(8)
+            for k in (1, 2)
+        ]
+        frames.append(pl.DataFrame(rows))
+    scored = wf.score(pl.concat(frames), permutations=20)
+    ((pair, tasks),) = scored.contrasts.items()
+    attempted = {task: sides.all_attempted for task, sides in tasks.items()}
+    grades = contrast_grades(scored)
+    answers = [contrast_answer(pair, task, one, grades[pair, task]) for task, one in attempted.items()]
+    first, second = pair.split(" - ")
+    better = "worth less" if first == "fast" else "worth more"
+    (task,) = attempted
+    assert contrast_summary(pair, answers, attempted) == (
+        f"Updates are {better} with {first} than with {second} on {task} (resolved)."
+    )
+
+
+def test_what_was_corrected_is_said():
+    assert corrected(score(lambda c, k: 1.0 + c)) == "One mean, no candidate trigger: nothing to correct for."
+    told = corrected(score(lambda c, k: 1.0 + c, signal=lambda c, k: float(k)))
+    assert told == "Triggers over 1 candidate (Holm). References are not tested."
+
+
+def test_every_definition_is_a_sentence():
+    assert all(means[0].isupper() and means.endswith(".") for means in TERMS.values())
