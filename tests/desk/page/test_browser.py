@@ -352,6 +352,7 @@ def test_tables_fit_a_screen_of_1280(page):
     assert page.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
 
 
+@pytest.mark.nightly
 def test_thousands_of_forks_are_drawn_as_what_a_screen_can_show(browser, tmp_path):
     """Squares for points, an even choice of thresholds, the worst and the best cells; every fork in the list."""
     path = ledgers.flat(tmp_path / "t.parquet", checkpoints=tuple("01234"), seeds=tuple(range(22)), k=24)
@@ -363,6 +364,7 @@ def test_thousands_of_forks_are_drawn_as_what_a_screen_can_show(browser, tmp_pat
     assert opened.evaluate("document.querySelectorAll('*').length") < 12_000
     assert opened.evaluate("document.querySelectorAll('#threshold .crowd').length") > 100
     score = material.score["cartpole"]
+    choose(opened, "Trigger", "noise")
     found = opened.evaluate(READ)
     assert (float(found["total"]), int(found["fires"])) == expected(score, "noise", float(found["threshold"]))
     assert "of n = 5,280 forks" in opened.evaluate("document.querySelector('#forks .pages').textContent")

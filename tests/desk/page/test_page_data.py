@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.desk.page import gather, view
+from worldfork.desk.page import forks as forks_module
+from worldfork.desk.page import gather, thresholds, view
+from worldfork.desk.page import payload as payload_module
 from worldfork.desk.page.packing import pack, unpack
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.streams import condense, pack_stream
+from worldfork.desk.scoring.policies import fit_threshold, policy_total
 from worldfork.desk.scoring.sweep import sweep
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
@@ -87,6 +90,27 @@ def test_every_threshold_on_the_page_fires_on_the_forks_of_the_librarys(material
             assert len(repr(short)) <= len(repr(long))
             assert rows["least"][row] == min(signal[signal >= long], default=np.inf)
             assert (rows["reach"] >= row).sum() == library.fires[row]
+
+
+def test_a_large_page_keeps_the_extremes_and_an_even_choice_of_thresholds(material, monkeypatch):
+    monkeypatch.setattr(payload_module, "SMALL_PAGE", 10)
+    monkeypatch.setattr(forks_module, "EXTREMES", 3)
+    monkeypatch.setattr(thresholds, "MOST_ROWS", 6)
+    score = material.score["n-10", "linear_quadratic"]
+    part = payload(material)["parts"][0]
+    columns = read(part["forks"])
+    delta = columns["r_update"] - columns["r_hold"]
+    order = np.argsort(delta, kind="stable")
+    assert columns["detail"].tolist() == sorted([*order[:3], *order[-3:]])
+    assert len(columns["hold"]) == 6 * 4
+    signal = score.evidence.all_attempted["residual"].signal
+    rows = read(part["triggers"]["residual"]["rows"]["all_attempted"])
+    assert 6 <= len(rows["total"]) < rows["of"]
+    assert rows["fires"][[0, -1]].tolist() == [24, 0]
+    best = fit_threshold(signal, score.evidence.forks.delta)
+    assert rows["total"][rows["best"]] == policy_total(signal >= best, score.evidence.forks.delta)
+    for threshold, total in zip(rows["threshold"], rows["total"], strict=True):
+        assert total == policy_total(signal >= threshold, score.evidence.forks.delta)
 
 
 def test_fired_flags_are_those_that_scoring_decided(material):
