@@ -183,12 +183,12 @@ def test_nothing_is_written_through_a_link_out_of_the_study(small, tmp_path):
     (copy / "report").mkdir(exist_ok=True)
     (copy / "report" / "index.html").unlink(missing_ok=True)
     (copy / "report" / "index.html").symlink_to(outside / "precious.html")
-    page = write_page(copy, permutations=10)
+    with pytest.raises(WorldforkError, match=r"index\.html"):
+        write_page(copy, permutations=10)
     assert (outside / "precious.html").read_text() == "precious"
-    assert not page.path.is_symlink()
     shutil.rmtree(copy / "report")
     (copy / "report").symlink_to(outside)
-    with pytest.raises(WorldforkError, match="leads out of"):
+    with pytest.raises(WorldforkError, match="report"):
         write_page(copy, permutations=10)
     assert sorted(path.name for path in outside.iterdir()) == ["precious.html"]
 
@@ -200,9 +200,8 @@ def test_a_replay_that_is_a_link_is_not_read(small, tmp_path):
     (tmp_path / "secret").write_text("secret")
     (copy / "report").mkdir(exist_ok=True)
     (copy / "report" / "film.gif").symlink_to(tmp_path / "secret")
-    page = render(gather(copy, permutations=10)).html
-    assert "Watch both branches" not in page
-    assert base64.b64encode(b"secret").decode() not in page
+    with pytest.raises(WorldforkError, match=r"film\.gif"):
+        gather(copy, permutations=10)
 
 
 def test_a_malformed_amendment_is_one_clear_error(small, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 
 from worldfork.desk.page.forks import SMALL_PAGE, fork_columns, places
 from worldfork.desk.page.material import Material
-from worldfork.desk.page.streams import pack_stream, read_condensed
+from worldfork.desk.page.streams import BINS, BINS_OF_MANY, pack_stream, read_condensed
 from worldfork.desk.page.thresholds import trigger_columns
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.records import TaskScore
@@ -83,7 +83,7 @@ def _part(
                 "checkpoint": key.checkpoint,
                 "direction": key.direction,
                 "stream_seed": key.stream_seed,
-                "stream": _stream(material, shown.cells[key], streams),
+                "stream": _stream(material, shown.cells[key], streams, bins=BINS if small else BINS_OF_MANY),
                 "mean": None if math.isnan(mean := means.get(key, math.nan)) else mean,
                 **({} if (cell := shown.cells[key]) is None else {"id": cell.id}),
             }
@@ -140,12 +140,14 @@ def _fitted_words(name: str, value: Figure, interval: Bounds | None, *, digits: 
     return f"{name} {with_span(value, interval, digits).removeprefix('+')}"
 
 
-def _stream(material: Material, cell: Cell | None, streams: dict[str, dict[str, object]]) -> int | None:
+def _stream(
+    material: Material, cell: Cell | None, streams: dict[str, dict[str, object]], *, bins: int
+) -> int | None:
     if cell is None or material.study is None:
         return None
     path = material.study.cell(cell.id).path / "stream.parquet"
     if not path.exists():
         return None
-    digest, condensed = read_condensed(path)
+    digest, condensed = read_condensed(path, bins=bins)
     streams.setdefault(digest, pack_stream(condensed))
     return list(streams).index(digest)

@@ -10,24 +10,25 @@ from jaxtyping import Float
 from worldfork.desk.page.packing import pack
 from worldfork.ledger.arrays import content_digest, read_parquet
 
-__all__ = ["condense", "pack_stream", "read_condensed"]
+__all__ = ["BINS", "BINS_OF_MANY", "condense", "pack_stream", "read_condensed"]
 
 BINS: Final = 240  # a pixel or two each at the width of a phone
+BINS_OF_MANY: Final = 120  # of each stream on a page of many forks
 LEVELS: Final = 254  # heights that a packed panel tells apart, in 84 pixels; 255 is a bin without a value
 WORLD: Final = ("step", "env_step", "episode", "level", "rate", "sigma_a", "reward")  # the rest is the agent's
 WORDS: Final = {"error": "one-step error (the model's units)", "kl": "KL (nats)"}
 
 
-def read_condensed(path: Path) -> tuple[str, dict[str, object]]:
+def read_condensed(path: Path, *, bins: int = BINS) -> tuple[str, dict[str, object]]:
     """The log at `path`, condensed, with the content digest that tells which arms share it."""
     log = read_parquet(path)
-    return content_digest(log), condense(log)
+    return content_digest(log), condense(log, bins=bins)
 
 
-def condense(log: Mapping[str, np.ndarray]) -> dict[str, object]:
+def condense(log: Mapping[str, np.ndarray], *, bins: int = BINS) -> dict[str, object]:
     """What the agent logged in bins, level at the bins' first steps, and the return of every episode."""
     steps = len(log["step"])
-    width = max(1, -(-steps // BINS))
+    width = max(1, -(-steps // bins))
     episode = np.asarray(log["episode"], dtype=np.int64)
     return {
         "steps": steps,
@@ -46,10 +47,11 @@ def condense(log: Mapping[str, np.ndarray]) -> dict[str, object]:
 def pack_stream(condensed: Mapping[str, object]) -> dict[str, object]:
     """The same for the page: a panel's values as heights between its least and its cap."""
     packed = dict(condensed)
-    for name in ("level", "episode_return"):
-        values = condensed[name]
-        assert isinstance(values, np.ndarray)
-        packed[name] = pack(values, "f32")
+    level, returns = condensed["level"], condensed["episode_return"]
+    assert isinstance(level, np.ndarray)
+    assert isinstance(returns, np.ndarray)
+    packed["episode_return"] = pack(returns, "f32")
+    packed["level"] = pack(_heights(level, 0.0, 1.0), "u8")
     panels = condensed["panels"]
     assert isinstance(panels, list)
     packed["panels"] = [_pack_panel(panel) for panel in panels]
@@ -86,7 +88,11 @@ def _pack_panel(panel: dict[str, object]) -> dict[str, object]:
     room = cap - floor or 1.0
     packed = dict(panel)
     for name in ("low", "mean", "high"):
-        share = (np.asarray(panel[name]) - floor) / room
-        heights = np.round(LEVELS * np.clip(share, 0.0, 1.0))
-        packed[name] = pack(np.where(np.isnan(share), 255, heights), "u8")
+        packed[name] = pack(_heights(np.asarray(panel[name]), floor, room), "u8")
     return packed
+
+
+def _heights(values: Float[np.ndarray, "bins"], floor: float, room: float) -> Float[np.ndarray, "bins"]:
+    """Values as heights between the floor and the top of a panel."""
+    share = (values - floor) / room
+    return np.where(np.isnan(share), 255.0, np.round(LEVELS * np.clip(share, 0.0, 1.0)))

@@ -24,7 +24,7 @@ from worldfork.desk.wording import digits_for, known, minus, number, rate
 __all__ = ["SIDES", "threshold_permutations", "trigger_columns"]
 
 SIDES: Final = ("all_attempted", "retained")
-MOST_ROWS: Final = 400  # thresholds of a signal on one page: a step every other column of the chart
+MOST_ROWS: Final = 300  # thresholds of a signal on one page: a step for every two or three columns of the chart
 FEW_FORKS: Final = 2_000
 PERMUTATIONS: Final = 5_000  # at each of hundreds of thresholds; a fitted policy has the full number
 PERMUTATIONS_OF_MANY: Final = 1_000  # with thousands of forks, whose totals vary less by chance

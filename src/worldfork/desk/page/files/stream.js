@@ -44,7 +44,7 @@ function readStream(index) {
   const panels = log.panels.map((one) =>
     one.mean ? { ...one, ...Object.fromEntries(["low", "mean", "high"].map((key) => [key, values(one, one[key])])) } : one,
   );
-  return { ...log, panels, level: Array.from(log.level), episode_return: Array.from(log.episode_return, known) };
+  return { ...log, panels, level: values({ floor: 0, cap: 1 }, log.level), episode_return: Array.from(log.episode_return, known) };
 }
 
 function streamCaption(inside, log) {
