@@ -31,6 +31,12 @@ def evaluate(
         "--adopt",
         help="Make this planner the checkpoints' own: gate and clean returns anew, on the recipe's episodes.",
     ),
+    replay: int | None = typer.Option(
+        None,
+        "--collect-replay",
+        min=1,
+        help="Also keep so many transitions of the clean world beside each, for mechanisms that rehearse.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
 ) -> None:
     """Roll checkpoints out with the planner alone, at a drift level that stands still.
@@ -52,6 +58,10 @@ def evaluate(
         )
     if adopt and (level or video is not None):
         raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")
+    if replay is not None and (level or scale is not None):
+        raise WorldforkError(
+            "--collect-replay keeps transitions of the clean world: leave --level and --scale out."
+        )
     given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
     planner = {name: value for name, value in given.items() if value is not None} | planner_settings(setting)
     scale = 1.0 if scale is None else scale
@@ -62,6 +72,10 @@ def evaluate(
             returns = adoption.adopt(deployed)
         else:
             returns = _returns(deployed, level=level, episodes=episodes, video=video)
+    if replay is not None:
+        from worldfork.lab.tools.collecting import collect_replay
+
+        collect_replay(deployed, replay)
     if video is not None:
         typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:

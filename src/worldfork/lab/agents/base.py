@@ -158,6 +158,7 @@ class AgentPlugin(Plugin):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors", ".json")  # the files of one checkpoint
+    optional_suffixes: ClassVar[tuple[str, ...]] = ()  # those that it may have beside them, such as its replay
 
     @abc.abstractmethod
     def build(self, environment: Environment, *, precision: str) -> Agent:

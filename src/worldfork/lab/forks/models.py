@@ -24,13 +24,14 @@ def checkpoint_files(
         original = checkpoint_source(registration, task, index, root=root)
         if original is None:
             continue
-        suffixes = registry.load("agents", registration.tasks[task].agent, AgentPlugin).suffixes
-        kept = tuple(copies / f"{task}-{index}{suffix}" for suffix in suffixes)
-        paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, suffixes))
+        plugin = registry.load("agents", registration.tasks[task].agent, AgentPlugin)
+        kept = tuple(copies / f"{task}-{index}{suffix}" for suffix in plugin.suffixes)
+        paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, plugin.suffixes))
         for path in paths:
             if not path.exists():
                 raise WorldforkError(f"There is no checkpoint file `{path}`: pretrain it, or correct its path.")
-        found[task, index] = paths
+        beside = (paths[0].with_suffix(suffix) for suffix in plugin.optional_suffixes)
+        found[task, index] = (*paths, *(path for path in beside if path.exists()))
     return found
 
 

@@ -1,6 +1,7 @@
 """Checkpoints from disk: arrays as safetensors, everything else in a JSON manifest beside them. No pickle anywhere.
 
-A checkpoint holds model and optimiser state only: no replay (paper, "The update mechanism is held fixed").
+A checkpoint is model and optimiser state. Beside them may lie some of what it was pretrained on, which the paper's
+mechanism does not read (`kept_replay`).
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ from safetensors.numpy import load as parse
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Checkpoint
+from worldfork.lab.agents.rssm_cem import kept_replay
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments.base import Environment
@@ -52,12 +54,15 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     if shapes != manifest["shapes"]:
         raise WorldforkError(f"The arrays in {path} do not have the shapes that its manifest lists.")
+    replay, replay_digest = kept_replay.read(path, manifest)
     return Checkpoint(
         parameters=_group(arrays, "parameters"),
         optimiser=_group(arrays, "optimiser"),
         clean_return=manifest["returns"]["mean"],
         digest=manifest["digest"],
         remark=_remark(agent, manifest, path),
+        replay=replay,
+        replay_digest=replay_digest,
     )
 
 

@@ -79,6 +79,7 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
     """The paper's agent with all of its settings: the planner's, those of UPDATE's minibatches, and the model's."""
 
     packages = ("jax", "jaxlib", "optax")
+    optional_suffixes = (".npz",)  # the replay that mechanisms rehearse from
 
     size: Size = "compact"
     deter: Count | None = None  # of the deterministic state; this and the next three are the size's where not given

@@ -15,8 +15,10 @@ import numpy as np
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.kept_replay import keep
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Trained
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
@@ -24,9 +26,12 @@ from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes.standing import standing_returns
 from worldfork.progress import Progress, silent
+from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
 __all__ = ["Harvested", "cut", "harvest"]
+
+SOURCE = "pretraining: sequences drawn uniformly from all that was collected"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +77,24 @@ def harvest(
             accepted = mean >= entry.floor and index < entry.wanted
             digest = None
             if accepted:
+                path = folder / f"{task}-{index}.safetensors"
+                kept_replay = _replay(recipe, worlds, trained, rows[position], path=path)
                 digest = save(
-                    folder / f"{task}-{index}.safetensors",
+                    path,
                     {name: np.asarray(x[position]) for name, x in parameters.items()},
                     {name: np.asarray(x[position]) for name, x in optimiser.items()},
-                    _manifest(
-                        recipe,
-                        agent,
-                        environment=environment,
-                        seed=seed,
-                        gate=gate[position],
-                        returns=returns[position],
-                        proof=proof,
-                    ),
+                    {
+                        **_manifest(
+                            recipe,
+                            agent,
+                            environment=environment,
+                            seed=seed,
+                            gate=gate[position],
+                            returns=returns[position],
+                            proof=proof,
+                        ),
+                        **kept_replay,
+                    },
                 )
             kept.append(
                 Harvested(task, seed, mean, index if accepted else None, returns[position].tolist(), digest)
@@ -92,6 +102,23 @@ def harvest(
             index += accepted
     progress("tasks", len(recipe.tasks), len(recipe.tasks))
     return kept
+
+
+def _replay(recipe: Recipe, worlds: Worlds, trained: Trained, row: int, *, path: Path) -> dict[str, Any]:
+    """Keep some of what a member was trained on beside its checkpoint; what the manifest says of it."""
+    if recipe.replay == 0:
+        return {}
+    member = worlds.members[row]
+    environment = worlds.environments[member.task]
+    random = generator(dataclasses.replace(member.event(Purpose.PRETRAINING), direction="replay"))
+    columns = replays.keep_some(trained.replay, row, transitions=recipe.replay, length=recipe.length, random=random)
+    sizes = {
+        "observation": environment.observation_size,
+        "next_observation": environment.observation_size,
+        "action": environment.action_size,
+    }
+    columns |= {name: columns[name][:, :size] for name, size in sizes.items()}  # less the padding
+    return {"replay": keep(path, columns, source=SOURCE)}
 
 
 def cut(arrays: Arrays, model: RSSM) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Trained(NamedTuple):
     learners: Learner
     curves: list[Curve]
     seconds: float
+    replay: Sequences  # [M, E, T, ...], all that was collected
 
 
 def train(
@@ -111,7 +112,7 @@ def train(
             if late:
                 return None
     learners.spread.block_until_ready()
-    return Trained(learners, curves, spent + time.monotonic() - clock)
+    return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
 
 @functools.lru_cache(maxsize=2)

@@ -60,6 +60,7 @@ class Recipe(Training):
     trace: float = Field(default=0.95, ge=0, le=1)
     entropy: float = Field(default=3e-4, ge=0)
     replayed: float = Field(default=0.3, ge=0)  # weight of the value's TD(lambda) loss on replay
+    replay: Annotated[int, Field(ge=0)] = 2000  # transitions that a checkpoint keeps; they change no weight
     slow: float = Field(default=0.02, gt=0, le=1)  # rate of the slow value's moving average
     unroll: Count = 1  # transitions compiled as one: fewer, longer kernels; another number rounds otherwise
     collection: Search = Search(candidates=256, horizon=3, iterations=4, elites=32)

@@ -8,11 +8,12 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 
-__all__ = ["add", "empty", "sample"]
+__all__ = ["add", "empty", "keep_some", "sample"]
 
 
 def empty(members: int, environments: int, steps: int, observation: int, action: int) -> Sequences:
@@ -51,3 +52,21 @@ def sample(
     starts = jax.random.randint(when_key, (sequences,), 0, filled - length + 1)
     when = starts[:, None] + jnp.arange(length)
     return Sequences(*(buffer[who, when] for buffer in replay))
+
+
+def keep_some(
+    replay: Sequences, member: int, *, transitions: int, length: int, random: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """About so many transitions of one member, as whole sequences drawn without replacement from all that it
+    collected, early and late; `first` marks where each of them begins."""
+    environments, steps = replay.reward.shape[1:]
+    pieces = steps // length
+    count = min(max(1, transitions // length), environments * pieces)
+    chosen = np.sort(random.choice(environments * pieces, count, replace=False))
+    who, begin = chosen // pieces, chosen % pieces * length
+    when = begin[:, None] + np.arange(length)
+    columns = {
+        name: np.asarray(buffer[member][who[:, None], when]).reshape(count * length, *buffer.shape[3:])
+        for name, buffer in replay._asdict().items()
+    }
+    return {**columns, "first": columns["first"] | (np.arange(count * length) % length == 0)}
