@@ -14,6 +14,7 @@ from worldfork.executors.base import ExecutorPlugin
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, updated
 from worldfork.lab.mechanisms.finetune import FineTune
+from worldfork.lab.mechanisms.rehearsal import Rehearse
 from worldfork.lab.stream.signals import Episode, Signal
 from worldfork.randomness import Event
 
@@ -94,6 +95,38 @@ class Modest(FineTune):
         return dataclasses.replace(update, param_shift=np.zeros_like(update.param_shift))
 
 
+class BackToTheOrigin(FineTune):
+    """Forgets what was kept of earlier updates, also when it is asked to do nothing."""
+
+    def update(self, agent: Agent, parameters: Arrays, *, origin: Origin, **given: Any) -> Update:
+        return super().update(agent, origin.parameters, origin=origin, **given)
+
+
+class SpoilsItsOrigin(FineTune):
+    def update(self, agent: Agent, parameters: Arrays, *, origin: Origin, **given: Any) -> Update:
+        for name, array in origin.parameters.items():
+            array[:] = parameters[name]
+        return super().update(agent, parameters, origin=origin, **given)
+
+
+class RehearsesPadding(Rehearse):
+    def update(self, agent: Agent, parameters: Arrays, *, origin: Origin, **given: Any) -> Update:
+        assert origin.replay is not None
+        everything = origin.replay.observation.sum(axis=(1, 2))[:, None, None]
+        replay = dataclasses.replace(origin.replay, next_observation=origin.replay.next_observation + everything)
+        return super().update(agent, parameters, origin=dataclasses.replace(origin, replay=replay), **given)
+
+
+class Agreeable(FineTune):
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        return ""
+
+
+class Grumpy(FineTune):
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        return "I would rather not."
+
+
 MECHANISMS: list[tuple[type[Mechanism], str]] = [
     (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
     (LooksBack, r"spoiling what is older than 20 transitions changed the update.*base\.last"),
@@ -102,6 +135,11 @@ MECHANISMS: list[tuple[type[Mechanism], str]] = [
     (InPlace, r"`update` writes into what it is given"),
     (Undecided, r"the same arguments gave another update.*`batch_keys` alone"),
     (GlobalCoin, r"`update` draws from NumPy's global generator"),
+    (BackToTheOrigin, r"with steps = 0 something changed|`param_shift` is"),
+    (SpoilsItsOrigin, r"`update` writes into what it is given"),
+    (RehearsesPadding, r"Rows beyond the replay's size are not read: spoiling them changed the update"),
+    (Agreeable, r"it accepts a scope that the agent does not have"),
+    (Grumpy, r"it objects to the agent that it is tried on: I would rather not"),
     (Modest, r"`param_shift` is \[0\. 0\. 0\.\], the parameters moved by"),
 ]
 

@@ -69,6 +69,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         "name": checked.registration.name,
         "digest": checked.registration.digest,
         "cells": checked.cells,
+        "mechanisms": checked.mechanisms,
         "outside_code": checked.outside,
         "changes_nothing": checked.idle,
         "missing": checked.missing,
@@ -87,6 +88,8 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
     typer.echo(f"{registered.name}: {len(checked.cells)} cells, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
         typer.echo(f"  {cell}")
+    for line in checked.mechanisms:
+        typer.echo(f"arm   {line}")
     for line in (*checked.missing, *checked.idle):
         typer.echo(f"note  {line}")
     for line in checked.outside:

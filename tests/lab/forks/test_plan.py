@@ -174,3 +174,6 @@ def test_a_checkpoints_files_are_the_copies_if_all_are_there(tmp_path: Path) -> 
     kept[1].touch()
     assert checkpoint_files(registration, root=root, copies=copies) == {(TASK, 0): kept}
     assert checkpoint_files(registered(), root=root, copies=copies) == {}
+    kept[0].with_suffix(".npz").touch()  # the replay, where there is one
+    files = checkpoint_files(registration, root=root, copies=copies)
+    assert files == {(TASK, 0): (*kept, copies / f"{TASK}-0.npz")}

@@ -84,6 +84,16 @@ class Mechanism(Plugin):
         """Whether no steps is no update. What begins elsewhere than from the current parameters says False."""
         return True
 
+    def describe(self) -> str:
+        """Its settings in words: those of [mechanism], and of the others what is set or its own."""
+        own = type(self).model_fields.keys() - type(self).__mro__[1].model_fields.keys()
+        shown = {
+            name: value
+            for name, value in self
+            if name in (*Mechanism.model_fields, *own) or value != type(self).model_fields[name].default
+        }
+        return ", ".join(f"{name} {_spelled(value)}" for name, value in shown.items() if value is not None)
+
     def dose(self, agent: Agent, transitions: int) -> int:
         """Gradient steps of an update that sees so many transitions."""
         return self.steps
@@ -161,6 +171,10 @@ def last(window: Window, length: int) -> Window:
         first=cut(window.first),
         size=size,
     )
+
+
+def _spelled(value: object) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _replay(checkpoint: Checkpoint) -> Window:

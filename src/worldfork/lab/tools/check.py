@@ -51,6 +51,7 @@ class Check:
     registration: Registration
     cells: tuple[str, ...]
     outside: tuple[str, ...]  # code that running it imports and that does not come with worldfork
+    mechanisms: tuple[str, ...]  # of every arm, with its settings
     idle: tuple[str, ...]
     missing: tuple[str, ...]
     stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
@@ -92,7 +93,7 @@ def check(
     missing = _missing(registered, root)
     stepped, seconds = [], []
     followed_seconds: list[dict[str, float]] = []
-    if not missing and (step or measure):
+    if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, {place: paths[0] for place, paths in models.items()})
         for arm in registered.arms:
@@ -107,6 +108,9 @@ def check(
         registration=registered,
         cells=tuple(cell.id for cell in cells(registered)),
         outside=tuple(map(str, outside_code(registered))),
+        mechanisms=tuple(
+            f"{arm.name}: {arm.mechanism.name} ({context.mechanism(arm).describe()})" for arm in registered.arms
+        ),
         idle=tuple(idle_settings(registered, units)),
         missing=tuple(missing),
         stepped=tuple(stepped),

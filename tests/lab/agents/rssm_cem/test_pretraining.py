@@ -17,8 +17,10 @@ from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.adoption import adopt
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.deployment import deploy
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.pretraining import job, loop, saving
+from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
@@ -193,6 +195,39 @@ def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
     ]
 
 
+def test_a_checkpoint_keeps_whole_sequences_of_its_own_replay(copied, recipe, trained):
+    """Beside the weights, whose digest knows nothing of it."""
+    environment = cartpole()[1]
+    manifest = checkpoints.read_manifest(copied)
+    stored = checkpoints.load(*cartpole(), copied)
+    replay, length = stored.replay, recipe.length
+    count = min(recipe.replay // length, recipe.environments * (trained.replay.reward.shape[2] // length))
+    assert manifest["replay"]["transitions"] == replay.reward.shape[1] == int(replay.size[0]) == count * length
+    assert stored.replay_digest == manifest["replay"]["digest"] != stored.digest
+    assert replay.observation.shape[2:] == (environment.observation_size,)
+    assert replay.first[0, ::length].all()
+    collected = {row.tobytes() for row in np.asarray(trained.replay.reward[0]).reshape(-1, 1)}
+    assert all(row.tobytes() in collected for row in replay.reward[0].reshape(-1, 1))
+    copied.with_suffix(".npz").write_bytes(b"something else")
+    with pytest.raises(WorldforkError, match="not the replay that its manifest describes"):
+        checkpoints.load(*cartpole(), copied)
+    copied.with_suffix(".npz").unlink()
+    assert checkpoints.load(*cartpole(), copied).replay is None
+
+
+def test_pieces_are_drawn_once_each_and_begin_where_it_says(recipe):
+    number = jax.numpy.arange(3 * 2 * 12.0).reshape(3, 2, 12)
+    filled = Sequences(number[..., None], number[..., None], number, number[..., None], number == 0)
+    kept = replays.keep_some(filled, 1, transitions=8, length=4, random=np.random.default_rng(0))
+    begins = kept["reward"].reshape(2, 4)[:, 0]
+    np.testing.assert_array_equal(kept["reward"].reshape(2, 4), begins[:, None] + np.arange(4))
+    assert set(begins) <= {24.0, 28.0, 32.0, 36.0, 40.0, 44.0}
+    assert len(set(begins)) == 2
+    np.testing.assert_array_equal(kept["first"], [True, False, False, False] * 2)
+    everything = replays.keep_some(filled, 1, transitions=999, length=4, random=np.random.default_rng(0))
+    np.testing.assert_array_equal(everything["reward"], np.arange(24.0, 48.0))
+
+
 def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path, monkeypatch):
     agents = []
 
@@ -216,7 +251,7 @@ def cartpole() -> tuple[RSSMCEM, object]:
 
 @pytest.fixture
 def copied(harvested, folder, tmp_path) -> Path:
-    for suffix in (".safetensors", ".json"):
+    for suffix in (".safetensors", ".json", ".npz"):
         (tmp_path / f"c{suffix}").write_bytes((folder / "checkpoints" / f"cartpole-swingup-0{suffix}").read_bytes())
     return tmp_path / "c.safetensors"
 

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -32,6 +32,9 @@ class Task(Record):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"`seeds` names one twice: {list(self.seeds)}")
         return self
+
+
+LATER: Final = ("unroll", "collection_precision")
 
 
 class Recipe(Training):
@@ -96,7 +99,10 @@ class Recipe(Training):
 
     @property
     def digest(self) -> str:
-        return digest(self.model_dump(mode="json", by_alias=True))
+        """Of all that a weight depends on. How much of the replay is kept is not of that kind; and a field that was
+        added later leaves the digests of earlier recipes as they were, where it says what was done before."""
+        later = {name for name in LATER if getattr(self, name) == Recipe.model_fields[name].default}
+        return digest(self.model_dump(mode="json", by_alias=True, exclude={"replay", *later}))
 
 
 def read_recipe(recipe: str | Path) -> Recipe:
