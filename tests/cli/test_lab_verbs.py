@@ -105,7 +105,11 @@ between = [0.0, 1.0]
             'steps = 5\nscope = "modle"',
             "scope of [mechanism] is 'modle', and the agent can train 'model'",
         ),
-        ("steps = 5", "steps = 5\nsettings = {rat = 0.1}", "rat: not a known setting; known here: rate, scope"),
+        (
+            "steps = 5",
+            "steps = 5\nsettings = {rat = 0.1}",
+            "rat: not a known setting; known here: final, learning_rate",
+        ),
         ('agent = "linear_quadratic"', 'agent = "lqr"', "no agent called 'lqr'"),
         ("[grid]", 'signals = ["surprise"]\n[grid]', "no signal called 'surprise'"),
         ("[execution]", PREDICTED + "[execution]", "no score has `effect.all_atempted.mean`"),

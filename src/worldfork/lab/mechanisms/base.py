@@ -86,7 +86,7 @@ class Mechanism(Plugin):
 
     def describe(self) -> str:
         """Its settings in words: those of [mechanism], and of the others what is set or its own."""
-        own = type(self).model_fields.keys() - type(self).__mro__[1].model_fields.keys()
+        own = type(self).model_fields.keys() - getattr(type(self).__base__, "model_fields", {}).keys()
         shown = {
             name: value
             for name, value in self
