@@ -31,7 +31,7 @@ from worldfork.triggers.policy import spelled
 TOGETHER = 100  # checkpoints that are computed together
 
 
-def registration(first: int, count: int, *, points: int = 8) -> Registration:
+def registration(first: int, count: int, *, points: int = 8, block: int = 200) -> Registration:
     """Checkpoints `first` to `first` + `count` of the linear-quadratic world, under five policies."""
     return parse(
         f"""
@@ -50,7 +50,7 @@ episodes = 6
 steps = 50
 window = 200
 [execution]
-forks_per_block = 200
+forks_per_block = {block}
 streams_per_batch = 100
 [tasks.linear_quadratic]
 agent = "linear_quadratic"

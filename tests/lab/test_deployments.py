@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from deployed import DEPLOYED
 from kill_and_resume import chained
+from typer.testing import CliRunner
 from waiting import PATIENCE
 
+import worldfork as wf
+from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.deployments.tasks import Advance
 from worldfork.lab.run import run
@@ -236,6 +239,34 @@ def test_a_deployment_under_another_policy_is_refused(tmp_path: Path, reference:
     with pytest.raises(WorldforkError, match="another configuration"):
         run(write(tmp_path, text), tmp_path / "copy", amend="a better threshold")
     assert chained(tmp_path / "copy") == before
+
+
+@pytest.mark.parametrize(("policy", "k"), [("never", 3), ("always", 4), ("residual", 4), ("periodic", 1)])
+def test_an_episode_is_replayed_from_the_ledger_bit_for_bit(reference: Path, policy: str, k: int) -> None:
+    cell = CELL.replace("few", "many") if policy == "residual" else CELL
+    shown = wf.replay(reference, cell, policy=policy, k=k)
+    assert shown.exact
+    assert shown.policy.returns[-1] == rows_of(Study(reference), policy)[k - 1].episode_return
+    with pytest.raises(WorldforkError, match="its policies are"):
+        wf.replay(reference, cell, policy="sometimes", k=k)
+
+
+def test_the_verbs_say_what_was_followed(tmp_path: Path, reference: Path) -> None:
+    def invoke(*arguments: str) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code == 0, done.output
+        return " ".join(done.output.split())
+
+    assert "40 of 40 episodes of deployments, complete" in invoke("verify", str(reference))
+    said = invoke("check", str(reference / "registration.toml"), "--no-step")
+    assert "follow linear_quadratic: 5 policies x 2 cells x 4 segments, 10 parameter sets at a time" in said
+    assert "at most 32 updates" in said
+    assert "40 episodes in" in invoke("export", str(reference), "--deployments", "-o", str(tmp_path / "e.csv"))
+    published = tmp_path / "published"
+    invoke("export", str(reference), "--publish", "-o", str(published))
+    assert not list(published.glob("deployments/segments/*.npz"))
+    assert verify(published).problems == ()
+    assert root(Study(published)) == root(Study(reference))
 
 
 class Peeking(Trigger):

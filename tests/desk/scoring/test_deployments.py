@@ -1,0 +1,246 @@
+"""Policies that were followed all the way: thresholds from other checkpoints, figures that follow from the rows."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed import DEPLOYED
+
+import worldfork as wf
+from worldfork.desk.reading import open_ledger
+from worldfork.desk.scoring import deployments
+from worldfork.desk.scoring.decisions import decide
+from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.triggers import read_triggers
+from worldfork.errors import WorldforkError
+from worldfork.ledger.deployment import Thresholds, policy_of
+from worldfork.ledger.store import Study
+from worldfork.ledger.verify import root
+from worldfork.randomness import Event
+from worldfork.registration import Registration
+from worldfork.testing import check_trigger
+from worldfork.triggers import CellKey, Segment, Trigger
+from worldfork.triggers.policy import Policy, normal_threshold
+
+TASK = "linear_quadratic"
+FITTED = (
+    DEPLOYED.replace("checkpoints = [0, 1]", "checkpoints = [0, 1, 2]").replace(
+        "threshold = 0.007", 'threshold = "fitted"'
+    )
+    + """
+[deployment.policies.matched]
+trigger = "random"
+matches = "periodic"
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    folder = tmp_path_factory.mktemp("followed")
+    (folder / "fitted.toml").write_text(FITTED)
+    return wf.run(folder / "fitted.toml", folder / "study")
+
+
+@pytest.fixture(scope="module")
+def score(study: Study) -> wf.Score:
+    return wf.score(study, permutations=50)
+
+
+def thresholds(study: Study) -> Thresholds:
+    return Thresholds.model_validate_json((study.path / "deployments" / "thresholds.json").read_text())
+
+
+def test_thresholds_are_those_that_the_desk_fits_on_other_checkpoints(study: Study) -> None:
+    forks = open_ledger(study).table.arms["many"][TASK]
+    everyone = {"all": np.ones(len(forks), bool)}
+    readings = read_triggers(forks.prefork, names=["residual"])
+    fitted = decide(readings, forks, scored=everyone, rate=0.3)["all"]["residual"].threshold
+    assert fitted is not None
+    parts = partition(forks.prefork)
+    known = thresholds(study)
+    for code, name in enumerate(parts.checkpoints):
+        assert known.of("residual", TASK, name) in (*set(fitted[parts.checkpoint == code].tolist()), "inf", "-inf")
+        row = study.deployment("residual", f"many-{TASK}-c{name}-away-s0").rows()[0]
+        assert row.threshold == known.of("residual", TASK, name)
+
+
+def test_a_threshold_does_not_know_its_own_checkpoint(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    from worldfork.desk.scoring import thresholds as fitting
+
+    before = thresholds(study).policies["residual"][TASK]
+    real = fitting.open_ledger
+
+    def scrambled(source: Study) -> object:
+        """The same ledger, in which updating checkpoint 1 was worth the opposite, a thousandfold."""
+        ledger = real(source)
+        forks = ledger.table.arms["many"][TASK]
+        own = np.array([key.checkpoint == "1" for key in forks.prefork.cells])[forks.prefork.cell]
+        turned = np.where(own, forks.outcomes.r_hold - 1000 * forks.delta, forks.outcomes.r_update)
+        outcomes = dataclasses.replace(forks.outcomes, r_update=turned)
+        arms = {**ledger.table.arms, "many": {TASK: dataclasses.replace(forks, outcomes=outcomes)}}
+        return dataclasses.replace(ledger, table=dataclasses.replace(ledger.table, arms=arms))
+
+    monkeypatch.setattr(fitting, "open_ledger", scrambled)
+    after = fit_thresholds(study, root=study.path).policies["residual"][TASK]
+    assert after["1"] == before["1"]
+    assert after != before
+
+
+def test_a_matched_policy_fires_as_often_as_its_match_does_elsewhere(study: Study) -> None:
+    assert thresholds(study).of("matched", TASK, 0) == pytest.approx(normal_threshold(0.5))  # every second fork
+    assert (normal_threshold(0.0), normal_threshold(1.0)) == (np.inf, -np.inf)
+
+
+def test_another_study_gives_thresholds_only_under_its_root(study: Study) -> None:
+    class Elsewhere(Study):
+        ledger_root = root(study)
+
+        @property
+        def registration(self) -> Registration:
+            registered = super().registration
+            assert registered.deployment is not None
+            there = {"ledger": str(study.path), "ledger_root": self.ledger_root}
+            return registered.model_copy(update={"deployment": registered.deployment.model_copy(update=there)})
+
+    fitted = fit_thresholds(Elsewhere(study.path), root=Path("/"))
+    assert fitted.policies == thresholds(study).policies
+    assert fitted.ledger is not None
+    assert fitted.ledger.root == root(study)
+    Elsewhere.ledger_root = "0" * 64
+    with pytest.raises(WorldforkError, match="is registered"):
+        fit_thresholds(Elsewhere(study.path), root=Path("/"))
+
+
+def test_the_advantage_is_the_paired_difference_of_the_rows(study: Study, score: wf.Score) -> None:
+    for name, outcome in score.deployment[TASK].policies.items():
+        arm = "many" if name == "residual" else "few"
+        by_checkpoint = []
+        for checkpoint in range(3):
+            own, never = (
+                study.deployment(policy, f"{of}-{TASK}-c{checkpoint}-away-s0").rows()
+                for policy, of in ((name, arm), ("never", "few"))
+            )
+            returns = [[row.episode_return for row in rows] for rows in (own, never)]
+            by_checkpoint.append(np.mean(returns[0]) - np.mean(returns[1]))
+        if name == "never":
+            assert isinstance(outcome.advantage, Undefined)
+            assert (outcome.updates, outcome.ledger_value) == (0.0, 0.0)
+            continue
+        assert not isinstance(outcome.advantage, Undefined)
+        assert outcome.advantage.mean == pytest.approx(np.mean(by_checkpoint))
+        assert list(outcome.advantage.by_checkpoint.values()) == pytest.approx(by_checkpoint)
+        assert outcome.advantage.grade in ("resolved", "leaning", "unresolved")
+        assert not isinstance(outcome.evaluation, Undefined)
+        assert [point.k for point in outcome.evaluation_at] == [2, 4]
+        assert outcome.by_episode[0] == 0.0  # before the first decision nothing differs
+
+
+def test_always_has_the_ledgers_mean_and_regret_is_counted_from_the_best(score: wf.Score) -> None:
+    followed = score.deployment[TASK]
+    always = followed.policies["always"]
+    assert always.ledger_value == pytest.approx(score["few", TASK].effect.all_attempted.mean)
+    assert (always.updates, always.ledger_updates, always.gradient_steps) == (4.0, 4.0, 20.0)
+    assert followed.policies[followed.best].regret == 0.0
+    assert all(outcome.regret >= 0 for outcome in followed.policies.values())
+    assert all(outcome.regret_by_checkpoint >= outcome.regret - 1e-12 for outcome in followed.policies.values())
+
+
+def test_a_policy_decides_on_the_ledger_as_it_did_until_its_first_update(study: Study) -> None:
+    """The same code is fed the frozen stream at the desk and its own stream in the lab: equal until it fires."""
+    registration, fitted = study.registration, thresholds(study)
+    arms = open_ledger(study).table.arms
+    for name in ("coin", "matched", "periodic", "residual"):
+        arm = "many" if name == "residual" else "few"
+        prefork = arms[arm][TASK].prefork
+        _, fired = decisions_on(
+            prefork,
+            lambda checkpoint, name=name: policy_of(
+                registration, name, threshold=fitted.of(name, TASK, checkpoint)
+            ),
+            seed=registration.seed,
+        )
+        for index, span in prefork.spans():
+            rows = study.deployment(name, f"{arm}-{TASK}-c{prefork.cells[index].checkpoint}-away-s0").rows()
+            for row, foreseen in zip(rows, fired[span], strict=True):
+                assert row.fired == foreseen
+                if row.fired:
+                    break
+
+
+def test_a_forecast_orders_policies() -> None:
+    foreseen = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 1.0], [3.0, 3.0, 3.5], [4.0, 6.0, 4.0]])
+    names = ["0", "1", "2"]
+    assert deployments._forecast(foreseen, foreseen * 2, names).rank_correlation == pytest.approx(1.0)
+    turned = deployments._forecast(foreseen, -foreseen, names)
+    assert (turned.rank_correlation, turned.ordered_alike) == (pytest.approx(-1.0), 0.0)
+    assert isinstance(deployments._forecast(foreseen[:2], foreseen[:2], names).rank_correlation, Undefined)
+    assert isinstance(deployments._forecast(None, foreseen, names).rank_correlation, Undefined)
+
+
+def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
+    from worldfork.desk.tables import markdown, paper_tables
+
+    plain = json.loads(json.dumps(score.to_json(), allow_nan=False))
+    assert set(plain["deployment"][TASK]["policies"]) == {
+        "never",
+        "always",
+        "coin",
+        "matched",
+        "periodic",
+        "residual",
+    }
+    text = "".join(markdown(table) for table in paper_tables(score, score.rules))
+    assert "followed all the way" in text
+    assert "Does" not in text
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(trigger="never"),
+        Policy(trigger="always"),
+        Policy(trigger="periodic", settings={"period": 2}),
+        Policy(trigger="residual", recorded=True, threshold=0.1),
+        Policy(trigger="residual", recorded=True, rate=0.3),
+        Policy(trigger="random", threshold="-inf"),
+        Policy(trigger="conformal"),
+    ],
+)
+def test_every_kind_of_policy_keeps_the_contract_of_triggers(policy: Policy) -> None:
+    check_trigger(policy)
+
+
+SEEN: dict[CellKey, list[float]] = {}
+
+
+class Remembers(Trigger):
+    """Keeps what it saw of a deployment somewhere else, and knows it all when it is asked again."""
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return SEEN.setdefault(cell, [])
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        memory.append(float(np.nanmean(segment.steps["error"])))
+        return memory, max(memory)
+
+
+class Tosses(Trigger):
+    """Draws where nobody can draw again."""
+
+    def begin(self, cell: CellKey, *, event: Event) -> Any:
+        return None
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
+        return memory, float(np.random.random())  # noqa: NPY002
+
+
+@pytest.mark.parametrize(("trigger", "threshold"), [(Remembers, 1.0), (Tosses, 0.5)])
+def test_a_policy_that_cheats_is_found_by_the_same_kit(trigger: type[Trigger], threshold: float) -> None:
+    with pytest.raises(WorldforkError):
+        check_trigger(Policy(trigger=f"{__name__}:{trigger.__name__}", threshold=threshold))
