@@ -63,5 +63,7 @@ def stand_in(name: str) -> Registration:
             "scoring": registered.scoring.model_copy(update={"contraction_edges": {}}),
             "predictions": (),
             "guess": {},
+            "deployment": registered.deployment
+            and registered.deployment.model_copy(update={"evaluate_at": (2,), "episodes": 2}),
         }
     )

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
+from worldfork.desk.page.deployments import deployment_section, followed
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.videos import videos
 
@@ -55,6 +56,7 @@ SECTIONS: Final = (
     Section("policies", "Policies", per_part=True),
     Section("contraction", "Contraction", per_part=True, script=True),
     Section("severity", "Severity", per_part=True, when=_severe),
+    Section("deployment", "Followed", when=followed, data=deployment_section),
     Section("watch", "Watch", when=_filmed),
     Section("predictions", "Predictions", when=_predicted),
     Section("compare", "Compare"),

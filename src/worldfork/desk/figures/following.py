@@ -1,0 +1,56 @@
+"""Policies that were followed all the way: what each episode returned more than under never, updates marked."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from worldfork.desk.figures.drawing import BAND, HELP, HURT, SOFT, Drawing, literal, tidy
+from worldfork.desk.scoring import Score
+from worldfork.desk.scoring.deployment_records import PolicyOutcome
+from worldfork.desk.wording import known, number
+from worldfork.errors import WorldforkError
+
+__all__ = ["deployment"]
+
+ACROSS = 4  # panels in a row
+
+
+def deployment(score: Score, *, task: str | None = None) -> Drawing:
+    """One panel per policy: the advantage of each episode, mean over checkpoints, and as bars below it the share of
+    deployments that updated after it."""
+    if not score.deployment:
+        raise WorldforkError(
+            "This score has no deployments: register [deployment] and run it (docs/deployment.md)."
+        )
+    name = task or next(iter(score.deployment))
+    if name not in score.deployment:
+        raise WorldforkError(f"No deployment is on `{name}`; there are {', '.join(score.deployment)}.")
+    policies = {key: outcome for key, outcome in score.deployment[name].policies.items() if key != "never"}
+    across = min(ACROSS, len(policies))
+    rows = -(-len(policies) // across)
+    figure = Drawing(figsize=(2.9 * across, 2.4 * rows), layout="constrained")
+    panels = figure.subplots(rows, across, squeeze=False, sharex=True, sharey=True)
+    for axes, (key, outcome) in zip(panels.flat, policies.items(), strict=False):
+        _line(axes, key, outcome)
+    for axes in panels.flat[len(policies) :]:
+        axes.set_visible(False)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("return above never")
+    for axes in panels[-1]:
+        axes.set_xlabel("episode of the deployment")
+    tidy(*panels.flat)
+    return figure
+
+
+def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
+    values = np.array([np.nan if (value := known(one)) is None else value for one in outcome.by_episode])
+    shares = np.array([known(share) or 0.0 for share in outcome.fired_at])
+    episodes = np.arange(1, len(values) + 1)
+    gained = known(outcome.advantage)
+    mean = None if gained is None else known(gained.mean)
+    axes.axhline(0, color=SOFT, lw=0.8)
+    axes.plot(episodes, values, "o-", ms=3, lw=1.5, color=HELP if (mean or 0.0) > 0 else HURT)
+    below = axes.twinx()
+    below.bar(episodes, shares, width=0.5, color=BAND, alpha=0.35)
+    below.set(ylim=(0, 6), yticks=[])
+    below.spines[:].set_visible(False)
+    axes.set_title(f"{literal(name)}: {outcome.updates:.1f} updates, {number(mean, 1)}", fontsize=9)
