@@ -257,7 +257,8 @@ class Registration(Record):
     scoring: Scoring = Scoring()
     predictions: tuple[Prediction, ...] = ()
     guess: dict[Name, Guess] = {}
-    deployment: Deployment | None = None  # policies whose updates persist
+    # Policies whose updates persist; where there are none, a registration is spelled as before there could be any.
+    deployment: Deployment | None = Field(default=None, exclude_if=lambda registered: registered is None)
 
     @property
     def digest(self) -> str:

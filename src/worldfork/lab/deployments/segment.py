@@ -200,8 +200,11 @@ def _validation_losses(
     context: Context, shape: Shape, state: State, episodes: Sequence[Stream]
 ) -> Float64[np.ndarray, " P"]:
     """The training loss of each set's current model on the episode that has just ended, all of it held out."""
-    size = context.registration.execution.forks_per_block
-    agent = context.agent(shape.batch.task, context.registration.arm(shape.batch.sets[0][1].arm))
+    arm = shape.batch.sets[0][1].arm
+    agent, size = (
+        context.agent(shape.batch.task, context.registration.arm(arm)),
+        context.registration.forks_per_block(arm),
+    )
     losses = []
     for start in range(0, len(episodes), size):
         part = np.minimum(np.arange(start, start + size), len(episodes) - 1)

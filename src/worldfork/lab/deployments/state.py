@@ -113,10 +113,9 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
     same so far are updated alike.
     """
-    size = context.registration.execution.forks_per_block
     spent: dict[int, Spent] = {}
-    for _, group in itertools.groupby(fired, key=lambda index: shape.batch.sets[index][1].arm):
-        of_arm = list(group)
+    for arm, group in itertools.groupby(fired, key=lambda index: shape.batch.sets[index][1].arm):
+        of_arm, size = list(group), context.registration.forks_per_block(arm)
         for start in range(0, len(of_arm), size):
             state, trained = _update_block(context, shape, state, of_arm[start : start + size])
             spent |= trained
@@ -126,7 +125,7 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
 def _update_block(
     context: Context, shape: Shape, state: State, chosen: Sequence[int]
 ) -> tuple[State, dict[int, Spent]]:
-    size = context.registration.execution.forks_per_block
+    size = context.registration.forks_per_block(shape.batch.sets[chosen[0]][1].arm)
     block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
     cells = [shape.batch.sets[index][1] for index in block]
     arm = context.registration.arm(cells[0].arm)

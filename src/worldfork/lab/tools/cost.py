@@ -163,7 +163,7 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     registered = context.registration.deployment
     assert registered is not None
     arm = context.registration.arm(registered.arm or context.registration.arms[0].name)
-    size, steps = context.registration.execution.forks_per_block, context.environment(counted.task).episode_steps
+    size, steps = context.registration.forks_per_block(arm.name), context.environment(counted.task).episode_steps
     blocks = (
         counted.batches * counted.segments * -(-counted.sets * (counted.policies - 1) // counted.policies // size)
     )
