@@ -75,7 +75,7 @@ class PageHinkley(Detector):
 
     The threshold has the unit of the data, so the error is measured in standard deviations of the first segment
     that has finite errors: all of it precedes the first decision that could use it. The recursion is written out,
-    ten times as fast as river's; the alarms are river's (a test holds them against each other).
+    and twice as fast as river's; the alarms are river's (a test holds them against each other).
     """
 
     delta: float = Field(default=0.005, ge=0)
