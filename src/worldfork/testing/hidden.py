@@ -59,6 +59,8 @@ def _leaf(thing: Any) -> str | None:
     """What a value is, in a text that changes when it does; None for what has parts."""
     if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | np.generic):
         return repr(thing)
+    if isinstance(thing, Mapping | list | tuple | set | frozenset | deque):
+        return None
     if isinstance(thing, np.ndarray):
         return _digest(thing)
     if isinstance(thing, np.random.Generator):
