@@ -53,6 +53,7 @@ def _import_mujoco(asked: str) -> None:
         os.environ["MUJOCO_GL"] = asked
 
 
-# Before any world of this package does: they all begin with `import mujoco`.
-if "MUJOCO_GL" in os.environ:
+# Before any world of this package does: they all begin with `import mujoco`. Without a renderer nothing can fail,
+# and worlds that do without MuJoCo, and the contract kits, need not wait for it.
+if os.environ.get("MUJOCO_GL", "disabled") not in ("disabled", "disable", "off", "false", "0"):
     _import_mujoco(os.environ["MUJOCO_GL"])
