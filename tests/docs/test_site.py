@@ -29,6 +29,12 @@ def test_the_site_builds_strictly_and_stands_alone(tmp_path: Path) -> None:
         assert not fetched, page.name
 
 
+def test_every_page_is_named_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    missing = [page.name for page in (ROOT / "docs").glob("*.md") if f" {page.name}\n" not in navigation]
+    assert not missing, "add the page to nav in mkdocs.yml"
+
+
 def test_every_block_of_code_is_fenced_with_a_language_that_is_known() -> None:
     languages = [(page.name, language) for page in PAGES for language, _ in FENCE.findall(page.read_text("utf-8"))]
     unknown = [(page, language) for page, language in languages if language not in {"python", *NOT_PYTHON}]

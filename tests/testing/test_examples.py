@@ -1,4 +1,4 @@
-"""The example in PyTorch keeps the contract, and its published ledger verifies. Its tiny study runs nightly."""
+"""The examples keep the contract, and the published ledger verifies. The tiny study runs nightly."""
 
 import os
 import shutil
@@ -24,13 +24,30 @@ def test_the_published_ledger_is_whole_and_says_what_the_page_says() -> None:
     assert interval in page
 
 
-def test_it_is_as_short_as_the_page_says() -> None:
-    page = (EXAMPLE.parents[1] / "docs" / "pets.md").read_text(encoding="utf-8")
-    lines = {
-        name: len((EXAMPLE / name).read_text("utf-8").splitlines()) for name in ("pets.py", "study.toml", "main.py")
-    }
+@pytest.mark.parametrize(("example", "agent"), [("pets", "pets.py"), ("tdmpc2", "agent.py")])
+def test_it_is_as_short_as_the_page_says(example: str, agent: str) -> None:
+    page = (EXAMPLE.parents[1] / "docs" / f"{example}.md").read_text(encoding="utf-8")
+    files = [EXAMPLE.parent / example / name for name in (agent, "study.toml", "main.py")]
+    lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in files}
     assert sum(lines.values()) < 300
     assert all(f"| `{name}` | {count} |" in page for name, count in lines.items())
+
+
+@pytest.mark.nightly
+def test_an_agent_that_is_not_ours_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("stable_worldmodel", reason="it is the example's dependency, not worldfork's")
+    from worldfork.lab.agents.stateful import save_checkpoint
+    from worldfork.lab.environments import load
+    from worldfork.testing import check_agent
+
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent / "tdmpc2"))
+    from agent import TDMPC2Plugin  # type: ignore[import-not-found]
+
+    world = load("gymnasium:Reacher-v5", scale=2.0, settings={"drift": "dof_damping[:2]"})
+    plugin = TDMPC2Plugin(width=16, candidates=16, iterations=1)
+    shim, path = plugin.build(world, precision="float32"), tmp_path / "reacher-0.safetensors"
+    save_checkpoint(plugin.make(world).get_state(), path, agent=shim, environment=world, episodes=1)
+    check_agent(plugin, world, checkpoints=[path])
 
 
 @pytest.mark.nightly
