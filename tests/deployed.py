@@ -8,6 +8,7 @@ DEPLOYED = (
     .replace('directions = ["toward", "away"]', 'directions = ["away"]')
     + """
 [deployment]
+cells_per_batch = 1
 evaluate_at = [2, 4]
 episodes = 5
 

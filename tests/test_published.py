@@ -57,7 +57,7 @@ def ran_and_registered(study: str) -> tuple[Registration, Registration]:
     return read(folders[0]), read(folders[1])
 
 
-@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws"])
+@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws", "deployment-demo"])
 def test_studies_ran_what_is_registered(study: str) -> None:
     ran, registered = ran_and_registered(study)
     assert ran == registered

@@ -13,6 +13,7 @@ from worldfork.ledger.conformity import departures
 from worldfork.ledger.publish import leaves_windows_out, read_published
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, mean
+from worldfork.ledger.segments import segment_files
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
 from worldfork.registration import Cell, Registration, canonical, cells, digest, parse
@@ -76,6 +77,8 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
         notes.append(f"The windows of {len(absent)} cells are not here; their rows hold the digests.")
+    if windowless and followed.episodes and not segment_files(study.path, suffix=".npz"):
+        notes.append("The transitions of the deployments are not here; their rows hold the digests.")
     expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
     found = (*problems, *damaged)
