@@ -3,7 +3,7 @@
 import numpy as np
 
 from worldfork.video import HOLD, UPDATE, Panel, frames
-from worldfork.video.overlay import FOOTER, HEADER
+from worldfork.video.overlay import FOOTER, HEADER, apart, difference
 
 MOMENTS, HEIGHT, WIDTH = 5, 60, 200
 PLATE = 27  # rows under a branch's name
@@ -54,3 +54,16 @@ def test_returns_and_captions_change_the_frame() -> None:
 def test_a_return_that_is_not_finite_is_drawn_all_the_same() -> None:
     broken = np.array([0.0, 1.0, np.nan, np.inf, -np.inf])
     assert len(composed(broken, np.full(5, np.nan))) == MOMENTS
+
+
+def test_a_frame_says_what_the_update_is_worth_so_far_and_at_the_end() -> None:
+    panels = [Panel("UPDATE", UPDATE, np.array([0.0, 3.0, 9.5])), Panel("HOLD", HOLD, np.array([0.0, 4.0, 2.0]))]
+    assert difference(panels, 1) == "dR so far -1.0"
+    assert difference(panels, 2) == "dR of this episode +7.5: updating helped"
+    assert difference(panels[::-1], 2) == "dR of this episode -7.5: updating hurt"
+
+
+def test_names_of_curves_that_end_together_stand_apart() -> None:
+    assert apart([50.0, 50.0], 100) == [50.0, 64.0]
+    assert apart([99.0, 98.0], 100) == [100.0, 86.0]
+    assert apart([10.0, 90.0], 100) == [10.0, 90.0]

@@ -89,14 +89,14 @@ def _curves(
             draw.line([*map(tuple, np.column_stack([across, up]).tolist())], panel.colour, width=2)
         draw.ellipse((across[-1] - 3, up[-1] - 3, across[-1] + 3, up[-1] + 3), panel.colour)
         ends.append(float(up[-1]))
-    for panel, place in zip(panels, _apart(ends, bottom), strict=True):
+    for panel, place in zip(panels, apart(ends, bottom), strict=True):
         words = f"{panel.name} {panel.returns[moment]:.0f}"
         draw.text((right + 8, place), words, panel.colour, font, anchor="lm")
     if len(panels) == 2:
-        draw.text((box[2] - MARGIN, box[1] + 15), _difference(panels, moment), INK, font, anchor="rm")
+        draw.text((box[2] - MARGIN, box[1] + 15), difference(panels, moment), INK, font, anchor="rm")
 
 
-def _apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[float]:
+def apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[float]:
     """The same heights, moved apart where two names would stand on one another."""
     order = sorted(range(len(places)), key=lambda index: places[index])
     moved = list(places)
@@ -106,7 +106,7 @@ def _apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[flo
     return [place - over for place in moved]
 
 
-def _difference(panels: Sequence[Panel], moment: int) -> str:
+def difference(panels: Sequence[Panel], moment: int) -> str:
     """What the update is worth in this episode, so far or at its end."""
     worth = float(panels[0].returns[moment] - panels[1].returns[moment])
     if moment + 1 < len(panels[0].returns):

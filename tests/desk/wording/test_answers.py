@@ -61,6 +61,14 @@ def test_a_signal_that_beats_everything_is_the_advice():
     assert said.advice.kind == "when"
     assert said.advice.what.startswith("Update when alarm reaches 0.")
     assert "(here at" in said.advice.what
+    assert said.triggers == "Of 1 candidate trigger, alarm beats all that a useful one has to."
+
+
+def test_a_signal_that_knows_nothing_beats_nothing():
+    draws = np.random.default_rng(1).random((8, 13))
+    said = only(score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k])))
+    assert said.triggers == "None of 1 candidate trigger beats chance after correction."
+    assert only(score(lambda c, k: -30.0 - c)).triggers == ""
 
 
 def test_the_sentence_names_size_and_scale():

@@ -11,7 +11,7 @@ from kill_and_resume import REGISTRATION
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.models import context_of
-from worldfork.lab.forks.replay import find, replay
+from worldfork.lab.forks.replay import find, notable, replay
 from worldfork.lab.run import run
 from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
@@ -99,6 +99,17 @@ def test_what_is_not_there_is_answered_with_what_is(ledger: Study, tmp_path: Pat
             find(ledger, name, k=1, episode=episode)
     with pytest.raises(WorldforkError, match="not a study"):
         find(Study(tmp_path), name, k=1, episode=1)
+
+
+def test_the_forks_worth_watching_are_the_worst_a_median_and_the_best(ledger: Study, tmp_path: Path) -> None:
+    deltas = sorted(row.delta for cell in ledger.cells() for row in cell.rows() if row.delta is not None)
+    chosen = notable(ledger)
+    assert [pair.row.delta for pair in chosen.values()] == [deltas[0], deltas[(len(deltas) - 1) // 2], deltas[-1]]
+    assert list(chosen) == ["harmful", "median", "helpful"]
+    for pair in chosen.values():
+        gaps = [abs(u - h - (pair.row.delta or 0)) for h, u in zip(pair.row.hold, pair.row.update, strict=True)]  # type: ignore[operator]
+        assert gaps[pair.episode - 1] == min(gaps)
+        assert find(ledger, pair.cell.id, k=pair.row.k, episode=pair.episode) == pair
 
 
 def test_another_stream_than_the_rows_were_made_from_is_refused(

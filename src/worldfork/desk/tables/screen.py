@@ -67,6 +67,8 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
     word, _, rest = said.sentence.partition(":")
     console.print(f"[bold {COLOURS[said.verdict]}]{word}[/]:{escape(rest)}")
     console.print(f"[bold]{said.advice.what}[/] {escape(said.advice.certainty)}")
+    if said.triggers:
+        console.print(escape(said.triggers))
     console.print(
         f"[dim]Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
         f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.[/]"

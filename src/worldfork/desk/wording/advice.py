@@ -12,8 +12,9 @@ from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import is_reference
 from worldfork.desk.wording.numbers import known, rate
+from worldfork.desk.wording.terms import BEATEN
 
-__all__ = ["Advice", "advise"]
+__all__ = ["Advice", "advise", "trigger_words", "useful_triggers"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,31 @@ def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
         and (judged := known(figures.useful)) is not None
         and judged.useful
     }
+
+
+def trigger_words(score: TaskScore) -> str:
+    """Whether any registered candidate knew when to update; empty where there is none."""
+    candidates = {
+        name: figures for name, figures in score.triggers_all_attempted.items() if figures.standing == "candidate"
+    }
+    if not candidates:
+        return ""
+    useful = list(useful_triggers(score))
+    passing = [name for name, figures in candidates.items() if figures.passes_control is True]
+    count = f"{len(candidates)} candidate trigger{'' if len(candidates) == 1 else 's'}"
+    if useful:
+        return (
+            f"Of {count}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
+        )
+    if passing:
+        missed = dict.fromkeys(
+            BEATEN[test]
+            for name in passing
+            if (judged := known(candidates[name].useful)) is not None
+            for test in judged.does_not_beat
+        )
+        return f"Of {count}, {', '.join(passing)} beat chance; none is useful: not beaten are {', '.join(missed)}."
+    return f"None of {count} beats chance after correction."
 
 
 def _condition(score: TaskScore, name: str) -> str:

@@ -9,7 +9,7 @@ from worldfork.desk.scoring.records import Contrast, TaskScore
 from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.summary import ContrastGrade, Helped, Scale, helped, scale
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording.advice import Advice, advise
+from worldfork.desk.wording.advice import Advice, advise, trigger_words
 from worldfork.desk.wording.numbers import digits_for, known, number, percent, with_span
 
 __all__ = [
@@ -38,6 +38,7 @@ class Answer:
     of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
     helped: Helped
     advice: Advice
+    triggers: str  # whether any candidate knew when to update
 
     @property
     def graded(self) -> str:
@@ -86,6 +87,7 @@ def answer(score: TaskScore) -> Answer:
         of=_of(shown),
         helped=helped(score),
         advice=advise(score),
+        triggers=trigger_words(score),
     )
 
 
