@@ -108,7 +108,7 @@ def apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[floa
 
 def difference(panels: Sequence[Panel], moment: int) -> str:
     """What the update is worth in this episode, so far or at its end."""
-    worth = float(panels[0].returns[moment] - panels[1].returns[moment])
+    worth = round(float(panels[0].returns[moment] - panels[1].returns[moment]), 1) + 0.0  # no "-0.0"
     if moment + 1 < len(panels[0].returns):
         return f"dR so far {worth:+.1f}"
     effect = "helped" if worth > 0 else "hurt" if worth < 0 else "changed nothing"

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from worldfork.desk.page import gather, render, write_page
+from worldfork.desk.page.videos import videos
 from worldfork.desk.reading import study_frame
 from worldfork.errors import WorldforkError
 
@@ -129,6 +130,19 @@ def test_replays_beside_the_page_are_shown_in_it(small, material, tmp_path):
     assert [base64.b64decode(address.split(",")[1]) for address in addresses] == [b"GIF89a tiny"]
     assert "fork&lt;7&gt;" in page
     assert "Watch both branches" not in render(material).html
+
+
+def test_a_video_that_names_its_fork_says_what_that_was_worth(small, tmp_path):
+    copy = tmp_path / "study"
+    shutil.copytree(small.path, copy)
+    (copy / "report").mkdir(exist_ok=True)
+    cell = small.cells()[0]
+    (copy / "report" / f"{cell.id}-k2-e1.gif").write_bytes(b"GIF89a tiny")
+    found = gather(copy, permutations=10)
+    (film,) = videos(found)
+    assert (film.cell, film.k, film.episode) == (cell.id, 2, 1)
+    assert f"{cell.rows()[1].delta:+.1f}".lstrip("+-") in film.name
+    assert f'data-cell="{cell.id}" data-k="2"' in render(found).html
 
 
 def test_rejected_seeds_are_on_the_page(small, tmp_path):

@@ -3,10 +3,12 @@
 import base64
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from worldfork.desk.page.material import Material
+from worldfork.desk.wording import minus, number
 
 __all__ = ["Video", "replay_command", "videos"]
 
@@ -32,11 +34,12 @@ def videos(material: Material) -> list[Video]:
     if material.study is None:
         return []
     shown, room = [], EMBEDDED
+    worth = {(cell.id, row.k): row.delta for cell, rows in material.rows.items() for row in rows}
     for path in sorted((material.study.path / "report").glob("*")):
         if path.suffix not in KINDS or path.is_symlink() or not path.is_file():
             continue
         room -= path.stat().st_size
-        shown.append(_video(path, embed=room >= 0))
+        shown.append(_video(path, worth, embed=room >= 0))
     return shown
 
 
@@ -49,7 +52,7 @@ def replay_command(material: Material) -> str | None:
     return f"worldfork replay {folder} --cell CELL --k K -o {folder}/report/CELL-kK-e1.gif"
 
 
-def _video(path: Path, *, embed: bool) -> Video:
+def _video(path: Path, worth: Mapping[tuple[str, int], float | None], *, embed: bool) -> Video:
     address = path.name
     if embed:
         address = f"data:{KINDS[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
@@ -57,4 +60,8 @@ def _video(path: Path, *, embed: bool) -> Video:
     if named is None:
         return Video(path.stem.replace("-", " "), KINDS[path.suffix], address)
     cell, k, episode = named["cell"], int(named["k"]), int(named["episode"])
-    return Video(f"{cell}, k = {k}, episode {episode}", KINDS[path.suffix], address, cell, k, episode)
+    delta = worth.get((cell, k))
+    name = f"{cell}, k = {k}, episode {episode}" + (
+        "" if delta is None else f"; dR of the fork {minus(number(delta))}"
+    )
+    return Video(name, KINDS[path.suffix], address, cell, k, episode)
