@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 HELP: Final = "#0a67b0"
-HURT: Final = "#c7500b"
+HURT: Final = "#a8430a"
 SOFT: Final = "#8a8f98"
-BAND: Final = "#5b3fa6"
+BAND: Final = "#3d4656"
 INK: Final = "black"
 
 
