@@ -145,6 +145,30 @@ class AnyScope(LinearQuadratic):
         return super().fit(parameters, optimiser, window, **{**given, "scope": "model"})
 
 
+class OtherCourse(LinearQuadratic):
+    def fit(self, parameters: Arrays, optimiser: Arrays, window: Window, **given: Any) -> Fit:
+        return super().fit(parameters, optimiser, window, **{**given, "rate": 2 * given["rate"]})
+
+
+class NobodysGroup(LinearQuadratic):
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        return {**super().groups, "heads": ("C",)}
+
+
+class TrainsTheRestToo(LinearQuadratic):
+    def train(self, parameters: Arrays, optimiser: Arrays, window: Window, **given: Any) -> Fit:
+        course = dataclasses.replace(given["course"], groups=None)
+        return super().train(parameters, optimiser, window, **{**given, "course": course})
+
+
+class NeverTheSameFresh(LinearQuadratic):
+    random = random.Random(5)
+
+    def fresh(self, parameters: Arrays, keys: np.ndarray) -> tuple[Arrays, Arrays]:
+        return super().fresh(parameters, keys ^ np.uint32(self.random.getrandbits(32)))
+
+
 class NoDevice(LinearQuadratic):
     device = ""
 
@@ -205,6 +229,10 @@ class Filed(LinearQuadraticPlugin):
 
 
 BROKEN: list[tuple[type[LinearQuadratic], str]] = [
+    (OtherCourse, r"a course of nothing but steps trains otherwise than `fit`.*Let `fit` call `train`"),
+    (NobodysGroup, r"no parameter begins with \('C',\), the group `heads`"),
+    (TrainsTheRestToo, r"training the group `control` changed others"),
+    (NeverTheSameFresh, r"the same keys gave other parameters"),
     (GlobalDraws, r"draws from NumPy's global generator.*`plan_keys` alone"),
     (OwnDraws, r"the same episodes with the same keys were played otherwise.*`plan_keys` alone"),
     (RestlessBelief, r"the same belief with the same keys gave another action.*leave the one that came as it is"),

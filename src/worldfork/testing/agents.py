@@ -14,6 +14,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fit, Window
 from worldfork.lab.agents.stateful import StatefulPlugin
+from worldfork.lab.agents.training import black_box
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin
 from worldfork.lab.stream.deployment import LOGGED
 from worldfork.randomness import Purpose
@@ -28,11 +29,14 @@ from worldfork.testing.deployments import (
     frozen,
     keys,
     kinds,
+    pick_steps,
     random_window,
     spoil,
+    spoil_set,
     take_window,
 )
 from worldfork.testing.environments import environment_plugin
+from worldfork.testing.offers import begins_afresh, offers_training
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
 from worldfork.testing.stateful import GIVES_ITSELF_AWAY, examine_stateful
 
@@ -79,12 +83,17 @@ def check_agent(
         Rule("What is measured has a name, a shape, and `error`", bench.measures),
         Rule("Training changes nothing that it is given", bench.leaves_its_arguments, foundation=True),
         Rule("Training draws from its keys alone", bench.trains_purely, foundation=True),
-        Rule("Rows beyond a window's size are not read", bench.reads_no_padding),
-        Rule("A set is trained the same whoever its neighbours are", bench.trains_alone),
+        Rule("Rows beyond a window's size are not read", bench.reads_no_padding, foundation=True),
+        Rule("A set is trained the same whoever its neighbours are", bench.trains_alone, foundation=True),
         Rule("A scope that it does not know is refused", bench.refuses_scopes),
     ]
     if isinstance(plugin, StatefulPlugin):  # the agent inside, before the shim around it
         rules.insert(0, Rule(GIVES_ITSELF_AWAY, lambda: examine_stateful(plugin, world), foundation=True))
+    if bench.composes():
+        rules += [
+            Rule("What it offers to mechanisms is what `fit` does", bench.offers_its_training),
+            Rule("Fresh parameters are like the others, and drawn from the keys", bench.begins_afresh),
+        ]
     skipped = []
     if plugin is None:
         skipped = ["A precision that it does not know is refused"]
@@ -207,17 +216,17 @@ class _Bench:
             "Compute every parameter set from its own arrays: UPDATE and HOLD lie at different places of a block."
         )
         for chosen in (order, copies):
-            text = _steps([_pick(step, chosen) for step in whole], self.play(stage.take(chosen)))
+            text = _steps([pick_steps(step, chosen) for step in whole], self.play(stage.take(chosen)))
             demand(not text, f"sets {order} acted otherwise at the places {chosen} ({text}).", remedy)
         if self.agent.shape_sensitive:
             return
         for sets, rows in (([1], [0]), ([2, 0], [1, 0]), ([0, 1, 2, 2, 1], [1])):
-            expected = [_pick(step, sets, rows) for step in whole]
+            expected = [pick_steps(step, sets, rows) for step in whole]
             text = _steps(expected, self.play(stage.take(sets, rows)))
             demand(not text, f"a batch of {len(sets)} sets by {len(rows)} acts otherwise ({text}).", SHAPES)
 
     def flags_what_is_not_finite(self) -> None:
-        broken = self.stage(parameters=_spoilt(self.stacked(), 1))
+        broken = self.stage(parameters=spoil_set(self.stacked(), 1))
         with np.errstate(all="ignore"):
             steps = self.play(broken)
         remedy = "Replace the action by zero and set `replaced` there: divergence is an outcome, never an error."
@@ -297,6 +306,19 @@ class _Bench:
             text = _fits(expected, part)
             demand(not text, f"sets {sets} were trained otherwise than among others ({text}).", SHAPES)
 
+    def composes(self) -> bool:
+        """Whether it offers more than `fit`; an agent that can not be built is somebody else's rule to tell."""
+        try:
+            return not black_box(self.agent)
+        except Exception:
+            return False
+
+    def offers_its_training(self) -> None:
+        offers_training(self.agent, self.stacked(), self.stacked("optimiser"), self.window, plain_fit=self.fit)
+
+    def begins_afresh(self) -> None:
+        begins_afresh(self.agent, self.stacked(), self.stacked("optimiser"))
+
     def refuses_scopes(self) -> None:
         for scope in self.agent.scopes:
             self.fit(scope=scope)
@@ -364,23 +386,6 @@ def _shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     demand(
         array.shape == shape, f"{what} has shape {array.shape}.", f"It is {shape}: sets, episodes, and the rest."
     )
-
-
-def _spoilt(parameters: Arrays, chosen: int) -> dict[str, Any]:
-    """The parameters with those of one set not finite."""
-    spoilt = {}
-    for name, array in parameters.items():
-        values = np.array(array)
-        if values.dtype.kind == "f":
-            values[chosen] = np.nan
-        spoilt[name] = values
-    return spoilt
-
-
-def _pick(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = slice(None)) -> Step:
-    chosen = np.array(sets)
-    signals = {name: values[chosen][:, rows] for name, values in step.signals.items()}
-    return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
 
 
 def _steps(before: Sequence[Step], after: Sequence[Step]) -> str:

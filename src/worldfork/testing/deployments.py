@@ -26,8 +26,10 @@ __all__ = [
     "frozen",
     "keys",
     "kinds",
+    "pick_steps",
     "random_window",
     "spoil",
+    "spoil_set",
     "take_window",
 ]
 
@@ -143,6 +145,24 @@ def spoil(window: Window, rows: np.ndarray) -> Window:
         if name not in ("first", "size")
     }
     return dataclasses.replace(window, **columns)
+
+
+def spoil_set(parameters: Arrays, chosen: int) -> dict[str, Any]:
+    """The parameters with those of one set not finite."""
+    spoilt = {}
+    for name, array in parameters.items():
+        values = np.array(array)
+        if values.dtype.kind == "f":
+            values[chosen] = np.nan
+        spoilt[name] = values
+    return spoilt
+
+
+def pick_steps(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = slice(None)) -> Step:
+    """What some of the sets did, in some of their episodes."""
+    chosen = np.array(sets)
+    signals = {name: values[chosen][:, rows] for name, values in step.signals.items()}
+    return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
 
 
 def fields(record: Any) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_adapters_of_a_rank_and_other_numbers_are_one_program():
     for name in weights:
         change = np.asarray(fit.parameters[name] - parameters()[name], np.float64)
         singular = np.linalg.svd(change, compute_uv=False)
-        assert (singular[:, 2:] < 1e-4 * singular[:, :1]).all(), name
+        assert (singular[:, 2:] < 1e-6).all(), name  # the rounding of the sum with the matrix
     for name, x in fit.optimiser.items():
         np.testing.assert_array_equal(x, optimiser()[name])
     compiled = differentiable._train._cache_size()
