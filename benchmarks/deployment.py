@@ -31,7 +31,7 @@ from worldfork.triggers.policy import spelled
 TOGETHER = 100  # checkpoints that are computed together
 
 
-def registration(first: int, count: int, *, points: int = 8, block: int = 200) -> Registration:
+def registration(first: int, count: int, *, points: int = 8, block: int = 200, scale: float = 4.0) -> Registration:
     """Checkpoints `first` to `first` + `count` of the linear-quadratic world, under five policies."""
     return parse(
         f"""
@@ -54,7 +54,7 @@ forks_per_block = {block}
 streams_per_batch = 100
 [tasks.linear_quadratic]
 agent = "linear_quadratic"
-drift_scale = 4.0
+drift_scale = {scale}
 precision = "float64"
 [deployment]
 evaluate_at = [{points // 2}, {points}]
@@ -91,14 +91,14 @@ def fitted(registered: Registration, checkpoints: int) -> Thresholds:
     return Thresholds(policies={"residual": {"linear_quadratic": found}})
 
 
-def repeat(repetitions: int, checkpoints: int) -> list[PolicyValues]:
+def repeat(repetitions: int, checkpoints: int, *, points: int, scale: float) -> list[PolicyValues]:
     """All repetitions, some at a time."""
     together = max(1, TOGETHER // checkpoints)
     parts = []
     console = Console(stderr=True)
     for first in track(range(0, repetitions, together), "following", console=console, transient=True):
         count = min(together, repetitions - first)
-        registered = registration(first * checkpoints, count * checkpoints)
+        registered = registration(first * checkpoints, count * checkpoints, points=points, scale=scale)
         parts.append(follow(registered, thresholds=fitted(registered, checkpoints)))
     return parts
 
@@ -144,9 +144,11 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--repetitions", type=int, default=500)
     options.add_argument("--checkpoints", type=int, default=5)
+    options.add_argument("--segments", type=int, default=8)
+    options.add_argument("--drift-scale", type=float, default=4.0, help="2 is milder: returns are less skewed")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    parts = repeat(given.repetitions, given.checkpoints)
+    parts = repeat(given.repetitions, given.checkpoints, points=given.segments, scale=given.drift_scale)
     found = summary(parts, given.checkpoints)
     if given.json:
         print(json.dumps(found))
