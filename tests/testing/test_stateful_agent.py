@@ -54,10 +54,10 @@ class QuietPlugin(LearnerPlugin):
         return Quiet(environment)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three checkpoints, each trained a little."""
-    paths = []
+    folder, paths = tmp_path_factory.mktemp("checkpoints"), []
     for index in range(3):
         plugin = LearnerPlugin()
         agent = plugin.build(WORLD, precision="float64")
@@ -65,7 +65,7 @@ def files(tmp_path: Path) -> list[Path]:
         with seeded(np.array([index, 1], np.uint32)):
             window = random_window(WORLD, rows=64, sizes=(64,))
             inner.learn(_first(window), steps=40 + index, rate=1.0)
-        path = tmp_path / f"lq-{index}.safetensors"
+        path = folder / f"lq-{index}.safetensors"
         clean = save_checkpoint(inner.get_state(), path, agent=agent, environment=WORLD, episodes=2)
         assert np.isfinite(clean)
         paths.append(path)
@@ -76,7 +76,9 @@ def _first(window: Any) -> Any:
     return transitions_of(window, 0)
 
 
-@pytest.mark.parametrize("plugin", [LearnerPlugin, TogetherPlugin, QuietPlugin])
+@pytest.mark.parametrize(
+    "plugin", [LearnerPlugin, pytest.param(TogetherPlugin, marks=pytest.mark.nightly), QuietPlugin]
+)
 def test_it_keeps_the_contract_of_an_agent(plugin: type[StatefulPlugin], files: list[Path]) -> None:
     report = check_agent(plugin, WORLD, precision="float64", checkpoints=files)
     assert "An agent that keeps its state inside gives all of it away" in report.kept
