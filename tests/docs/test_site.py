@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from pages import FENCE, PAGES, ROOT
 
-# Languages of blocks that are not Python, and what stands for the tests: commands are tried by test_commands.py,
-# registrations in TOML are read where a page runs them, a text is meant to be read.
+# Languages of blocks that are not Python, and what stands for a test of each: commands are tried by test_commands,
+# TOML is parsed below, and a text is meant to be read (it needs trackers that worldfork does not install).
 NOT_PYTHON = {"", "console", "toml", "text"}
 
 
@@ -39,4 +40,8 @@ def test_every_block_of_code_is_fenced_with_a_language_that_is_known() -> None:
     languages = [(page.name, language) for page in PAGES for language, _ in FENCE.findall(page.read_text("utf-8"))]
     unknown = [(page, language) for page, language in languages if language not in {"python", *NOT_PYTHON}]
     assert not unknown
+    for page in PAGES:
+        for language, body in FENCE.findall(page.read_text("utf-8")):
+            if language == "toml":
+                assert tomllib.loads(body), page.name
     assert sum(language == "python" for _, language in languages) > 25
