@@ -136,3 +136,9 @@ def test_what_can_not_be_shown_is_said_first(ledger: Study, tmp_path: Path) -> N
 def test_help_shows_an_example() -> None:
     shown = CliRunner().invoke(app, ["replay", "--help"])
     assert "Example: worldfork replay" in " ".join(shown.output.split())
+
+
+def test_a_fork_is_named_whole_or_not_at_all(tmp_path: Path) -> None:
+    for options, words in ((["--k", "2"], "name it with --cell"), (["--cell", "c"], "Which decision point of c")):
+        with pytest.raises(WorldforkError, match=words):
+            CliRunner().invoke(app, ["replay", str(tmp_path), *options], catch_exceptions=False)

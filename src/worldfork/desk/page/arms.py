@@ -9,7 +9,7 @@ from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.records import Contrast, Estimands
 from worldfork.desk.scoring.summary import Normalised, contrast_grades, normalised
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
-from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_summary
+from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_summary, ended
 
 __all__ = ["Comparison", "Pair", "Question", "aggregates", "question"]
 
@@ -65,18 +65,36 @@ class Pair:
     """A later arm and the first, on all tasks."""
 
     arms: str
+    later: str
     summary: str
     changes: Sequence[str]
     comparisons: Sequence[Comparison]
+
+    @property
+    def differs(self) -> bool:
+        """Whether it leans to either side on any task."""
+        return any(one.answer.grade in ("resolved", "leaning") for one in self.comparisons)
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
     """Every later arm against the first, on one axis."""
 
+    first: str
     pairs: Sequence[Pair]
     axis: Axis
     in_per_cent: bool
+
+    @property
+    def headlines(self) -> list[str]:
+        """A sentence for each arm that differs from the first, and one for all others together."""
+        alike = [pair.later for pair in self.pairs if not pair.differs]
+        said = [pair.summary for pair in self.pairs if pair.differs]
+        if len(self.pairs) == 1:
+            return [pair.summary for pair in self.pairs]
+        if alike:
+            said.append(f"Not to be told apart from {self.first} on any task: {ended(alike)}.")
+        return said
 
 
 def question(material: Material, shown: Sequence[Part], changes: dict[str, list[str]]) -> Question | None:
@@ -99,13 +117,13 @@ def question(material: Material, shown: Sequence[Part], changes: dict[str, list[
             summary = contrast_summary(
                 name, [one.answer for one in compared], {one.task: one.contrast.all_attempted for one in compared}
             )
-            pairs.append(Pair(f"{other} less {first}", summary, changes.get(other, []), compared))
+            pairs.append(Pair(f"{other} less {first}", other, summary, changes.get(other, []), compared))
     if not pairs:
         return None
     values = [
         value for pair in pairs for one in pair.comparisons for value in (one.mean, one.interval, *one.checkpoints)
     ]
-    return Question(pairs, axis(values), in_per_cent)
+    return Question(first, pairs, axis(values), in_per_cent)
 
 
 def aggregates(material: Material) -> list[tuple[str, Normalised]]:

@@ -16,7 +16,7 @@ BARS: Final = 36  # about so many, whatever the range
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """Forks with low <= dR < high, and their number as a share of the fullest bar's."""
+    """Forks with low <= dR < high, and their number as a share of the fullest bar's; exact zeros have their own."""
 
     low: float
     high: float
@@ -26,20 +26,20 @@ class Bar:
     @property
     def side(self) -> str:
         """Which side of zero it lies on."""
-        return "help" if self.low >= 0 else "hurt"
+        return "even" if self.low < 0 < self.high else "help" if self.low >= 0 else "hurt"
 
 
 def bars(delta: Float[np.ndarray, "forks"], axis: Axis) -> list[Bar]:
     """The bars between the ends of a line, on which every fork lies; empty ones are left out."""
     width = _round_width((axis.high - axis.low) / BARS)
-    place = np.floor(delta / width).astype(np.int64)
-    low, counts = int(place.min()), np.bincount(place - place.min())
-    most = int(counts.max())
-    return [
-        Bar((low + index) * width, (low + index + 1) * width, int(count), count / most)
-        for index, count in enumerate(counts.tolist())
-        if count
+    place, counts = np.unique(np.floor(delta[delta != 0] / width).astype(np.int64), return_counts=True)
+    zeros = int((delta == 0).sum())
+    most = max(zeros, int(counts.max(initial=0)))
+    shown = [
+        Bar(index * width, (index + 1) * width, count, count / most)
+        for index, count in zip(place.tolist(), counts.tolist(), strict=True)
     ]
+    return [*shown, Bar(-width / 4, width / 4, zeros, zeros / most)] if zeros else shown
 
 
 def _round_width(rough: float) -> float:
