@@ -9,7 +9,7 @@ from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.records import Contrast, Estimands
 from worldfork.desk.scoring.summary import Normalised, contrast_grades, normalised
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
-from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_summary, ended
+from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_summary, digits_for, ended
 
 __all__ = ["Comparison", "Pair", "Question", "aggregates", "question"]
 
@@ -28,7 +28,8 @@ class Comparison:
     @property
     def digits(self) -> int:
         """Decimals of the difference."""
-        return self.later.digits
+        contrast = self.contrast.all_attempted
+        return self.later.digits if isinstance(contrast, Undefined) else digits_for(contrast)
 
     def share(self, value: Figure) -> Figure:
         """A return as it is drawn: in per cent of the frozen return, where that is positive."""
