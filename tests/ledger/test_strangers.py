@@ -10,17 +10,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from deployed import DEPLOYED
 from kill_and_resume import REGISTRATION
 from tiny import contents, rechain
 from typer.testing import CliRunner
 
 from worldfork.cli.main import app
+from worldfork.desk.reading import open_ledger
+from worldfork.desk.scoring.deployments import score_deployments
+from worldfork.desk.triggers import is_reference
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
-from worldfork.registration import canonical, digest, parse
+from worldfork.registration import Registration, canonical, digest, parse, restore
 from worldfork.registration.library import BUNDLED
 
 FEW = Path(__file__).parents[2] / "registrations" / "linear-quadratic.toml"
@@ -202,6 +206,32 @@ def test_reading_a_study_imports_none_of_the_code_that_it_names(
     assert command("export", study.path, "-o", tmp_path / "forks.csv") == 0
     assert command("export", study.path, "--publish", "-o", tmp_path / "published") == 0
     assert "stranger_plugin" not in sys.modules
+
+
+def test_scoring_deployments_imports_no_trigger_that_the_study_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger_trigger.py").write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deployed.toml").write_text(DEPLOYED)
+    study = run(tmp_path / "deployed.toml", tmp_path / "study")
+
+    class Renamed(Study):
+        """The same study, as if its periodic policy had been of a stranger's trigger."""
+
+        @property
+        def registration(self) -> Registration:
+            spelled = study.registration.model_dump(mode="json", by_alias=True)
+            spelled["deployment"]["policies"]["periodic"] |= {"trigger": "stranger_trigger:Trigger", "settings": {}}
+            return restore(canonical(spelled))
+
+    searched = list(sys.path)
+    (scored,) = score_deployments(Renamed(study.path), open_ledger(study.path).table.arms).values()
+    assert not is_reference("stranger_trigger:Trigger")
+    assert "stranger_trigger" not in sys.modules
+    assert sys.path == searched  # it was not even looked for
+    assert "--triggers stranger_trigger:Trigger" in str(scored.policies["periodic"])
+    assert "does not come with worldfork" not in str(scored.policies["coin"])
 
 
 def test_running_a_registration_says_first_which_outside_code_it_imports(

@@ -28,7 +28,8 @@ from worldfork.desk.scoring.family import adjust
 from worldfork.desk.scoring.partition import group_means, natural
 from worldfork.desk.scoring.thresholds import decisions_on
 from worldfork.desk.scoring.undefined import Figure, Undefined, finite
-from worldfork.ledger.deployment import THRESHOLDS, Thresholds, policy_of
+from worldfork.desk.triggers import imports_nothing_new
+from worldfork.ledger.deployment import THRESHOLDS, Thresholds, policy_of, recorded_signals
 from worldfork.ledger.records import check, read_json
 from worldfork.ledger.store import Study
 from worldfork.registration import Registration
@@ -77,6 +78,14 @@ def _ledger_values(
         def policy_at(checkpoint: str, name: str = name) -> Policy:
             return policy_of(registration, name, threshold=thresholds.of(name, one.task, checkpoint))
 
+        assert registration.deployment is not None
+        trigger = registration.deployment.every()[name].trigger
+        if trigger not in recorded_signals(registration) and not imports_nothing_new(trigger):
+            values[name] = Undefined(
+                f"its trigger `{trigger}` does not come with worldfork, and code that a study names is not "
+                f"imported to read it: name it yourself, with --triggers {trigger}"
+            )
+            continue
         _, fired = decisions_on(forks.prefork, policy_at, seed=registration.seed)
         earned, fires = np.full(len(one.cells), np.nan), np.full(len(one.cells), np.nan)
         for index, span in forks.prefork.spans():

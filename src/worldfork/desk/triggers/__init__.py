@@ -1,7 +1,17 @@
 """Rules that are fed the pre-fork stream and say when to update, on every fork of a table."""
 
 from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
-from worldfork.desk.triggers.reading import is_reference, read_triggers
+from worldfork.desk.triggers.reading import imports_nothing_new, is_reference, read_triggers
 from worldfork.triggers import Segment, Trigger
 
-__all__ = ["Alarms", "Reading", "Segment", "Signal", "Trigger", "Unavailable", "is_reference", "read_triggers"]
+__all__ = [
+    "Alarms",
+    "Reading",
+    "Segment",
+    "Signal",
+    "Trigger",
+    "Unavailable",
+    "imports_nothing_new",
+    "is_reference",
+    "read_triggers",
+]

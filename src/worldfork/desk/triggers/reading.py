@@ -16,7 +16,7 @@ from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
 from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed
 
-__all__ = ["is_reference", "read_triggers", "segments"]
+__all__ = ["imports_nothing_new", "is_reference", "read_triggers", "segments"]
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
@@ -53,9 +53,22 @@ def is_reference(name: str) -> bool:
     asked only where it was imported before."""
     if name not in registry.names("triggers") and ":" not in name:
         return False
-    located = registry.locate("triggers", name)
-    known = located.ours or located.module in sys.modules
-    return known and registry.load("triggers", name, Trigger).reference
+    return imports_nothing_new(name) and registry.load("triggers", name, Trigger).reference
+
+
+def imports_nothing_new(name: str) -> bool:
+    """Whether a trigger can be asked without importing code of others that nobody on this machine has named: it
+    comes with worldfork, was imported before, or is no trigger of the registry but a recorded signal.
+
+    A study may come from a stranger: what its registration names is not even looked for.
+    """
+    if ":" in name:
+        module = name.partition(":")[0]
+    elif name in registry.names("triggers"):
+        module = registry.locate("triggers", name).module
+    else:
+        return True
+    return module.partition(".")[0] == "worldfork" or module in sys.modules
 
 
 def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
