@@ -91,11 +91,11 @@ def test_the_verb_writes_a_video_that_plays(
     assert path.stat().st_size < 600_000
     if ending == "gif":
         with Image.open(path) as gif:
-            assert (gif.n_frames, gif.size) == (frames, (640, 340))
+            assert (gif.n_frames, gif.size) == (frames, (640, 376))
     else:
         with av.open(str(path)) as container:
             sizes = [(frame.width, frame.height) for frame in container.decode(video=0)]
-        assert sizes == [(640, 340)] * frames
+        assert sizes == [(640, 376)] * frames
 
 
 @pytest.mark.nightly
@@ -108,7 +108,7 @@ def test_an_evaluation_can_be_watched(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [len(returns) for returns in json.loads(done.stdout)["returns"].values()] == [2, 2]
     with Image.open(path) as gif:
-        assert (gif.n_frames, gif.size) == (126, (320, 340))
+        assert (gif.n_frames, gif.size) == (126, (320, 376))
 
 
 def test_what_can_not_be_shown_is_said_first(ledger: Study, tmp_path: Path) -> None:
