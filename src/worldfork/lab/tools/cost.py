@@ -152,7 +152,8 @@ def count_deployments(context: Context) -> list[DeploymentCount]:
                 own_steps=episodes * context.environment(task).episode_steps,
                 evaluation_episodes=len(policies) * cells * len(registered.evaluate_at) * registered.episodes,
                 most_updates=len(updating) * cells * points,
-                most_gradient_steps=sum(arm.mechanism.steps for arm in updating) * cells * points,
+                most_gradient_steps=cells
+                * sum(_dose(context, arm, task, k) for arm in updating for k in range(1, points + 1)),
             )
         )
     return counts
