@@ -37,7 +37,7 @@ from worldfork.progress import Progress, silent
 __all__ = ["Page", "default_place", "render", "write_page"]
 
 FOLDER: Final = Path(__file__).parent / "files"
-STYLES: Final = ("base.css", "charts.css", "layout.css")
+STYLES: Final = ("base.css", "charts.css", "layout.css", "tables.css")
 TOOLS: Final = ("core.js", "address.js", "chart.js", "export.js")  # what the sections' scripts use
 LAST: Final = "page.js"  # puts them all on the page
 NOTEBOOK_HEIGHT: Final = 780
