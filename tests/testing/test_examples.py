@@ -14,14 +14,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "pets"
 SETTINGS = {"members": 2, "hidden": 8, "candidates": 16, "horizon": 2, "iterations": 1}
 
 
-def test_the_published_ledger_is_whole_and_says_what_the_page_says() -> None:
-    ledger = EXAMPLE / "ledger"
+@pytest.mark.parametrize("example", ["pets", "tdmpc2"])
+def test_a_published_ledger_is_whole_and_says_what_the_page_says(example: str) -> None:
+    ledger = EXAMPLE.parent / example / "ledger"
     assert not wf.verify(ledger).problems
     effect = wf.score(ledger, permutations=50, triggers=("residual",))["reacher"].effect.all_attempted
-    page = (EXAMPLE.parents[1] / "docs" / "pets.md").read_text(encoding="utf-8")
-    interval = f"[{effect.student_t.low:.2f}, {effect.student_t.high:.2f}]"
-    assert f"the mean dR is {effect.mean:.2f} per episode" in " ".join(page.split())
-    assert interval in page
+    page = " ".join((EXAMPLE.parents[1] / "docs" / f"{example}.md").read_text(encoding="utf-8").split())
+    assert f"the mean dR is {effect.mean:.2f} per episode" in page
+    assert f"[{effect.student_t.low:.2f}, {effect.student_t.high:.2f}]" in page
 
 
 @pytest.mark.parametrize(("example", "agent"), [("pets", "pets.py"), ("tdmpc2", "agent.py")])
