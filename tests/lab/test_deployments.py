@@ -151,6 +151,7 @@ def test_neither_batches_nor_who_computes_them_change_a_digit(tmp_path: Path, re
     assert payloads(tmp_path / "study") == payloads(reference)
 
 
+@pytest.mark.nightly
 def test_two_workers_write_the_same_bytes(tmp_path: Path, reference: Path) -> None:
     run(write(tmp_path), tmp_path / "two", workers=2)
     assert chained(tmp_path / "two") == chained(reference)
