@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("reproducing", ROOT / "benchmarks" / "reproducing.py")
 assert spec is not None
@@ -10,6 +12,7 @@ reproducing = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reproducing)
 
 
+@pytest.mark.nightly
 def test_the_page_is_what_its_commands_print():
     page = reproducing.PAGE.read_text(encoding="utf-8")
     assert len(reproducing.BLOCK.findall(page)) >= 3

@@ -60,7 +60,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 # The third fork of a full block, and the only one of a padded block.
-@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("k", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_replayed_returns_are_the_ledgers_bit_for_bit(ledger: Study, k: int) -> None:
     cell = "small-cartpole-swingup-c0-away-s0"
     context = context_of(ledger)
@@ -74,7 +74,8 @@ def test_replayed_returns_are_the_ledgers_bit_for_bit(ledger: Study, k: int) -> 
     assert (shown.levels == row.level).all()
 
 
-@pytest.mark.parametrize(("ending", "frames"), [("gif", 126), pytest.param("mp4", 251, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("ending", "frames"), [("gif", 126), ("mp4", 251)])
 def test_the_verb_writes_a_video_that_plays(
     ledger: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, frames: int
 ) -> None:

@@ -162,6 +162,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_modules_in_the_current_folder_are_named_without_being_installed(beside: Path) -> None:
     output = worldfork(beside, "run", "study.toml", "-o", "one")
     assert "agent `own.agent:EnsemblePlugin`: own.agent:EnsemblePlugin (a module on the path)" in output

@@ -403,6 +403,7 @@ def test_awkward_ledgers_break_nothing(browser, tmp_path, kind):
     opened.close()
 
 
+@pytest.mark.nightly
 def test_a_live_page_grows_with_its_study(browser, small, tmp_path):
     growing = ledgers.rewritten(small, tmp_path / "growing", lambda cell, rows: rows[:3])
     rest = {cell.id: cell.rows()[3:] for cell in small.cells()}

@@ -145,6 +145,7 @@ def test_a_video_that_names_its_fork_says_what_that_was_worth(small, tmp_path):
     assert f'data-cell="{cell.id}" data-k="2"' in render(found).html
 
 
+@pytest.mark.nightly
 def test_rejected_seeds_are_on_the_page(small, tmp_path):
     study = ledgers.rewritten(small, tmp_path / "study", lambda cell, rows: rows)
     assert "Seeds that were trained" not in render(gather(study.path, permutations=20)).html, (
@@ -170,6 +171,7 @@ def test_a_table_claims_nothing_about_its_random_numbers(tmp_path, material):
     assert "common random numbers" in render(material).html
 
 
+@pytest.mark.nightly
 def test_a_page_lies_where_it_was_put_and_says_so(small, tmp_path):
     copy = tmp_path / "study"
     shutil.copytree(small.path, copy)

@@ -107,6 +107,7 @@ def test_parameters_that_are_not_finite_give_the_zero_action_and_say_so():
     np.testing.assert_array_equal(decision.action[1], 0.0)
 
 
+@pytest.mark.nightly
 def test_surprise_falls_when_the_model_is_trained_on_what_it_sees():
     trained = agent().fit(
         parameters(),

@@ -72,7 +72,7 @@ def test_the_kernel_computes_the_plain_values():
     assert error(batched(exact, model)(*given), batched(plain, model)(*given)) < 1e-5
 
 
-@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("precision", ["fp16", pytest.param("bf16", marks=pytest.mark.nightly)])
 def test_the_kernel_is_as_exact_as_the_plain_model(precision: str, monkeypatch: pytest.MonkeyPatch):
     """It also rounds what it stores between layers, to the precision the next product has anyway."""
     model = dataclasses.replace(MODEL, precision=precision)
