@@ -56,6 +56,9 @@ def begins_afresh(agent: Agent, parameters: Arrays, optimiser: Arrays) -> None:
     held = {"parameters": parameters, "optimiser": optimiser}
     for (part, like), group, again in zip(held.items(), before, after, strict=True):
         expected, came = kinds(like), kinds(group)
-        demand(came == expected, f"`fresh` has other {part}: {came}.", f"They are as a checkpoint's: {expected}.")
+        others = {name for name in {*expected, *came} if expected.get(name) != came.get(name)}
+        shown = {name: came.get(name) for name in sorted(others)[:5]}
+        wanted = {name: expected.get(name) for name in shown}
+        demand(not others, f"`fresh` has other {part}: {shown}.", f"They are as a checkpoint's: {wanted}.")
         text = difference(group, again)
         demand(not text, f"the same keys gave other {part} ({text}).", BATCH_KEYS)

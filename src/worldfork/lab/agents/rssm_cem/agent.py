@@ -193,7 +193,9 @@ def imagination(
 def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
-        return params, flatten(initialise(params))
+        moments = flatten(initialise(params))
+        # A checkpoint's file keeps the number of steps as an array of one; a deployment goes on with either.
+        return params, {**moments, "count": moments["count"][None]}
 
     return jax.vmap(of_set)(keys)
 
