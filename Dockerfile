@@ -1,4 +1,4 @@
-# A machine with an NVIDIA GPU: `docker build -t worldfork . && docker run --gpus all -v $PWD/runs:/work/runs worldfork run demo -o runs/demo`
+# A machine with an NVIDIA GPU: `docker build -t worldfork . && docker run --gpus all -v $PWD/runs:/studies worldfork run demo -o demo`
 # CUDA's libraries come with jax's own wheels, so a driver on the host is all that is needed. OSMesa renders videos without
 # a display.
 FROM python:3.12-slim
@@ -18,6 +18,6 @@ RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation .
 ENV MUJOCO_GL=osmesa OMP_NUM_THREADS=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
 RUN useradd --create-home forker
 USER forker
-WORKDIR /work
+WORKDIR /studies
 ENTRYPOINT ["worldfork"]
 CMD ["--help"]

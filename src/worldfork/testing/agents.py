@@ -275,7 +275,7 @@ class _Bench:
     def trains_purely(self) -> None:
         with no_global_draws("`fit`", BATCH_KEYS):
             before = self.fit()
-        text = _fits(before, self.fit())
+        text = difference(fields(before), fields(self.fit()))
         demand(not text, f"the same training with the same keys came out otherwise ({text}).", BATCH_KEYS)
 
     def reads_no_padding(self) -> None:
@@ -284,7 +284,7 @@ class _Bench:
         remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
         losses = [np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (window, spoilt)]
         demand(not (text := difference(*losses)), f"`loss` reads them ({text}).", remedy)
-        text = _fits(self.fit(window=window), self.fit(window=spoilt))
+        text = difference(*(fields(self.fit(window=seen)) for seen in (window, spoilt)))
         demand(not text, f"`fit` reads them ({text}).", remedy)
 
     def trains_alone(self) -> None:
@@ -303,7 +303,7 @@ class _Bench:
                 arrays.take(whole.optimiser, chosen),
                 *(np.asarray(getattr(whole, name))[chosen] for name in ("loss_before", "loss_after", "grad_norm")),
             )
-            text = _fits(expected, part)
+            text = difference(fields(expected), fields(part))
             demand(not text, f"sets {sets} were trained otherwise than among others ({text}).", SHAPES)
 
     def composes(self) -> bool:
@@ -397,7 +397,3 @@ def _steps(before: Sequence[Step], after: Sequence[Step]) -> str:
 
 def _copies(groups: Mapping[str, Arrays]) -> dict[str, dict[str, np.ndarray]]:
     return {part: {name: np.array(array) for name, array in group.items()} for part, group in groups.items()}
-
-
-def _fits(before: Fit, after: Fit) -> str:
-    return difference(fields(before), fields(after))
