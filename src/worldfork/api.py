@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from worldfork.executors.base import Executor
     from worldfork.lab.agents.rssm_cem.pretraining.job import Pretraining
     from worldfork.lab.deployments.replay import FollowedReplay
+    from worldfork.lab.deployments.stage import FitThresholds
     from worldfork.lab.forks.replay import Replay
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
@@ -80,14 +81,12 @@ def run(
     a small block before a new study is begun. `progress(what, done, total)` and `notify(sentence)` are told what
     happens.
     """
-    from worldfork.desk.scoring.thresholds import threshold_fitter
     from worldfork.lab.run import run as run_study
-    from worldfork.registration import open_authored
 
     study = run_study(
         registration,
         folder,
-        fit_thresholds=threshold_fitter(open_authored(registration)[1]),
+        fit_thresholds=_threshold_fitter(registration),
         executor=executor,
         workers=workers,
         amend=amend,
@@ -233,3 +232,23 @@ def replay(
             opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=progress
         )
     return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress)
+
+
+def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
+    """The desk's fit, for a registration whose policies need one. No other run asks for the desk's packages: a
+    machine that only computes forks need not have them."""
+    from worldfork.registration import open_authored
+
+    authored, root = open_authored(registration)
+    deployment = authored.registration.deployment
+    if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):
+        return None
+    try:
+        from worldfork.desk.scoring.thresholds import threshold_fitter
+    except ModuleNotFoundError as error:
+        raise WorldforkError(
+            "This registration's policies have thresholds that are fitted on a one-step ledger. The desk fits them, "
+            f"and its package `{error.name}` is not installed: pip install '.[lab]' in a clone of worldfork installs "
+            "both. (Thresholds that are numbers, or `running`, need no fit.)"
+        ) from error
+    return threshold_fitter(root)

@@ -53,3 +53,31 @@ def test_a_run_without_the_lab_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "jax" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+DESK_ONLY = ("polars", "matplotlib", "jinja2", "river", "PIL")
+WITHOUT_THE_DESK = f"""
+import sys
+sys.modules.update(dict.fromkeys({DESK_ONLY}))  # an import of any of them now fails as if it were not installed
+from worldfork.cli.main import main
+main()
+"""
+
+
+def test_a_machine_with_the_labs_packages_alone_runs_a_study(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(REGISTRATION)
+    done = _without_the_desk("run", "small.toml", "-o", "study", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert verify(tmp_path / "study").problems == ()
+
+
+def test_a_run_that_needs_the_desk_says_so_and_leaves_no_folder_behind(tmp_path: Path) -> None:
+    done = _without_the_desk("run", "linear-quadratic-deployment", "-o", "study", folder=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "`polars` is not installed: pip install '.[lab]'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def _without_the_desk(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", WITHOUT_THE_DESK, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
