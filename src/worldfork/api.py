@@ -247,8 +247,8 @@ def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds
         from worldfork.desk.scoring.thresholds import threshold_fitter
     except ModuleNotFoundError as error:
         raise WorldforkError(
-            "This registration's policies have thresholds that are fitted on a one-step ledger. The desk fits them, "
-            f"and its package `{error.name}` is not installed: pip install '.[lab]' in a clone of worldfork installs "
-            "both. (Thresholds that are numbers, or `running`, need no fit.)"
+            "This registration's policies have thresholds that are fitted on a one-step ledger. The desk fits "
+            f"them, and its package `{error.name}` is not installed: pip install '.[lab]' in a clone of worldfork "
+            "installs both. (Thresholds that are numbers, or `running`, need no fit.)"
         ) from error
     return threshold_fitter(root)
