@@ -115,7 +115,7 @@ def test_verbs_and_options_that_are_mentioned_exist(command: Command) -> None:
 def test_what_a_command_names_is_there(command: Command) -> None:
     assert not problem(command), problem(command)
     verb, given = command.words[0], parsed(command)
-    if verb in ("run", "check", "calibrate"):
+    if verb in ("run", "check", "calibrate", "reproduce"):
         assert read(find(given["registration"])).arms
     if verb == "pretrain":
         assert read_recipe(given["recipe"]).tasks

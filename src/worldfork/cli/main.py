@@ -16,6 +16,7 @@ from worldfork.cli.export import export
 from worldfork.cli.pretrain import pretrain
 from worldfork.cli.replay import replay
 from worldfork.cli.report import report
+from worldfork.cli.reproduce import reproduce
 from worldfork.cli.run import run
 from worldfork.cli.score import score
 from worldfork.cli.template import template
@@ -27,6 +28,7 @@ __all__ = ["app", "main"]
 # A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo,
+    "reproduce": reproduce,
     "check": check,
     "run": run,
     "verify": verify,

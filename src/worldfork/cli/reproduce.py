@@ -1,0 +1,247 @@
+"""`worldfork reproduce`: from an empty folder to the page, every stage by the wall clock."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from worldfork.cli.stages import Stages
+from worldfork.errors import WorldforkError
+
+if TYPE_CHECKING:
+    from worldfork.ledger.verify import Verdict
+    from worldfork.registration import Registration
+
+__all__ = ["reproduce"]
+
+# What tables and page need beside the lab's packages: a machine that only computes may lack it.
+DESK: Final = {"jinja2", "markupsafe", "matplotlib", "polars", "river", "scipy", "threadpoolctl"}
+
+
+def reproduce(
+    registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
+    output: Path = typer.Option(..., "-o", "--output", help="A new folder, or one to carry on with."),
+    tasks: str | None = typer.Option(None, help="These tasks alone, separated by commas."),
+    workers: int | None = typer.Option(
+        None, min=1, help="Processes that compute the study's blocks; else this one."
+    ),
+    side_by_side: bool = typer.Option(
+        False, "--side-by-side", help="Pretrain all recipes at once, a process each, instead of one after another."
+    ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+) -> None:
+    """Pretrain what a registration needs, run it, verify it, write its tables and its page; say what took how long.
+
+    Example: worldfork reproduce demo -o runs/reproduced
+
+    The folder then holds registrations/, checkpoints/, study/ (the ledger), tables.md, index.html (the page) and
+    stages.jsonl (the seconds). Interrupt it whenever you like: the same command carries on, here or on another
+    machine. Checkpoints in checkpoints/NAME come from the recipe pretrain-NAME, which lies beside the registration
+    or comes with worldfork.
+    """
+    from worldfork.cli.interrupts import interruptible
+    from worldfork.cli.progress import bars
+    from worldfork.registration import authored, open_authored
+    from worldfork.registration.subset import only_tasks
+
+    text, root = open_authored(registration)
+    if tasks is not None:
+        names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",")))
+        restricted = only_tasks(text.registration, names)
+        text = text if restricted is text.registration else authored(restricted)
+    stages = Stages(output / "stages.jsonl", typer.echo)
+    study = output / "study"
+    again = " ".join(
+        ["worldfork", "reproduce", registration, "-o", str(output), *(["--tasks", tasks] if tasks else [])]
+    )
+    with interruptible(f"interrupted; what is finished is kept. To carry on: {again}") as check:
+        if not _finished(study, text.registration):
+            # Beside the folder of checkpoints, so that relative paths mean what they mean where it comes from.
+            written = output / "registrations" / f"{text.registration.name}.toml"
+            _write(written, text.text)
+            recipes = _recipes(text.registration, written.parent, beside=root, within=output)
+            with bars(quiet=quiet) as draw:
+
+                def progress(what: str, done: int, total: int) -> None:
+                    check()
+                    draw(what, done, total)
+
+                if side_by_side and len(recipes) > 1:
+                    _pretrain_side_by_side(recipes, stages)
+                else:
+                    _pretrain_in_turn(recipes, stages, progress)
+                with stages.stage(f"run {text.registration.name}"):
+                    import worldfork as wf
+
+                    wf.run(written, study, workers=workers, progress=progress, notify=_whisper)
+        with stages.stage("verify"), bars(quiet=quiet) as draw:
+            _require_sound(_verified(study, draw))
+        try:
+            _write_tables_and_page(study, output, stages, quiet=quiet)
+        except ModuleNotFoundError as error:
+            if str(error.name).split(".")[0] not in DESK:
+                raise
+            typer.echo(_table(stages))
+            raise WorldforkError(
+                f"the study is in {study}, complete and verified. Its tables and its page need the desk, and "
+                f"`{error.name}` is not installed here: install worldfork, or copy {output} to where it is and run "
+                f"the same command there: {again}"
+            ) from None
+    typer.echo(
+        f"\n{_table(stages)}\n\n{output / 'index.html'}: open it in a browser. Tables: {output / 'tables.md'}"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """One recipe, and the folder that its checkpoints go to."""
+
+    recipe: Path
+    folder: Path
+
+    @property
+    def stage(self) -> str:
+        return f"pretrain {self.recipe.stem}"
+
+
+def _recipes(registration: "Registration", root: Path, *, beside: Path, within: Path) -> list[_Job]:
+    """What must be pretrained for a registration that lies at `root`: its recipes, copied there from `beside` or
+    from worldfork. Checkpoints that are there already, bundled or generated need none."""
+    from worldfork.lab.forks.models import checkpoint_source
+    from worldfork.registration import cells
+
+    jobs: dict[Path, _Job] = {}
+    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
+        registered = registration.tasks[task].checkpoints
+        source = checkpoint_source(registration, task, index, root=root)
+        if registered in ("generated", "bundled") or source is None:
+            continue
+        folder = Path(os.path.normpath(source.parent))
+        if not folder.is_relative_to(Path(os.path.normpath(within))):
+            if source.is_file():
+                continue
+            raise WorldforkError(
+                f"`{registered}` of {task} is no file and lies outside the output folder. What is to be pretrained "
+                "is registered as ../checkpoints/NAME/{task}-{checkpoint}.safetensors, with a recipe pretrain-NAME."
+            )
+        if folder not in jobs:
+            jobs[folder] = _Job(_copied_recipe(f"pretrain-{folder.name}", root, beside=beside), folder)
+        _require_promised(jobs[folder].recipe, task, index)
+    return list(jobs.values())
+
+
+def _copied_recipe(name: str, root: Path, *, beside: Path) -> Path:
+    from worldfork.registration.library import find_recipe
+
+    own = beside / f"{name}.toml"
+    source = own if own.is_file() else find_recipe(name)
+    copy = root / f"{name}.toml"
+    if source.resolve() != copy.resolve():
+        _write(copy, source.read_text(encoding="utf-8"))
+    return copy
+
+
+def _require_promised(recipe: Path, task: str, index: int) -> None:
+    """Refuse before an hour is spent what a recipe can not give."""
+    from worldfork.lab.agents.rssm_cem.pretraining.recipe import read_recipe
+
+    trained = read_recipe(recipe).tasks.get(task)
+    if trained is None or index >= min(trained.wanted, len(trained.seeds)):
+        kept = 0 if trained is None else min(trained.wanted, len(trained.seeds))
+        raise WorldforkError(
+            f"The registration names checkpoint {index} of {task}; {recipe.name} trains {kept} of it."
+        )
+
+
+def _pretrain_in_turn(jobs: list[_Job], stages: Stages, progress: Callable[[str, int, int], None]) -> None:
+    import worldfork as wf
+
+    for job in jobs:
+        with stages.stage(job.stage):
+            wf.pretrain(job.recipe, job.folder, progress=progress, notify=_whisper)
+
+
+def _pretrain_side_by_side(jobs: list[_Job], stages: Stages) -> None:
+    """A process each, which share one device's memory; the same digits, since none depends on the others."""
+    share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / len(jobs):.2f}"}
+    with stages.stage(" and ".join(job.stage for job in jobs)):
+        running = []
+        for job in jobs:
+            job.folder.mkdir(parents=True, exist_ok=True)
+            words = ["pretrain", str(job.recipe), "-o", str(job.folder), "--quiet"]
+            command = [sys.executable, "-m", "worldfork.cli.main", *words]
+            with (job.folder / "pretraining.log").open("ab") as log:
+                running.append(
+                    subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**share, **os.environ})  # noqa: S603 - this interpreter, our own verb
+                )
+        try:
+            failed = [job for job, process in zip(jobs, running, strict=True) if process.wait() != 0]
+        finally:
+            for process in running:
+                process.terminate()  # where one is still there, this command was interrupted
+    if failed:
+        logs = ", ".join(str(job.folder / "pretraining.log") for job in failed)
+        raise WorldforkError(
+            f"Pretraining failed; what was saved is kept, and the same command goes on. See {logs}"
+        )
+
+
+def _finished(study: Path, registration: "Registration") -> bool:
+    """Whether the ledger is there, of this registration and complete: then nothing of the lab is needed."""
+    from worldfork.ledger.store import Study
+
+    if not (study / "registration.json").is_file() or Study(study).registration_digest != registration.digest:
+        return False
+    return _verified(study, lambda what, done, total: None).complete
+
+
+def _verified(study: Path, progress: Callable[[str, int, int], None]) -> "Verdict":
+    from worldfork.ledger.verify import verify
+
+    return verify(study, progress=lambda done, total: progress("cells", done, total))
+
+
+def _require_sound(verdict: "Verdict") -> None:
+    for line in (*verdict.problems, *verdict.notes):
+        typer.echo(line)
+    if verdict.problems or not verdict.complete:
+        state = f"{len(verdict.problems)} problems" if verdict.problems else "not complete"
+        raise WorldforkError(f"{verdict.rows} of {verdict.expected} forks, {state}: no tables of that.")
+    typer.echo(f"{verdict.rows} forks in {verdict.cells} cells, complete; 0 problems.")
+
+
+def _write_tables_and_page(study: Path, output: Path, stages: Stages, *, quiet: bool) -> None:
+    from worldfork.cli.progress import bars
+    from worldfork.desk import tables
+    from worldfork.desk.page import gather, render
+    from worldfork.ledger.pretraining import read_seeds
+    from worldfork.ledger.store import Study
+
+    with stages.stage("score"), bars(quiet=quiet, transient=True) as progress:
+        material = gather(study, progress=progress)
+        chosen = tables.paper_tables(material.score, material.rules, seeds=read_seeds(Study(study)), paper=True)
+        _write(output / "tables.md", "\n".join(map(tables.markdown, chosen)))
+    with stages.stage("page"):
+        render(material).save(output / "index.html")
+
+
+def _write(path: Path, text: str) -> None:
+    from worldfork.ledger import files
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(path, text.encode())
+
+
+def _table(stages: Stages) -> str:
+    rows = [("stage", "this call", "all calls"), *stages.table()]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows)
+
+
+def _whisper(sentence: str) -> None:
+    typer.echo(sentence, err=True)
