@@ -1,48 +1,137 @@
-"""Do the intervals of a deployment cover the value of a policy that is known? By repetition, with its own error.
+"""Do the intervals of a deployment hold the value of a policy that is known? By repetition, with its own error.
 
-    python benchmarks/deployment.py                    # 500 repetitions of 5 checkpoints each, some minutes
-    python benchmarks/deployment.py --repetitions 40   # a look
+    python benchmarks/deployment.py                                    # a look: two repetitions of 40 checkpoints
+    python benchmarks/deployment.py --seed 1 --repetitions 500 --output strong.npz
+    python benchmarks/deployment.py --seed 1 --repetitions 16 --curve --output curve.npz
+    python benchmarks/deployment.py --merge strong.npz --with-curve curve.npz  # the tables of docs/deployment.md
 
 In the linear-quadratic world the expected return of every episode is known in closed form, given the parameters
-along the path. A policy's value is the mean of that over checkpoints and streams. Each repetition follows all
-policies on checkpoints and streams of its own and asks of each: does the 95% Student-t interval over its
-checkpoints, of the paired difference with never, contain the policy's value? The value is taken from all other
-repetitions. The policy `residual` has thresholds that are fitted on the one-step forks of the repetition's other
-checkpoints.
+along the path. A policy's value is its mean over checkpoints and streams. A repetition follows all policies on
+checkpoints and streams of its own and asks of each: does the 95% Student-t interval over checkpoints, of the paired
+difference with never, hold the value? The design, fixed before it was run: 500 repetitions of 40 checkpoints with
+four streams each, in two worlds, at seeds (from 1 on) that no look had used. The same checkpoints are also read as
+more repetitions of 5, 10 and 20, and with the first stream of each checkpoint alone.
+
+`given` has a threshold that was there beforehand. `own5` and `own20` have thresholds fitted on the one-step forks
+of the other checkpoints of their repetition, of so many. Two things can be asked of their intervals: to hold the value
+of the thresholds *as fitted* there (the mean, over the repetition's thresholds, of what each is worth on any
+checkpoint; `--curve` follows fixed thresholds to know that), or the value of *fitting anew*, whose spread between
+repetitions no interval within one can see.
+
+Several processes follow with a `--seed` each; following needs no package of the desk, the report does.
 """
 
 import argparse
-import json
-import math
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from jaxtyping import Float64
 
-from worldfork.desk.scoring.intervals import student_t
-from worldfork.desk.scoring.policies import fit_threshold
-from worldfork.desk.scoring.ties import tied
-from worldfork.desk.scoring.undefined import Undefined
 from worldfork.lab.tools.policy_values import PolicyValues, follow, one_step_rows
 from worldfork.ledger.deployment import Thresholds
 from worldfork.registration import Registration, parse
 from worldfork.triggers.policy import spelled
 
-TOGETHER = 100  # checkpoints that are computed together
+CHECKPOINTS: Final = 40  # of a repetition
+GROUPS: Final = (5, 10, 20, 40)  # the same checkpoints, read as repetitions of so many
+FITTED: Final = (5, 20)  # checkpoints on which a repetition fits its own thresholds
+STREAMS: Final = 4  # of each checkpoint
+TASK: Final = "linear_quadratic"
+OUTCOMES: Final = ("own episodes", "evaluated")
 
 
-def registration(first: int, count: int, *, points: int = 8, block: int = 200, scale: float = 4.0) -> Registration:
-    """Checkpoints `first` to `first` + `count` of the linear-quadratic world, under five policies."""
+@dataclasses.dataclass(frozen=True)
+class Drift:
+    """A world to follow policies in."""
+
+    points: int  # decision points
+    scale: float  # what the pull is multiplied by at the end of the drift
+    given: float  # the threshold of `given`
+    curve: tuple[float, float]  # residuals between which the worth of a threshold changes
+
+
+WORLDS: Final = {
+    "strong": Drift(points=8, scale=4.0, given=0.007, curve=(0.0035, 0.0075)),
+    "mild": Drift(points=4, scale=2.0, given=0.0065, curve=(0.0045, 0.0105)),
+}
+CURVE_POINTS: Final = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Followed:
+    """Advantages over never. Axes: outcomes, policies but never, checkpoints, streams."""
+
+    policies: tuple[str, ...]
+    measured: Float64[np.ndarray, "outcomes policies checkpoints streams"]
+    known: Float64[np.ndarray, "outcomes policies checkpoints streams"]  # in closed form, along the same paths
+    updates: Float64[np.ndarray, "policies checkpoints streams"]
+    thresholds: Float64[np.ndarray, "fits checkpoints"]  # of own5 and own20
+
+    def write(self, path: Path) -> None:
+        np.savez(path, **dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "Followed":
+        columns = dict(np.load(path))
+        return cls(tuple(map(str, columns.pop("policies"))), **columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Followed"]) -> "Followed":
+        """The checkpoints of one part after those of another."""
+        if len({part.policies for part in parts}) > 1:
+            raise SystemExit("These parts follow different policies, and can not be joined.")
+        axes = {"measured": 2, "known": 2, "updates": 1, "thresholds": 1}
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts], axis) for name, axis in axes.items()
+        }
+        return cls(parts[0].policies, **columns)
+
+
+def follow_repetitions(repetitions: int, world: Drift, *, seed: int, curve: bool = False) -> Iterator[Followed]:
+    """One repetition after the other, each on checkpoints of its own."""
+    for first in range(0, repetitions * CHECKPOINTS, CHECKPOINTS):
+        registered = registration(first, CHECKPOINTS, world, seed=seed, curve=curve)
+        thresholds = np.empty((0, CHECKPOINTS)) if curve else fitted(registered)
+        yield over_never(follow(registered, thresholds=_spelled(thresholds, first)), thresholds)
+
+
+def registration(
+    first: int,
+    count: int,
+    world: Drift,
+    *,
+    seed: int = 0,
+    curve: bool = False,
+    streams: int = STREAMS,
+    block: int = 200,
+) -> Registration:
+    """Checkpoints `first` to `first` + `count` of the linear-quadratic world, under the policies to be followed."""
+    policies = {
+        "periodic": 'trigger = "periodic"\nsettings = {period = 4}',
+        "random": 'trigger = "random"\nrate = 0.5',
+        "running": 'trigger = "residual"\nthreshold = "running"\nrate = 0.3',
+        "given": f'trigger = "residual"\nthreshold = {world.given}',
+        **{f"own{count}": 'trigger = "residual"\nthreshold = "fitted"' for count in FITTED},
+    }
+    if curve:
+        thresholds = np.linspace(*world.curve, CURVE_POINTS)
+        policies = {f"at-{t:.6f}": f'trigger = "residual"\nthreshold = {t:.6f}' for t in thresholds}
+    named = "\n".join(f'[deployment.policies."{name}"]\n{text}' for name, text in policies.items())
     return parse(
         f"""
 schema = "worldfork.registration/1"
 name = "coverage"
+seed = {seed}
 [grid]
-tasks = ["linear_quadratic"]
+tasks = ["{TASK}"]
 checkpoints = {list(range(first, first + count))}
 directions = ["away"]
+stream_seeds = {list(range(streams))}
 [stream]
-decision_points = {points}
+decision_points = {world.points}
 drift_period = 300
 [evaluation]
 episodes = 6
@@ -52,119 +141,218 @@ window = 200
 [execution]
 forks_per_block = {block}
 streams_per_batch = 100
-[tasks.linear_quadratic]
-agent = "linear_quadratic"
-drift_scale = {scale}
+[tasks.{TASK}]
+agent = "{TASK}"
+drift_scale = {world.scale}
 precision = "float64"
 [deployment]
-evaluate_at = [{points // 2}, {points}]
+evaluate_at = [{world.points // 2}, {world.points}]
 episodes = 6
-[deployment.policies.periodic]
-trigger = "periodic"
-settings = {{period = 4}}
-[deployment.policies.residual]
-trigger = "residual"
-threshold = "fitted"
-[deployment.policies.running]
-trigger = "residual"
-threshold = "running"
-rate = 0.3
-[deployment.policies.random]
-trigger = "random"
-rate = 0.5
+{named}
 """
     )
 
 
-def fitted(registered: Registration, checkpoints: int) -> Thresholds:
-    """The thresholds of `residual`: for each checkpoint, on the forks of the other ones of its repetition."""
-    rows = {cell.checkpoint: of for cell, of in one_step_rows(registered).items()}
-    found = {}
-    for checkpoint in rows:
-        group = checkpoint // checkpoints
-        others = [
-            row for other in rows if other // checkpoints == group and other != checkpoint for row in rows[other]
-        ]
-        signal = tied(np.array([row.signals["residual"] for row in others], dtype=np.float64))
-        delta = np.array([row.delta for row in others], dtype=np.float64)
-        found[str(checkpoint)] = spelled(fit_threshold(signal, delta))
-    return Thresholds(policies={"residual": {"linear_quadratic": found}})
-
-
-def repeat(repetitions: int, checkpoints: int, *, points: int, scale: float) -> list[PolicyValues]:
-    """All repetitions, some at a time."""
-    together = max(1, TOGETHER // checkpoints)
-    parts = []
-    console = Console(stderr=True)
-    for first in track(range(0, repetitions, together), "following", console=console, transient=True):
-        count = min(together, repetitions - first)
-        registered = registration(first * checkpoints, count * checkpoints, points=points, scale=scale)
-        parts.append(follow(registered, thresholds=fitted(registered, checkpoints)))
-    return parts
-
-
-def covered(measured: np.ndarray, known: np.ndarray) -> dict[str, float]:
-    """How often the interval over a repetition's checkpoints holds the value. Axes: repetitions, checkpoints."""
-    hits = 0
-    for index, values in enumerate(measured):
-        interval = student_t(values)
-        assert not isinstance(interval, Undefined)
-        value = (known.sum() - known[index].sum()) / (known.size - known[index].size)
-        hits += interval.low <= value <= interval.high
-    share = hits / len(measured)
-    off = (measured - known).reshape(-1)
-    return {
-        "value": float(known.mean()),
-        "value_error": float(known.std(ddof=1) / math.sqrt(known.size)),
-        "measured": float(measured.mean()),
-        "coverage": share,
-        "coverage_error": math.sqrt(share * (1 - share) / len(measured)),
-        "off_by_standard_errors": float(off.mean() / (off.std(ddof=1) / math.sqrt(off.size))) if off.any() else 0.0,
-    }
-
-
-def summary(parts: list[PolicyValues], checkpoints: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Both outcomes of every policy but never."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    names = parts[0].policies
-    never = names.index("never")
-    for outcome, (measured, known) in {
-        "deployment": ("returned", "expected"),
-        "evaluation": ("evaluated", "expected_evaluated"),
-    }.items():
-        columns = [np.concatenate([getattr(part, name) for part in parts], axis=1) for name in (measured, known)]
-        for index, name in enumerate(names):
-            if index != never:
-                over = [(column[index] - column[never]).reshape(-1, checkpoints) for column in columns]
-                found.setdefault(name, {})[outcome] = covered(*over)
+def fitted(registered: Registration) -> Float64[np.ndarray, "fits checkpoints"]:
+    """For each size of repetition the threshold of each checkpoint, from the forks of its repetition's others."""
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for cell, labelled in one_step_rows(registered).items():
+        known = [(float(row.signals["residual"] or np.nan), row.delta) for row in labelled]
+        rows.setdefault(cell.checkpoint, []).extend(known)
+    forks = np.array([rows[checkpoint] for checkpoint in sorted(rows)])  # checkpoints, forks, (signal, dR)
+    found = np.empty((len(FITTED), len(forks)))
+    for line, size in enumerate(FITTED):
+        for place in range(len(forks)):
+            group = np.arange(place // size * size, min((place // size + 1) * size, len(forks)))
+            found[line, place] = best_threshold(*np.concatenate(forks[group[group != place]]).T)
     return found
+
+
+def best_threshold(signal: Float64[np.ndarray, " forks"], delta: Float64[np.ndarray, " forks"]) -> float:
+    """The threshold at or above which dR adds up to most; of equal ones the largest. Written out here, since the
+    desk's own fit comes with packages that the following does without (a test holds one against the other)."""
+    order = np.argsort(-signal, kind="stable")
+    descending = signal[order]
+    cuts = np.r_[np.inf, (descending[:-1] + descending[1:]) / 2, -np.inf]
+    return float(cuts[np.argmax(np.r_[0.0, np.cumsum(delta[order])])])
+
+
+def _spelled(thresholds: Float64[np.ndarray, "fits checkpoints"], first: int) -> Thresholds:
+    return Thresholds(
+        policies={
+            f"own{size}": {TASK: {str(first + place): spelled(float(value)) for place, value in enumerate(line)}}
+            for size, line in zip(FITTED, thresholds, strict=False)
+        }
+    )
+
+
+def over_never(values: PolicyValues, thresholds: Float64[np.ndarray, "fits checkpoints"]) -> Followed:
+    order = sorted(
+        range(len(values.cells)), key=lambda at: (values.cells[at].checkpoint, values.cells[at].stream_seed)
+    )
+    checkpoints = len({cell.checkpoint for cell in values.cells})
+
+    def shaped(
+        column: Float64[np.ndarray, "policies cells"],
+    ) -> Float64[np.ndarray, "policies checkpoints streams"]:
+        return column[:, order].reshape(len(column), checkpoints, -1)
+
+    def advantage(*columns: Float64[np.ndarray, "policies cells"]) -> np.ndarray:
+        return np.stack([shaped(column)[1:] - shaped(column)[:1] for column in columns])
+
+    assert values.policies[0] == "never"
+    return Followed(
+        values.policies[1:],
+        advantage(values.returned, values.evaluated),
+        advantage(values.expected, values.expected_evaluated),
+        shaped(values.updates)[1:],
+        thresholds,
+    )
+
+
+# What is read out of it
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """How often an interval held what it should."""
+
+    share: float
+    repetitions: int
+
+    def __str__(self) -> str:
+        error = 1.96 * np.sqrt(self.share * (1 - self.share) / self.repetitions)
+        return f"{self.share:.1%} ± {error:.1%}"
+
+
+def covered(
+    values: Float64[np.ndarray, "repetitions checkpoints"], truth: Float64[np.ndarray, " repetitions"]
+) -> Coverage:
+    """The desk's interval over the checkpoints of every repetition, held against its truth."""
+    from worldfork.desk.scoring.intervals import student_t
+    from worldfork.desk.scoring.undefined import Interval
+
+    held = []
+    for one, value in zip(values, truth, strict=True):
+        interval = student_t(one)
+        assert isinstance(interval, Interval)
+        rounding = 1e-12 * max(1.0, abs(value))
+        held.append(interval.low - rounding <= value <= interval.high + rounding)
+    return Coverage(float(np.mean(held)), len(held))
+
+
+def without_itself(known: Float64[np.ndarray, "repetitions checkpoints"]) -> Float64[np.ndarray, " repetitions"]:
+    """The value of a policy, for each repetition from all others."""
+    return (known.sum() - known.sum(axis=1)) / (known.size - known.shape[1])
+
+
+def report(followed: Followed, curve: Followed | None) -> None:
+    """Both tables, as docs/deployment.md has them."""
+    streams = followed.measured.shape[3]
+    print(
+        f"{followed.measured.shape[2]} checkpoints, {streams} streams each; the value of a policy is its advantage"
+    )
+    print("over never in the return of one episode; coverages with 1.96 standard errors of their own\n")
+    designs = [(size, count) for count in dict.fromkeys((1, streams)) for size in GROUPS]
+    heads = " | ".join(f"{size} x {count}" for size, count in designs)
+    print(f"| policy | updates | outcome | value | off by s.e. | skewness, 1 and {streams} streams | {heads} |")
+    print("|---|---:|---|---:|---:|---:|" + "---:|" * len(designs))
+    for place, name in enumerate(followed.policies):
+        if name.startswith("own"):
+            continue
+        for index, outcome in enumerate(OUTCOMES):
+            measured, known = followed.measured[index, place], followed.known[index, place]
+            off = (measured - known).mean(axis=1)
+            error = off.std(ddof=1) / np.sqrt(len(off))
+            cells = [
+                name,
+                f"{followed.updates[place].mean():.1f}",
+                outcome,
+                f"{known.mean():.4f}",
+                f"{off.mean() / error if error else 0.0:+.1f}",
+                f"{skewness(measured[:, 0]):.1f}, {skewness(measured.mean(axis=1)):.1f}",
+            ]
+            for size, count in designs:
+                values = measured[:, :count].mean(axis=1).reshape(-1, size)
+                cells.append(str(covered(values, without_itself(known.mean(axis=1).reshape(-1, size)))))
+            print(f"| {' | '.join(cells)} |")
+    if curve is not None:
+        print()
+        report_fitted(followed, curve)
+
+
+def report_fitted(followed: Followed, curve: Followed) -> None:
+    """Thresholds fitted within a repetition: against their value as fitted, and against that of fitting anew."""
+    print(
+        "| checkpoints | outcome | never fires | worth as fitted, s.d. | correlation | as fitted | fitting anew |"
+    )
+    print("|---:|---|---:|---:|---:|---:|---:|")
+    for line, size in enumerate(FITTED):
+        place = followed.policies.index(f"own{size}")
+        thresholds = followed.thresholds[line]
+        for index, outcome in enumerate(OUTCOMES):
+            measured = followed.measured[index, place].mean(axis=1).reshape(-1, size)
+            known = followed.known[index, place].mean(axis=1).reshape(-1, size)
+            as_fitted = worth(thresholds, curve, index).reshape(-1, size).mean(axis=1)
+            cells = [
+                str(size),
+                outcome,
+                f"{np.isposinf(thresholds).reshape(-1, size).all(axis=1).mean():.1%}",
+                f"{as_fitted.mean():.4f}, {as_fitted.std(ddof=1):.4f}",
+                f"{correlation(measured):+.3f}",
+                str(covered(measured, as_fitted)),
+                str(covered(measured, without_itself(known))),
+            ]
+            print(f"| {' | '.join(cells)} |")
+
+
+def worth(thresholds: Float64[np.ndarray, " n"], curve: Followed, outcome: int) -> Float64[np.ndarray, " n"]:
+    """What each threshold is worth on any checkpoint, between those that were followed; never firing is worth 0."""
+    places = [place for place, name in enumerate(curve.policies) if name.startswith("at-")]
+    at = [float(curve.policies[place].removeprefix("at-")) for place in places]
+    values = curve.known[outcome].mean(axis=(1, 2))
+    always = values[curve.policies.index("always")]
+    inside = np.interp(thresholds, at, values[places])
+    below = np.where(thresholds < at[0], always, inside)
+    return np.where(np.isposinf(thresholds), 0.0, below)
+
+
+def correlation(values: Float64[np.ndarray, "repetitions checkpoints"]) -> float:
+    """Between two checkpoints of one repetition, over repetitions: 0 where they are independent.
+
+    The variance of a repetition's mean is s²/n (1 + (n - 1) r), and an interval within it sees s²/n (1 - r).
+    """
+    count = values.shape[1]
+    within, between = values.var(axis=1, ddof=1).mean(), count * values.mean(axis=1).var(ddof=1)
+    return float((between - within) / (between + (count - 1) * within)) if between + within else 0.0
+
+
+def skewness(values: Float64[np.ndarray, " n"]) -> float:
+    centred = values - values.mean()
+    return float((centred**3).mean() / (centred**2).mean() ** 1.5) if centred.any() else 0.0
 
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--repetitions", type=int, default=500)
-    options.add_argument("--checkpoints", type=int, default=5)
-    options.add_argument("--segments", type=int, default=8)
-    options.add_argument("--drift-scale", type=float, default=4.0, help="2 is milder: returns are less skewed")
-    options.add_argument("--json", action="store_true")
+    options.add_argument("--world", choices=WORLDS, default="strong")
+    options.add_argument("--repetitions", type=int, default=2, help=f"of {CHECKPOINTS} checkpoints")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--curve", action="store_true", help="follow fixed thresholds instead")
+    options.add_argument("--output", type=Path, help="write what was followed, and report nothing")
+    options.add_argument("--merge", type=Path, nargs="+", help="report on files that were written")
+    options.add_argument("--with-curve", type=Path, nargs="+", help="files of --curve, for fitted thresholds")
     given = options.parse_args()
-    parts = repeat(given.repetitions, given.checkpoints, points=given.segments, scale=given.drift_scale)
-    found = summary(parts, given.checkpoints)
-    if given.json:
-        print(json.dumps(found))
-        return
-    updates = np.concatenate([part.updates for part in parts], axis=1).mean(axis=1)
-    print(f"{given.repetitions} repetitions of {given.checkpoints} checkpoints; advantage over never, per episode")
-    heads = f"{'policy':<10}{'updates':>8}  {'outcome':<11}{'value':>9}{'s.e.':>8}{'measured':>10}{'off by':>10}"
-    print(f"{heads}{'coverage':>16}")
-    for name, outcomes in found.items():
-        for outcome, one in outcomes.items():
-            share = f"{one['coverage']:.1%} +- {1.96 * one['coverage_error']:.1%}"
-            print(
-                f"{name:<10}{updates[parts[0].policies.index(name)]:>8.1f}  {outcome:<11}{one['value']:>9.4f}"
-                f"{one['value_error']:>8.4f}{one['measured']:>10.4f}{one['off_by_standard_errors']:>+7.2f} se"
-                f"{share:>16}"
-            )
+    if given.merge:
+        parts = [Followed.read(path) for path in given.merge]
+    else:
+        parts = []
+        for part in follow_repetitions(given.repetitions, WORLDS[given.world], seed=given.seed, curve=given.curve):
+            parts.append(part)
+            if given.output:  # after every repetition: what was followed is not lost
+                Followed.joined(parts).write(given.output)
+    if not given.output:
+        curves = [Followed.read(path) for path in given.with_curve or ()]
+        report(Followed.joined(parts), Followed.joined(curves) if curves else None)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Which deployments run together: all policies of some cells of one task, from the registration alone."""
 
 import dataclasses
+import functools
 from itertools import groupby
 
 from worldfork.registration import Cell, Registration, deployments
@@ -25,7 +26,7 @@ class Batch:
         """After its first cell."""
         return self.cells[0][0].id
 
-    @property
+    @functools.cached_property
     def sets(self) -> tuple[tuple[str, Cell], ...]:
         """The parameter sets in order: policy by policy, and within a policy cell by cell."""
         return tuple((policy, cell) for policy, of in zip(self.policies, self.cells, strict=True) for cell in of)

@@ -28,14 +28,15 @@ class Draws:
     @classmethod
     def of(cls, events: Sequence[Event], episodes: Int64[np.ndarray, " E"]) -> "Draws":
         """The draws of these episodes of each event (its purpose is replaced, its fork kept)."""
+        known = {event: place for place, event in enumerate(dict.fromkeys(events))}  # policies share their episodes
+        place, forks = [known[event] for event in events], np.array([event.fork for event in known])
+
+        def keys(purpose: Purpose) -> UInt32[np.ndarray, "P E 2"]:
+            roots = np.stack([root(dataclasses.replace(event, purpose=purpose)) for event in known])
+            return fold_in(fold_in(roots, forks)[:, None], episodes)[place]
+
         by_purpose = {
-            purpose: np.stack(
-                [
-                    fold_in(root(dataclasses.replace(event, purpose=purpose)), event.fork, episodes)
-                    for event in events
-                ]
-            )
-            for purpose in (Purpose.INITIAL_STATE, Purpose.ACTION_NOISE, Purpose.PLANNING)
+            purpose: keys(purpose) for purpose in (Purpose.INITIAL_STATE, Purpose.ACTION_NOISE, Purpose.PLANNING)
         }
         # The same integers as `randomness.seed` gives event by event: step 0, iteration 0.
         seeds = fold_in(by_purpose[Purpose.INITIAL_STATE], 0, 0)
