@@ -13,8 +13,8 @@ four streams each, in two worlds, at seeds (from 1 on) that no look had used. Th
 more repetitions of 5, 10 and 20, and with the first stream of each checkpoint alone.
 
 `given` has a threshold that was there beforehand. `own5` and `own20` have thresholds fitted on the one-step forks
-of the other checkpoints of their repetition, of so many. Two things can be asked of their intervals: to hold the value
-of the thresholds *as fitted* there (the mean, over the repetition's thresholds, of what each is worth on any
+of the other checkpoints of their repetition, of so many. Two things can be asked of their intervals: to hold the
+value of the thresholds *as fitted* there (the mean, over the repetition's thresholds, of what each is worth on any
 checkpoint; `--curve` follows fixed thresholds to know that), or the value of *fitting anew*, whose spread between
 repetitions no interval within one can see.
 
@@ -95,7 +95,7 @@ def follow_repetitions(repetitions: int, world: Drift, *, seed: int, curve: bool
     for first in range(0, repetitions * CHECKPOINTS, CHECKPOINTS):
         registered = registration(first, CHECKPOINTS, world, seed=seed, curve=curve)
         thresholds = np.empty((0, CHECKPOINTS)) if curve else fitted(registered)
-        yield over_never(follow(registered, thresholds=_spelled(thresholds, first)), thresholds)
+        yield over_never(follow(registered, thresholds=spelled_thresholds(thresholds, first)), thresholds)
 
 
 def registration(
@@ -177,7 +177,7 @@ def best_threshold(signal: Float64[np.ndarray, " forks"], delta: Float64[np.ndar
     return float(cuts[np.argmax(np.r_[0.0, np.cumsum(delta[order])])])
 
 
-def _spelled(thresholds: Float64[np.ndarray, "fits checkpoints"], first: int) -> Thresholds:
+def spelled_thresholds(thresholds: Float64[np.ndarray, "fits checkpoints"], first: int) -> Thresholds:
     return Thresholds(
         policies={
             f"own{size}": {TASK: {str(first + place): spelled(float(value)) for place, value in enumerate(line)}}

@@ -1,6 +1,8 @@
 """Policies whose value is known: what the instrument measures agrees with the closed form."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.lab.environments.closed_form import expected_return, expected_returns
 from worldfork.lab.environments.linear_quadratic import Matrices
 from worldfork.lab.tools.policy_values import follow
@@ -37,11 +40,13 @@ def test_many_expected_returns_are_the_single_ones() -> None:
 
 
 def test_followed_policies_return_what_is_expected_of_their_parameters() -> None:
-    """The benchmark's own code, at a size for every day: 16 checkpoints, three segments."""
+    """The benchmark's own code, at a size for every day: 15 checkpoints, three segments."""
     module = benchmark()
-    registered = module.registration(0, 16, points=3, block=16)
-    values = follow(registered, thresholds=module.fitted(registered, 4))
-    assert values.policies == ("never", "always", "periodic", "random", "residual", "running")
+    world = module.Drift(points=3, scale=8.0, given=0.006, curve=(0.004, 0.008))
+    registered = module.registration(0, 15, world, streams=1, block=15)
+    thresholds = module.fitted(registered)
+    values = follow(registered, thresholds=module.spelled_thresholds(thresholds, 0))
+    assert values.policies == ("never", "always", "given", "own20", "own5", "periodic", "random", "running")
     np.testing.assert_array_equal(values.updates[0], 0.0)
     np.testing.assert_array_equal(values.updates[1], 3.0)
     for measured, known in (
@@ -51,7 +56,57 @@ def test_followed_policies_return_what_is_expected_of_their_parameters() -> None
         off = measured - known
         errors = off.std(axis=1, ddof=1) / np.sqrt(off.shape[1])
         assert (np.abs(off.mean(axis=1)) < 4 * errors).all()
-    summary = module.summary([values], 4)
-    assert all(0 <= one["coverage"] <= 1 for outcomes in summary.values() for one in outcomes.values())
     # Updating pays in this world, and the closed form says so without a single episode.
     assert values.expected_evaluated[1].mean() > values.expected_evaluated[0].mean()
+    followed = module.over_never(values, thresholds)
+    np.testing.assert_allclose(
+        followed.known[1, 0, :, 0], values.expected_evaluated[1] - values.expected_evaluated[0]
+    )
+
+
+def test_the_benchmark_fits_as_the_desk_does() -> None:
+    draws = np.random.default_rng(0)
+    for _ in range(50):
+        signal, delta = draws.normal(size=7), draws.normal(size=7)
+        assert benchmark().best_threshold(signal, delta) == pytest.approx(fit_threshold(signal, delta))
+
+
+def test_coverage_counts_what_intervals_hold() -> None:
+    """Normal values are covered as promised; values that share a draw within a repetition are not."""
+    module, draws = benchmark(), np.random.default_rng(1)
+    independent = draws.normal(1.0, 1.0, (2000, 5))
+    assert module.covered(independent, np.ones(2000)).share == pytest.approx(0.95, abs=0.015)
+    assert module.correlation(independent) == pytest.approx(0.0, abs=0.03)
+    shared = independent + draws.normal(0.0, 1.0, (2000, 1))
+    assert module.covered(shared, np.ones(2000)).share < 0.8
+    assert module.correlation(shared) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_threshold_is_worth_what_was_followed_beside_it() -> None:
+    module = benchmark()
+    known = np.array([4.0, 3.0, 1.0]).reshape(1, 3, 1, 1) * np.ones((2, 1, 6, 2))
+    curve = module.Followed(("always", "at-0.1", "at-0.2"), known, known, known[0], np.empty((0, 6)))
+    worth = module.worth(np.array([-np.inf, 0.05, 0.1, 0.15, 0.3, np.inf]), curve, 0)
+    np.testing.assert_allclose(worth, [4.0, 4.0, 3.0, 2.0, 1.0, 0.0])
+
+
+def test_parts_of_several_processes_are_joined(tmp_path: Path) -> None:
+    module = benchmark()
+    draws = np.random.default_rng(2)
+    parts = []
+    for seed in (1, 2):
+        columns = (draws.normal(size=shape) for shape in ((2, 3, 4, 2), (2, 3, 4, 2), (3, 4, 2), (2, 4)))
+        parts.append(module.Followed(("always", "own20", "own5"), *columns))
+        parts[-1].write(tmp_path / f"{seed}.npz")
+    joined = module.Followed.joined([module.Followed.read(tmp_path / f"{seed}.npz") for seed in (1, 2)])
+    assert joined.policies == parts[0].policies
+    np.testing.assert_array_equal(joined.measured, np.concatenate([part.measured for part in parts], axis=2))
+    np.testing.assert_array_equal(joined.thresholds, np.concatenate([part.thresholds for part in parts], axis=1))
+
+
+def test_following_needs_no_package_of_the_desk() -> None:
+    """So that many processes can follow on a machine that has no desk."""
+    code = "import sys; import deployment; assert not {'polars', 'jax', 'mujoco', 'rich'} & set(sys.modules)"
+    benchmarks = Path(__file__).parents[3] / "benchmarks"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(benchmarks), *sys.path])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
