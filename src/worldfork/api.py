@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import store
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -41,7 +42,7 @@ class Study(store.Study):
     def __repr__(self) -> str:
         begun = self.cells()
         rows = sum(len(cell.rows()) for cell in begun)
-        return f"Study({self.registration.name}: {rows} forks in {len(begun)} cells)"
+        return f"Study({self.registration.name}: {plural(rows, 'fork')} in {plural(len(begun), 'cell')})"
 
     def forks(self) -> "pl.DataFrame":
         """One row per fork: where it was, what was known before it, and what both branches returned."""

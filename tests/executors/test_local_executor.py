@@ -1,6 +1,7 @@
 """The local executor: a worker that dies is told, and none outlives its parent."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -38,7 +39,8 @@ def test_workers_die_with_their_parent() -> None:
 
 def say_and_wait(number: int) -> None:
     print(os.getpid(), flush=True)
-    threading.Event().wait(2 * PATIENCE)  # for whoever ends this process
+    if number:
+        threading.Event().wait(2 * PATIENCE)  # for whoever ends this process
 
 
 def _alive(process: int) -> bool:
@@ -60,3 +62,30 @@ def test_a_script_without_a_guard_is_not_run_again_in_its_workers(tmp_path: Path
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["once", "[(0, 1.0), (1, 2.0), (2, 3.0)]", "True"], done.stderr
+
+
+def test_an_interrupt_of_all_processes_is_one_sentence() -> None:
+    """Ctrl-C reaches the workers too, as a terminal sends it, to one that computes and to one that is idle.
+    Nobody complains of it, nor of semaphores that were left behind."""
+    script = (
+        "import test_local_executor as here\n"
+        "from worldfork.cli.interrupts import interruptible\n"
+        "from worldfork.executors.local import Local\n"
+        "with interruptible('interrupted'):\n"
+        "    list(Local(workers=2).map(here.say_and_wait, [0, 1]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        for _ in range(2):
+            parent.stdout.readline()
+        os.killpg(parent.pid, signal.SIGINT)
+        _, complaints = parent.communicate(timeout=PATIENCE)  # ends when the last process that holds stderr has
+    assert (parent.returncode, complaints) == (130, "worldfork: interrupted\n")

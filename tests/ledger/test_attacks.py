@@ -1,5 +1,6 @@
 """The attacks of benchmarks/attacks, at a size that a night can take; the scripts say what they do."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,20 @@ def test_kills_lose_nothing_whole_studies() -> None:
 @pytest.mark.nightly
 def test_exits_have_the_right_code() -> None:
     assert "60 exits, 0 with another code" in attack("exits.py", "--count", "60")
+
+
+def test_a_failure_beside_busy_processes_is_counted_and_the_processes_end() -> None:
+    """With commands that take no time: the suite itself is what the script is for."""
+    found = importlib.util.spec_from_file_location("busy", ATTACKS / "busy.py")
+    assert found is not None
+    assert found.loader is not None
+    busy = importlib.util.module_from_spec(found)
+    found.loader.exec_module(busy)
+    with busy.busy_processes(2) as processes:
+        assert [process.poll() for process in processes] == [None, None]
+    assert all(process.returncode is not None for process in processes)
+    for code, failures in ((0, 0), (1, 2)):
+        assert (
+            busy.beside_others([sys.executable, "-S", "-c", f"raise SystemExit({code})"], times=2, busy=1)
+            == failures
+        )

@@ -248,7 +248,7 @@ def test_refusals_that_are_alike_are_told_once(tmp_path: Path) -> None:
     with pytest.raises(WorldforkError) as refused:
         write(tmp_path / "study", authored=TWO_ARMS, source="another version of the code")
     assert str(refused.value).count("source:") == 1
-    assert "(1 more cells differ likewise.)" in str(refused.value)
+    assert "(Likewise in 1 more cell.)" in str(refused.value)
 
 
 @pytest.mark.parametrize("exists", [False, True])

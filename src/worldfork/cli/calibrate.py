@@ -5,6 +5,8 @@ from typing import Any
 
 import typer
 
+from worldfork.counting import plural
+
 __all__ = ["calibrate"]
 
 KINDS = (".pdf", ".png", ".svg")
@@ -68,7 +70,8 @@ def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, A
         off = f"{(measured - truth) / error:+.2f} se" if error > 0 else "exact" if measured == truth else "wrong"
         typer.echo(f"{cell:<48}{k:>4}{truth:>14.4f}{measured:>12.4f}{error:>10.4f}{off:>9}")
     typer.echo(
-        f"\n{summary['forks']} forks. 95% Student-t intervals on the paired differences that hold the truth:"
+        f"\n{plural(summary['forks'], 'fork')}. 95% Student-t intervals on the paired differences that hold the "
+        "truth:"
     )
     for m, share in summary["coverage"].items():
         scaled = summary["error_times_sqrt_m"][m]

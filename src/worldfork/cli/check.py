@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from worldfork.counting import plural
+
 if TYPE_CHECKING:
     from worldfork.desk.scoring.planned import Power
     from worldfork.lab.tools.check import Check
@@ -85,7 +87,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
 
 def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
     registered = checked.registration
-    typer.echo(f"{registered.name}: {len(checked.cells)} cells, digest {registered.digest[:16]}")
+    typer.echo(f"{registered.name}: {plural(len(checked.cells), 'cell')}, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
         typer.echo(f"  {cell}")
     for line in checked.mechanisms:
@@ -105,10 +107,12 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
         typer.echo(f"{work.arm:<22}{work.task:<20}{line}")
     for counted in checked.followed:
         typer.echo(
-            f"follow {counted.task}: {counted.policies} policies x {counted.cells} cells x {counted.segments} "
-            f"segments, {counted.sets} parameter sets at a time; {counted.own_episodes:,} episodes of their own, "
-            f"{counted.evaluation_episodes:,} of evaluation, at most {counted.most_updates:,} updates "
-            f"({counted.most_gradient_steps:,} gradient steps)"
+            f"follow {counted.task}: {plural(counted.policies, 'policy', 'policies')} x "
+            f"{plural(counted.cells, 'cell')} x {plural(counted.segments, 'segment')}, "
+            f"{plural(counted.sets, 'parameter set')} at a time; "
+            f"{plural(counted.own_episodes, 'episode')} of their own, "
+            f"{counted.evaluation_episodes:,} of evaluation, at most {plural(counted.most_updates, 'update')} "
+            f"({plural(counted.most_gradient_steps, 'gradient step')})"
         )
     for counted, took in zip(checked.followed, checked.followed_seconds, strict=False):
         listed = ", ".join(f"{name} {value:,.0f} s" for name, value in took.items())
@@ -134,12 +138,13 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
             )
             typer.echo(
                 f"power {planned.arm}, {planned.task}: the earlier mean and spread would be resolved with "
-                f"{planned.resolves} checkpoints{looking}."
+                f"{plural(planned.resolves, 'checkpoint')}{looking}."
             )
         for split, effect in planned.splits:
             typer.echo(
-                f"spend {planned.arm}, {planned.task}: {split.checkpoints} checkpoints x {split.forks} forks x "
-                f"{split.draws} draws x {split.episodes} episodes detect {effect:.3g} for as much."
+                f"spend {planned.arm}, {planned.task}: {plural(split.checkpoints, 'checkpoint')} x "
+                f"{plural(split.forks, 'fork')} x {plural(split.draws, 'draw')} x "
+                f"{plural(split.episodes, 'episode')} detect {effect:.3g} for as much."
             )
     if not power:
         typer.echo("power: not estimated. Give an earlier ledger with --like, or register a guess: [guess.TASK].")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from worldfork.counting import plural
+
 if TYPE_CHECKING:
     from worldfork.lab.agents.rssm_cem.deployment import Deployed
 
@@ -67,7 +69,7 @@ def evaluate(
     scale = 1.0 if scale is None else scale
     deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = deployed.environment.name
-    with Console(stderr=True).status(f"{len(checkpoints) * episodes} episodes of {task}"):
+    with Console(stderr=True).status(f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"):
         if adopt:
             returns = adoption.adopt(deployed)
         else:
@@ -115,7 +117,7 @@ def _show(title: str, names: list[str], returns: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{title}: returns of {returns.shape[1]} episodes")
+    table = Table(title=f"{title}: returns of {plural(returns.shape[1], 'episode')}")
     for column in ("checkpoint", "mean", "sd", "min", "max"):
         table.add_column(column, justify="left" if column == "checkpoint" else "right")
     for name, row in zip(names, returns, strict=True):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from worldfork.counting import plural
+
 __all__ = ["export"]
 
 
@@ -58,7 +60,7 @@ def _figures(ledger: Path, path: Path) -> None:
     with bars(transient=True) as progress:
         frame = scalars(score_ledger(ledger, progress=progress))
     write_frame(frame, path)
-    typer.echo(f"{len(frame)} figures in {path}.")
+    typer.echo(f"{plural(len(frame), 'figure')} in {path}.")
 
 
 def _publish(study: Path, folder: Path) -> None:

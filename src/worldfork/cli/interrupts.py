@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import util
 from types import FrameType
 
 __all__ = ["interruptible"]
@@ -35,6 +36,7 @@ def interruptible(message: str) -> Iterator[Callable[[], None]]:
         yield check
     except KeyboardInterrupt:
         print(f"worldfork: {message}", file=sys.stderr)
+        util._run_finalizers(0)  # type: ignore[attr-defined]  # workers' semaphores: the system would keep them
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from worldfork.counting import plural
+
 __all__ = ["run"]
 
 
@@ -53,5 +55,6 @@ def run(
             notify=lambda line: typer.echo(line, err=True),
         )
     verdict = wf.verify(output)
-    followed = f" and {verdict.episodes} episodes of deployments" if verdict.expected_episodes else ""
-    typer.echo(f"{verdict.rows} forks in {verdict.cells} cells{followed}. Next: worldfork score {output}")
+    followed = f" and {plural(verdict.episodes, 'episode')} of deployments" if verdict.expected_episodes else ""
+    forks = f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}"
+    typer.echo(f"{forks}{followed}. Next: worldfork score {output}")

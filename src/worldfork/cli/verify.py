@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from worldfork.counting import plural
+
 __all__ = ["verify"]
 
 
@@ -52,10 +54,10 @@ def verify(
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
         followed = ""
         if verdict.expected_episodes:
-            followed = f"{verdict.episodes} of {verdict.expected_episodes} episodes of deployments, "
+            followed = f"{verdict.episodes:,} of {plural(verdict.expected_episodes, 'episode')} of deployments, "
         typer.echo(
-            f"{verdict.rows} forks in {verdict.cells} cells, {followed}{state}; "
-            f"{count} problem{'' if count == 1 else 's'}."
+            f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}, {followed}{state}; "
+            f"{plural(count, 'problem')}."
         )
         if count:
             typer.echo("Forks after a damaged one are not counted. Put the files that are named back from a copy.")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -39,7 +40,7 @@ def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers:
         while True:
             # A few ahead, not all: a task carries its arrays.
             while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
-                with _without_main():
+                with _spawning():
                     flying[pool.submit(function, following[1])] = following[0]
             if not flying:
                 return
@@ -55,14 +56,17 @@ def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers:
 
 
 @contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """A spawned process would run the caller's script again, unless it is guarded; a task needs nothing of it."""
+def _spawning() -> Iterator[None]:
+    """What a spawned process must not inherit. It would run the caller's script again, unless that is guarded: a
+    task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
     main = sys.modules["__main__"]
     spec, file = main.__spec__, main.__dict__.pop("__file__", None)
     main.__spec__ = None
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         main.__spec__ = spec
         if file is not None:
             main.__dict__["__file__"] = file

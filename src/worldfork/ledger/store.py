@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
@@ -235,7 +236,7 @@ class StudyWriter(Study):
                 modules = self._changed_modules(cell_id, sources.get(str(configuration.get("source"))))
                 refusals.append(Refused(cell_id, _naming(modules, error.changes)))
         if refusals:
-            others = f"\n({len(refusals) - 1} more cells differ likewise.)" if len(refusals) > 1 else ""
+            others = f"\n(Likewise in {plural(len(refusals) - 1, 'more cell')}.)" if len(refusals) > 1 else ""
             raise WorldforkError(f"{refusals[0]}{others}") from refusals[0]
         return plans
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.conformity import departures
@@ -76,7 +77,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     damaged, notes = _models(study, whole)
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
-        notes.append(f"The windows of {len(absent)} cells are not here; their rows hold the digests.")
+        notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
     if windowless and followed.episodes and not segment_files(study.path, suffix=".npz"):
         notes.append("The transitions of the deployments are not here; their rows hold the digests.")
     expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
@@ -194,7 +195,7 @@ def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known:
 def _checked_rows(folder: CellFolder, points: int, *, episodes: int, windowless: bool) -> list[ForkRow]:
     rows = folder.rows()
     if len(rows) > points:
-        raise WorldforkError(f"{folder.id}: {len(rows)} rows where {points} are registered.")
+        raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     stream = content_digest(folder.read_log()) if rows else None
     here = rows and not (windowless and not (folder.path / "window.npz").exists())
     window = content_digest(folder.read_window()) if here else None

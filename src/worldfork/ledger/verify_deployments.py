@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.conformity import departures
@@ -102,7 +103,7 @@ def _checked_rows(
         return rows
     if len(rows) > points:
         raise WorldforkError(
-            f"{_named((folder.policy, folder.id))}: {len(rows)} rows where {points} are registered."
+            f"{_named((folder.policy, folder.id))}: {plural(len(rows), 'row')} where {points} are registered."
         )
     fitted = thresholds.of(folder.policy, cell.task, cell.checkpoint)
     threshold = policy_of(registration, folder.policy, threshold=fitted).threshold

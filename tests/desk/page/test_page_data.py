@@ -172,13 +172,13 @@ def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp
     min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return
     assert (forks["k"][index], forks["r_update"][index]) == (3, min_return)
     assert np.isnan(forks["update"][4 * index])
-    assert broken == "Counted: 1 non-finite returns in UPDATE."
+    assert broken == "Counted: 1 non-finite return in UPDATE."
     assert len(forks["k"]) == 24
     assert part["policies"]["all_attempted"]["forks"] == 24  # a failure is attempted, and never retained
     assert part["policies"]["retained"]["forks"] < 24
     said = record(found)
     assert len(said.failed) == 1
-    assert "1 non-finite returns in UPDATE" in [one.what for one in said.deviations]
+    assert "1 non-finite return in UPDATE" in [one.what for one in said.deviations]
 
 
 def test_what_was_executed_as_registered_has_no_deviation(material):
@@ -209,7 +209,7 @@ def test_deviations_are_found_by_comparing(small, tmp_path):
     assert "made under an earlier registration" in what
     assert "arm.evaluation.episodes: 5 -> 4" in what
     assert "task.settings.learning_rate: 0.03 -> 0.02" in what
-    assert "6 forks have 4 episodes per branch; 5 are registered" in what
+    assert "6 forks with 4 episodes per branch; 5 are registered" in what
     (amendment,) = said.amendments
     assert amendment.reason == "more episodes"
 

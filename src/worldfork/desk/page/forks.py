@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from worldfork.counting import plural
 from worldfork.desk.page.packing import pack
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.reading.prefork import CellKey
@@ -175,14 +176,14 @@ def _numbers(values: Sequence[float | None]) -> np.ndarray:
 def _broken(row: ForkRow) -> str | None:
     """Whatever was not finite or not stable, in words."""
     counts = {
-        "non-finite parameters": {"UPDATE": row.fit.non_finite},
-        "non-finite actions": {"HOLD": row.nonfinite_actions.hold, "UPDATE": row.nonfinite_actions.update},
-        "non-finite returns": {"HOLD": row.nonfinite_returns.hold, "UPDATE": row.nonfinite_returns.update},
-        "unstable episodes": {"HOLD": row.unstable_episodes.hold, "UPDATE": row.unstable_episodes.update},
+        "non-finite parameter": {"UPDATE": row.fit.non_finite},
+        "non-finite action": {"HOLD": row.nonfinite_actions.hold, "UPDATE": row.nonfinite_actions.update},
+        "non-finite return": {"HOLD": row.nonfinite_returns.hold, "UPDATE": row.nonfinite_returns.update},
+        "unstable episode": {"HOLD": row.unstable_episodes.hold, "UPDATE": row.unstable_episodes.update},
     }
     counted = [
-        f"{count} {what} in {branch}"
-        for what, branches in counts.items()
+        f"{plural(count, noun)} in {branch}"
+        for noun, branches in counts.items()
         for branch, count in branches.items()
         if count
     ]

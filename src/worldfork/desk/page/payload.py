@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from worldfork.counting import plural
 from worldfork.desk.page.forks import SMALL_PAGE, fork_columns, places
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.streams import BINS, BINS_OF_MANY, pack_stream, read_condensed
@@ -122,7 +123,7 @@ def _contraction(score: TaskScore) -> dict[str, object]:
         _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
         _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
         _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
-        f"(95%, Student-t over {fit.clusters} checkpoints).",
+        f"(95%, Student-t over {plural(fit.clusters, 'checkpoint')}).",
         _fitted_words("At a fixed direction and k the slope is", within.value, within.student_t, digits=2) + ".",
         "" if halves is None else f"HOLD's own halves give slope {halves:.2f} without any update.",
     ]

@@ -12,6 +12,7 @@ from typing import Final
 
 from pydantic import Field
 
+from worldfork.counting import plural
 from worldfork.desk.page.material import Material
 from worldfork.ledger.conformity import departures
 from worldfork.ledger.pretraining import Seed, read_seeds
@@ -25,9 +26,9 @@ __all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "varies"]
 
 ALIKE: Final = ("device", "simulator", "packages", "source")  # what one study should have one of
 COUNTED: Final = {
-    "nonfinite_actions": "non-finite actions",
-    "nonfinite_returns": "non-finite returns",
-    "unstable_episodes": "unstable episodes",
+    "nonfinite_actions": "non-finite action",
+    "nonfinite_returns": "non-finite return",
+    "unstable_episodes": "unstable episode",
 }
 
 
@@ -154,15 +155,15 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
     """What the rows themselves say went otherwise."""
     for length, count in collections.Counter(len(row.hold) for row in rows).items():
         if length != episodes:
-            yield f"{count} forks have {length} episodes per branch; {episodes} are registered"
+            yield f"{plural(count, 'fork')} with {plural(length, 'episode')} per branch; {episodes} are registered"
     if unequal := sum(row.draws.hold != row.draws.update for row in rows):
-        yield f"in {unequal} forks the branches received different random draws"
-    for name, words in COUNTED.items():
+        yield f"in {plural(unequal, 'fork')} the branches received different random draws"
+    for name, noun in COUNTED.items():
         for branch in ("hold", "update"):
             if count := sum(getattr(getattr(row, name), branch) for row in rows):
-                yield f"{count} {words} in {branch.upper()}"
+                yield f"{plural(count, noun)} in {branch.upper()}"
     if broken := sum(row.fit.non_finite > 0 for row in rows):
-        yield f"{broken} updates left parameters that are not finite"
+        yield f"{plural(broken, 'update')} left parameters that are not finite"
 
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:

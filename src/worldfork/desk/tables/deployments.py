@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from worldfork.counting import plural
 from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
@@ -63,8 +64,9 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         console.rule(f"[bold]{escape(task)} · followed all the way")
         forecast = one.forecast
         console.print(
-            f"[bold]{len(one.policies)} policies[/] on {one.cells} cells of {one.checkpoints} checkpoints, "
-            f"{one.episodes} episodes each; the best in hindsight is {escape(one.best)}."
+            f"[bold]{plural(len(one.policies), 'policy', 'policies')}[/] on "
+            f"{plural(one.cells, 'cell')} of {plural(one.checkpoints, 'checkpoint')}, "
+            f"{plural(one.episodes, 'episode')} each; the best in hindsight is {escape(one.best)}."
         )
         for heads, rows in ((HEADS, _outcomes(one)), (PARTED, _parted(one))):
             table = Table(box=None, pad_edge=False, header_style="dim")

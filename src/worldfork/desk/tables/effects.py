@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from worldfork.counting import plural
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.records import ForkCounts, PredictionAnswer, TaskScore
 from worldfork.desk.scoring.replication import replicate
@@ -126,7 +127,7 @@ def seed_replication(tasks: Tasks, replication: Mapping[str, Forks], rules: Rule
         repeated = replicate(score.evidence.forks, replication.get(task), rules=rules)
         if repeated is not None:
             cells = [
-                f"{with_span(effect.mean, effect.bootstrap, digits_for(effect))} ({effect.cells} cells)"
+                f"{with_span(effect.mean, effect.bootstrap, digits_for(effect))} ({plural(effect.cells, 'cell')})"
                 for effect in (repeated.first, repeated.all_seeds)
             ]
             rows.append((task, *cells))

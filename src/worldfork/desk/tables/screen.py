@@ -182,7 +182,7 @@ def _exempt(score: TaskScore) -> list[str]:
     cells = score.divergence.off_in
     lines = [f"[dim]No divergence rule in {escape(reason)}.[/]" for reason in cells[:EXEMPT]]
     if len(cells) > EXEMPT:
-        lines.append(f"[dim]... and in {len(cells) - EXEMPT} more cells.[/]")
+        lines.append(f"[dim]... and in {plural(len(cells) - EXEMPT, 'more cell')}.[/]")
     return lines
 
 
@@ -212,9 +212,9 @@ def _contrast(tasks: Mapping[str, Estimands[Contrast | Undefined]], console: Con
             console.print(
                 f"{about}: {number(contrast.mean, digits)}, Student-t 95% "
                 f"{escape(span(contrast.student_t, digits))}, "
-                f"bootstrap {escape(span(contrast.bootstrap, digits))}, {contrast.cells} cells; over {forks.forks} "
-                f"forks Pearson {number(forks.pearson, 3)}, Spearman {number(forks.spearman, 3)}, same sign "
-                f"{rate(forks.same_sign)}."
+                f"bootstrap {escape(span(contrast.bootstrap, digits))}, {plural(contrast.cells, 'cell')}; over "
+                f"{plural(forks.forks, 'fork')} Pearson {number(forks.pearson, 3)}, Spearman "
+                f"{number(forks.spearman, 3)}, same sign {rate(forks.same_sign)}."
             )
 
 

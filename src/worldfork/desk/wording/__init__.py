@@ -1,5 +1,6 @@
 """How figures and verdicts are said: one place for the page, the screen, and the tables."""
 
+from worldfork.counting import plural
 from worldfork.desk.wording.advice import Advice, advise
 from worldfork.desk.wording.answers import (
     Answer,
@@ -9,7 +10,6 @@ from worldfork.desk.wording.answers import (
     contrast_summary,
     corrected,
     ended,
-    plural,
 )
 from worldfork.desk.wording.numbers import (
     DASH,

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from worldfork.counting import plural
 from worldfork.desk.scoring.few_clusters import SIGNIFICANT
 from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.desk.scoring.records import TaskScore, TriggerScore
@@ -72,7 +73,7 @@ def trigger_words(score: TaskScore) -> str:
         return ""
     useful = list(useful_triggers(score))
     passing = [name for name, figures in candidates.items() if figures.passes_control is True]
-    count = f"{len(candidates)} candidate trigger{'' if len(candidates) == 1 else 's'}"
+    count = f"{plural(len(candidates), 'candidate trigger')}"
     if useful:
         return (
             f"Of {count}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
@@ -103,7 +104,7 @@ def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
     worst = max((p for p in figures.adjusted.values() if not isinstance(p, Undefined)), default=math.nan)
     return (
         f"It beats chance, the fires of other checkpoints, the better of never and always, and the schedule "
-        f"(largest corrected p {rate(worst)}, {score.effect.all_attempted.clusters} checkpoints)."
+        f"(largest corrected p {rate(worst)}, {plural(score.effect.all_attempted.clusters, 'checkpoint')})."
     )
 
 
@@ -116,14 +117,13 @@ def _certainty(score: TaskScore) -> str:
         words = f"Resolved: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
     elif grade == "leaning":
         if least is not None and least >= SIGNIFICANT:
-            words = f"Not certain: {count} checkpoints can not give an exact p below {rate(least, 4)}"
+            words = f"Not certain: {plural(count, 'checkpoint')} can not give an exact p below {rate(least, 4)}"
         else:
             words = f"Not certain: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
     else:
         words = "The mean may lie on either side of 0"
     if more:
-        checkpoints = f"{more:,} more checkpoint{'' if more == 1 else 's'}"
-        words += f"; about {checkpoints} would resolve it, were mean and spread to stay"
+        words += f"; about {plural(more, 'more checkpoint')} would resolve it, were mean and spread to stay"
     elif grade != "resolved" and isinstance(judged.more_checkpoints, Undefined):
         words += f"; {judged.more_checkpoints.why}"
     without = known(judged.leave_one_out)

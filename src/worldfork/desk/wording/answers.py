@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from worldfork.counting import plural
 from worldfork.desk.scoring.judgement import Grade
 from worldfork.desk.scoring.records import Contrast, TaskScore
 from worldfork.desk.scoring.result import Score
@@ -20,7 +21,6 @@ __all__ = [
     "contrast_summary",
     "corrected",
     "ended",
-    "plural",
 ]
 
 WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
@@ -159,15 +159,6 @@ def corrected(score: Score) -> str:
         return "One mean, no candidate trigger: nothing to correct for."
     text = ", ".join(kept)
     return f"{text[0].upper()}{text[1:]}{'' if means > 1 else ' (Holm)'}. References are not tested."
-
-
-def plural(count: int, noun: str) -> str:
-    """So many of them.
-
-    >>> plural(1, "fork"), plural(2, "fork")
-    ('1 fork', '2 forks')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def ended(names: Sequence[str]) -> str:

@@ -1,0 +1,12 @@
+"""How many of something there are, in words."""
+
+__all__ = ["plural"]
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """So many of them. `nouns` is for those that do not end in s.
+
+    >>> plural(1, "fork"), plural(1_200, "fork"), plural(2, "policy", "policies")
+    ('1 fork', '1,200 forks', '2 policies')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
