@@ -46,8 +46,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "check": ["check", str(registration)],
         "run": ["run", str(registration), "-o", str(study), "--quiet"],
         "verify": ["verify", str(study)],
-        "score": ["score", str(study)],
-        "report": ["report", str(study)],
+        "score": ["score", str(study), "--permutations", "50"],
+        "report": ["report", str(study), "--permutations", "50"],
     }
     outputs = {verb: CliRunner().invoke(app, line, catch_exceptions=False).output for verb, line in verbs.items()}
     page = (study / "report" / "index.html").read_text()
