@@ -204,9 +204,11 @@ class Page:
             if event.get("sessionId") == self.session and event["method"] == "Network.requestWillBeSent"
         ]
 
-    def screenshot(self, path: Path, *, whole=True):
+    def screenshot(self, path: Path, *, whole=True, clip=None):
+        """The whole page, the window, or the rectangle `clip` of the page."""
         self.settle()
-        taken = self.send("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
+        wanted = {"format": "png", "captureBeyondViewport": whole}
+        taken = self.send("Page.captureScreenshot", wanted | ({"clip": clip | {"scale": 1}} if clip else {}))
         path.write_bytes(base64.b64decode(taken["data"]))
 
 

@@ -151,7 +151,8 @@ def test_a_fork_shows_its_row(page, material):
     cells = page.evaluate("[...document.querySelectorAll('#episodes tbody tr')].map(row => row.textContent)")
     assert len(cells) == 4
     panel = page.evaluate("document.getElementById('fork').textContent")
-    assert "Fork 4" in panel
+    assert "Fork #3" in panel
+    assert "k = 4" in panel
     assert rows[3].digest[:24] in panel
     assert "parameter shift" in panel
     page.evaluate("document.querySelector('#evidence svg').focus()")

@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldfork.desk.page.distribution import bars
-from worldfork.desk.page.strips import axis
 
 
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 3)), min_size=1, max_size=60))
 def test_every_fork_is_in_a_bar_of_its_side(values):
     delta = np.array(values)
-    shown = bars(delta, axis([float(delta.min()), float(delta.max())]))
+    shown = bars(delta)
     sides = {side: sum(bar.forks for bar in shown if bar.side == side) for side in ("help", "hurt", "even")}
     assert sides == {"help": (delta > 0).sum(), "hurt": (delta < 0).sum(), "even": (delta == 0).sum()}
     assert max(bar.share for bar in shown) == 1

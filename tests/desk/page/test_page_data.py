@@ -228,9 +228,8 @@ def test_a_task_that_has_not_begun_is_no_obstacle(small, tmp_path):
 
 def test_arms_say_what_they_vary(small):
     assert varies(small.registration) == {
-        "n-10": [],
-        "n-50": ["mechanism.steps: 10 -> 50"],
-        "n-200": ["mechanism.steps: 10 -> 200"],
+        "n-50": ["mechanism.steps: 10 → 50"],
+        "n-200": ["mechanism.steps: 10 → 200"],
     }
 
 

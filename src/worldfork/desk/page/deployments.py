@@ -1,20 +1,93 @@
-"""The section on policies that were followed all the way: each one's deployment as a line against never."""
+"""Policies that were followed all the way: the question of the first screen, and each deployment as a line."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from worldfork.desk.page.material import Material
+from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
-from worldfork.desk.scoring.undefined import Figure, Undefined
-from worldfork.desk.wording import known, number, rate, span
+from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+from worldfork.desk.wording import (
+    FollowedAnswer,
+    followed_answer,
+    followed_digits,
+    gains_over_never,
+    known,
+    minus,
+    number,
+)
 
-__all__ = ["deployment_section", "followed"]
+__all__ = ["Following", "deployment_section", "followed", "following"]
 
 WIDTH: Final = 300
-HEIGHT: Final = 130
+HEIGHT: Final = 148
 LEFT: Final = 46
-BASE: Final = 104  # where the plot ends; updates are marked below
+BASE: Final = 104  # where the plot ends; updates are marked below, then the episodes are counted
 TOP: Final = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Strip:
+    """A mean and its interval in the unit of the chart; a strip draws a bootstrap too, where there is one."""
+
+    mean: Figure
+    student_t: Interval | None
+    bootstrap: None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowedPolicy:
+    """One policy against never on one task, as the first screen draws it."""
+
+    task: str
+    name: str
+    outcome: PolicyOutcome
+    gained: Advantage
+    digits: int
+    never: Figure  # what never returned
+    in_per_cent: bool  # drawn in per cent of that
+
+    def drawn(self, value: Figure) -> Figure:
+        """A difference with never as it is drawn."""
+        if isinstance(value, Undefined) or isinstance(self.never, Undefined):
+            return value
+        return 100 * value / self.never if self.in_per_cent else value
+
+    @property
+    def share(self) -> Figure:
+        """The difference as a share of what never returned."""
+        if isinstance(self.gained.mean, Undefined) or isinstance(self.never, Undefined) or self.never <= 0:
+            return Undefined("never returned nothing above 0 to take a share of")
+        return self.gained.mean / self.never
+
+    @property
+    def strip(self) -> Strip:
+        """The mean and its interval as they are drawn."""
+        interval = known(self.gained.student_t)
+        low, high = (None, None) if interval is None else (known(self.drawn(end)) for end in interval)
+        return Strip(self.drawn(self.gained.mean), None if low is None or high is None else Interval(low, high))
+
+    @property
+    def checkpoints(self) -> list[Figure]:
+        """The difference of every checkpoint as it is drawn."""
+        return [self.drawn(value) for value in self.gained.by_checkpoint.values()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Following:
+    """Does following a trigger all the way beat never? Every policy of every task on one axis, the best first."""
+
+    answers: Sequence[FollowedAnswer]
+    policies: Sequence[FollowedPolicy]
+    axis: Axis
+    in_per_cent: bool
+    family: int
+
+    @property
+    def several_tasks(self) -> bool:
+        """Whether a line must say which task it is about."""
+        return len(self.answers) > 1
 
 
 def followed(material: Material) -> bool:
@@ -22,43 +95,58 @@ def followed(material: Material) -> bool:
     return bool(material.score.deployment)
 
 
+def following(material: Material) -> Following | None:
+    """The answer of a deployment study; None where nothing was followed."""
+    tasks = material.score.deployment
+    if not tasks:
+        return None
+    returned = {task: known(one.policies["never"].returned) for task, one in tasks.items()}
+    in_per_cent = all(never is not None and never > 0 for never in returned.values())
+    policies = []
+    for task, one in tasks.items():
+        gains = gains_over_never(one)
+        for name in sorted(gains, key=lambda name: -(known(gains[name].mean) or 0.0)):
+            outcome, never = one.policies[name], one.policies["never"].returned
+            policies.append(
+                FollowedPolicy(task, name, outcome, gains[name], followed_digits(one), never, in_per_cent)
+            )
+    return Following(
+        answers=[followed_answer(task, one) for task, one in tasks.items()],
+        policies=policies,
+        axis=axis([value for one in policies for value in (one.strip.mean, one.strip.student_t, *one.checkpoints)]),
+        in_per_cent=in_per_cent,
+        family=max(one.family for one in tasks.values()),
+    )
+
+
 def deployment_section(material: Material) -> object:
-    """Everything that the section prints and draws, task by task, as plain values."""
+    """Everything that the section prints and draws, task by task."""
     return [_task(task, one) for task, one in material.score.deployment.items()]
 
 
-def _task(task: str, one: TaskDeployment) -> dict[str, object]:
-    digits = _digits(one)
+def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
     values = [value for outcome in one.policies.values() for value in _numbers(outcome.by_episode)]
     low, high = min([0.0, *values]), max([0.0, *values])
     reach = (high - low) or 1.0
-    forecast = one.forecast
     return {
         "task": task,
-        "best": one.best,
-        "cells": one.cells,
-        "checkpoints": one.checkpoints,
-        "episodes": one.episodes,
-        "family": one.family,
-        "points": list(one.points),
+        "one": one,
+        "digits": followed_digits(one),
+        "p": {name: _larger(gained) for name, gained in gains_over_never(one).items()},
         "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,
         "base": BASE,
         "zero": _y(0.0, low, reach),
-        "low": {"y": _y(low, low, reach), "text": number(low, digits)},
-        "high": {"y": _y(high, low, reach), "text": number(high, digits)},
+        "low": {"y": _y(low, low, reach), "text": minus(number(low, 0))},
+        "high": {"y": _y(high, low, reach), "text": minus(number(high, 0))},
         "panels": [
             _panel(name, outcome, low=low, reach=reach) for name, outcome in one.policies.items() if name != "never"
         ],
-        "rows": [_row(name, outcome, digits) for name, outcome in one.policies.items()],
-        "correlation": number(forecast.rank_correlation, 2),
-        "correlation_range": _range(forecast.without_one_low, forecast.without_one_high),
-        "why_not": forecast.rank_correlation.why if isinstance(forecast.rank_correlation, Undefined) else "",
     }
 
 
-def _panel(name: str, outcome: PolicyOutcome, *, low: float, reach: float) -> dict[str, object]:
+def _panel(name: str, outcome: PolicyOutcome, *, low: float, reach: float) -> Mapping[str, object]:
     """One policy's line, and how many of its deployments updated after each episode."""
     count = len(outcome.by_episode)
     places = [LEFT + (WIDTH - LEFT - 8) * (k + 0.5) / count for k in range(count)]
@@ -72,36 +160,35 @@ def _panel(name: str, outcome: PolicyOutcome, *, low: float, reach: float) -> di
         for k, (x, share) in enumerate(zip(places, outcome.fired_at, strict=True), start=1)
         if not isinstance(share, Undefined) and share > 0
     ]
-    advantage = known(outcome.advantage)
-    mean = None if advantage is None else known(advantage.mean)
-    kind = "help" if mean is not None and mean > 0 else "hurt"
+    rows = [
+        [k, known(gain), known(share)]
+        for k, (gain, share) in enumerate(zip(outcome.by_episode, outcome.fired_at, strict=True), start=1)
+    ]
     return {
         "name": name,
         "points": " ".join(points),
         "marks": marks,
-        "kind": kind,
+        "episodes": [(1, places[0]), (count, places[-1])] if count > 1 else [(1, places[0])],
+        "rows": rows,
+        "kind": _kind(known(outcome.advantage)),
         "updates": f"{outcome.updates:.1f}",
     }
 
 
-def _row(name: str, outcome: PolicyOutcome, digits: int) -> dict[str, str]:
-    gained, evaluated = known(outcome.advantage), known(outcome.evaluation)
-    ledger = outcome.ledger_value
-    return {
-        "name": name,
-        "updates": f"{outcome.updates:.1f}",
-        "steps": f"{outcome.gradient_steps:,.0f}",
-        "returned": number(outcome.returned, digits).lstrip("+"),
-        "over": "" if gained is None else number(gained.mean, digits),
-        "interval": "" if gained is None else span(gained.student_t, digits),
-        "p": "" if gained is None else rate(_larger(gained)),
-        "grade": "" if gained is None else known(gained.grade) or "",
-        "evaluated": ""
-        if evaluated is None
-        else f"{number(evaluated.mean, digits)} {span(evaluated.student_t, digits)}",
-        "ledger": "" if isinstance(ledger, Undefined) else number(ledger, digits),
-        "regret": number(outcome.regret, digits).lstrip("+"),
-    }
+def _kind(advantage: Advantage | None) -> str:
+    """Blue or orange where the policy can be told apart from never, ink where it can not."""
+    mean = None if advantage is None else known(advantage.mean)
+    if advantage is None or mean is None or known(advantage.grade) not in ("resolved", "leaning"):
+        return "ink"
+    return "help" if mean > 0 else "hurt"
+
+
+def _larger(gained: Advantage) -> Figure:
+    """The larger corrected p of both tests: the one that the grade rests on."""
+    by_t, by_flips = gained.adjusted_student_t, gained.adjusted_sign_flip
+    if isinstance(by_t, Undefined) or isinstance(by_flips, Undefined):
+        return by_t if isinstance(by_t, Undefined) else by_flips
+    return max(by_t, by_flips)
 
 
 def _y(value: float, low: float, reach: float) -> float:
@@ -110,20 +197,3 @@ def _y(value: float, low: float, reach: float) -> float:
 
 def _numbers(values: Sequence[Figure]) -> list[float]:
     return [value for value in values if not isinstance(value, Undefined)]
-
-
-def _larger(gained: Advantage) -> float | None:
-    found = [known(gained.adjusted_student_t), known(gained.adjusted_sign_flip)]
-    return None if None in found else max(p for p in found if p is not None)
-
-
-def _range(low: Figure, high: Figure) -> str:
-    if isinstance(low, Undefined) or isinstance(high, Undefined):
-        return ""
-    return f"{number(low, 2)} to {number(high, 2)}"
-
-
-def _digits(one: TaskDeployment) -> int:
-    sizes = [abs(value) for outcome in one.policies.values() for value in _numbers(outcome.by_episode)]
-    largest = max(sizes, default=100.0)
-    return 1 if largest >= 10 else 2 if largest >= 1 else 3

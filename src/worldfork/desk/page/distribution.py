@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
-from worldfork.desk.page.strips import Axis
-
 __all__ = ["Bar", "bars"]
 
 BARS: Final = 36  # about so many, whatever the range
@@ -29,9 +27,10 @@ class Bar:
         return "even" if self.low < 0 < self.high else "help" if self.low >= 0 else "hurt"
 
 
-def bars(delta: Float[np.ndarray, "forks"], axis: Axis) -> list[Bar]:
-    """The bars between the ends of a line, on which every fork lies; empty ones are left out."""
-    width = _round_width((axis.high - axis.low) / BARS)
+def bars(delta: Float[np.ndarray, "forks"]) -> list[Bar]:
+    """The bars that hold every fork, between the extremes and zero; empty ones are left out."""
+    reach = max(0.0, float(delta.max())) - min(0.0, float(delta.min()))
+    width = _round_width((reach or 1.0) / BARS)
     place, counts = np.unique(np.floor(delta[delta != 0] / width).astype(np.int64), return_counts=True)
     zeros = int((delta == 0).sum())
     most = max(zeros, int(counts.max(initial=0)))

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from worldfork.desk import wording
 from worldfork.desk.page.distribution import Bar
+from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
 __all__ = ["FILTERS", "is_figure"]
@@ -69,6 +70,11 @@ def bar_row(bar: Bar) -> list[float | int]:
     return [bar.low, bar.high, bar.forks]
 
 
+def forks_of(part: Part, side: str) -> int:
+    """How many forks of a part are scored."""
+    return part.forks(side)
+
+
 def words(name: str) -> str:
     """A field's name as words."""
     return name.replace("_", " ")
@@ -93,6 +99,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "count": count,
     "tick": tick,
     "spread": spread,
+    "forks_of": forks_of,
     "minus": wording.minus,
     "words": words,
 }

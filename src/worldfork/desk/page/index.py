@@ -8,7 +8,7 @@ from pathlib import Path
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.page import FOLDER, STYLES, Page, environment
 from worldfork.desk.scoring.summary import contrast_grades
-from worldfork.desk.wording import Answer, answer, contrast_answer, contrast_summary
+from worldfork.desk.wording import Answer, answer, contrast_answer, contrast_summary, followed_answer
 from worldfork.ledger.verify import root
 
 __all__ = ["Line", "index_line", "render_index"]
@@ -21,7 +21,7 @@ class Line:
     name: str
     question: str
     answers: Sequence[tuple[str, Answer]]  # by task, with the arm where there are several
-    contrasts: Sequence[str]  # one sentence for each pair of arms
+    contrasts: Sequence[str]  # one sentence for each pair of arms, and for each task whose policies were followed
     forks: int
     root: str  # of a study; a flat table has none
     address: str  # of its page, as the index links it
@@ -36,6 +36,8 @@ def index_line(material: Material, page: Path, *, index: Path) -> Line:
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
         answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
         contrasts.append(contrast_summary(pair, answers, attempted))
+    following = [followed_answer(task, one) for task, one in score.deployment.items()]
+    contrasts += [f"{one.task}: {one.sentence}" if len(following) > 1 else one.sentence for one in following]
     named = [
         (f"{arm} · {task}" if several and arm else task, figures)
         for arm, scored in score.arms.items()

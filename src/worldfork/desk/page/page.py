@@ -16,7 +16,7 @@ from typing import Final
 
 import jinja2
 
-from worldfork.desk.page import arms, filters, sections, view
+from worldfork.desk.page import arms, deployments, filters, sections, view
 from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
 from worldfork.desk.page.payload import embed, payload, size
@@ -101,7 +101,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
     section_data = {one.name: one.data(material) for one in shown if one.data is not None}
     films, downloads = videos(material), _downloads(material)
     data = payload(material) | {
-        "sections": section_data,
+        "sections": {one.name: section_data[one.name] for one in shown if one.script and one.data is not None},
         "replay": replay_command(material),
         "version": version,
     }
@@ -115,6 +115,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
             section_data=section_data,
             parts=parts,
             sides=view.SIDES,
+            following=deployments.following(material),
             question=arms.question(material, parts, changes),
             aggregates=arms.aggregates(material),
             compare_axis=functools.partial(view.compare_axis, parts),
@@ -178,8 +179,11 @@ def _policy(script: str, *, live: bool) -> str:
 
 
 def _terms(material: Material) -> dict[str, str]:
-    """The words to explain: whether branches met the same draws, only a study says."""
-    return {word: means for word, means in TERMS.items() if material.study or word != "common random numbers"}
+    """The words to explain: whether branches met the same draws, only a study says; never is a policy of some."""
+    unused = {"common random numbers"} if material.study is None else set()
+    if not material.score.deployment:
+        unused.add("never")
+    return {word: means for word, means in TERMS.items() if word not in unused}
 
 
 def _cells(material: Material) -> list[CellKey]:

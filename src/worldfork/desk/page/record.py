@@ -117,9 +117,21 @@ def record(material: Material) -> StudyRecord | None:
 
 
 def varies(registration: Registration) -> dict[str, list[str]]:
-    """What every later arm changes with respect to the first."""
+    """What every later arm changes with respect to the first; an arm that changes nothing is not named."""
     first, *_ = spelled = [arm.model_dump(mode="json", exclude={"name"}) for arm in registration.arms]
-    return {arm.name: difference(first, other) for arm, other in zip(registration.arms, spelled, strict=True)}
+    changes = {arm.name: difference(first, other) for arm, other in zip(registration.arms, spelled, strict=True)}
+    return {name: [_readable(line) for line in lines] for name, lines in changes.items() if lines}
+
+
+def _readable(change: str) -> str:
+    """A change of a setting as people read it.
+
+    >>> _readable('mechanism.settings.rate: null -> 0.1')
+    'mechanism.settings.rate: not set → 0.1'
+    """
+    where, _, values = change.partition(": ")
+    before, _, after = values.partition(" -> ")
+    return f"{where}: {' → '.join('not set' if value == 'null' else value for value in (before, after))}"
 
 
 def _cell_record(study: Study, cell: Cell) -> CellRecord:
@@ -172,7 +184,11 @@ def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list
     if any(task not in units for arm in registration.arms for task in arm.tasks):
         return []
     steps = {task: (unit.episode_steps, unit.episode_steps * unit.action_repeat) for task, unit in units.items()}
-    return idle_settings(registration, steps)
+    places: dict[str, list[str]] = {}
+    for line in idle_settings(registration, steps):
+        where, between, finding = line.partition(": ")
+        places.setdefault(between + finding, []).append(where)
+    return ["; ".join(inside) + finding for finding, inside in places.items()]
 
 
 def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str, list[str]]]:
@@ -187,7 +203,9 @@ def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str
         "simulator": [cell.simulator for cell in executed],
         "packages": packages,
         "precision": [cell.precision for cell in executed],
-        "block shape": [json.dumps(cell.block) for cell in executed if cell.block],
+        "block shape": [
+            ", ".join(f"{name} {size}" for name, size in (cell.block or {}).items()) for cell in executed
+        ],
         "source digest": [cell.source for cell in executed],
     }
     return [(name, sorted({value for value in values if value})) for name, values in listed.items()]

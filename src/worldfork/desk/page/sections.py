@@ -2,8 +2,8 @@
 
 A section is `files/NAME.html`, which prints <section id="NAME">. One that reacts to the reader is also
 `files/NAME.js`, which calls `section("NAME-body", [choices it depends on], draw)`. Sections of one task and arm
-stand below the chooser. What `data` returns is embedded for the script as `ledger.sections.NAME`, and the template
-has it as `section_data.NAME`.
+stand below the chooser. The template has what `data` returns as `section_data.NAME`; for a section with a script it
+is embedded too, as `ledger.sections.NAME`.
 """
 
 import dataclasses
@@ -49,6 +49,7 @@ class Section:
 
 SECTIONS: Final = (
     Section("answer", "Answer"),
+    Section("deployment", "Followed", when=followed, data=deployment_section),
     Section("evidence", "Evidence", per_part=True, script=True),
     Section("forks", "Forks", per_part=True, script=True),
     Section("stream", "Stream", per_part=True, script=True),
@@ -56,7 +57,6 @@ SECTIONS: Final = (
     Section("policies", "Policies", per_part=True),
     Section("contraction", "Contraction", per_part=True, script=True),
     Section("severity", "Severity", per_part=True, when=_severe),
-    Section("deployment", "Followed", when=followed, data=deployment_section),
     Section("watch", "Watch", when=_filmed),
     Section("predictions", "Predictions", when=_predicted),
     Section("compare", "Compare"),

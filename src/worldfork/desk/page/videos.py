@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final
 
 from worldfork.desk.page.material import Material
 from worldfork.desk.wording import minus, number
+from worldfork.registration import Cell
 
 __all__ = ["Video", "replay_command", "videos"]
 
@@ -27,20 +29,21 @@ class Video:
     cell: str = ""
     k: int = 0
     episode: int = 0
+    delta: float | None = None  # of its fork
 
 
 def videos(material: Material) -> list[Video]:
-    """Every replay in STUDY/report. Files alone: a link could lead to anything on this machine."""
+    """Every replay in STUDY/report, the least dR first. Files alone: a link could lead anywhere on this machine."""
     if material.study is None:
         return []
     shown, room = [], EMBEDDED
-    worth = {(cell.id, row.k): row.delta for cell, rows in material.rows.items() for row in rows}
+    worth = {(cell.id, row.k): (cell, row.delta) for cell, rows in material.rows.items() for row in rows}
     for path in sorted((material.study.path / "report").glob("*")):
         if path.suffix not in KINDS or path.is_symlink() or not path.is_file():
             continue
         room -= path.stat().st_size
         shown.append(_video(path, worth, embed=room >= 0))
-    return shown
+    return sorted(shown, key=lambda video: math.inf if video.delta is None else video.delta)
 
 
 def replay_command(material: Material) -> str | None:
@@ -52,16 +55,18 @@ def replay_command(material: Material) -> str | None:
     return f"worldfork replay {folder} --cell CELL --k K -o {folder}/report/CELL-kK-e1.gif"
 
 
-def _video(path: Path, worth: Mapping[tuple[str, int], float | None], *, embed: bool) -> Video:
+def _video(path: Path, worth: Mapping[tuple[str, int], tuple[Cell, float | None]], *, embed: bool) -> Video:
     address = path.name
     if embed:
         address = f"data:{KINDS[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
     named = NAMED.fullmatch(path.stem)
     if named is None:
         return Video(path.stem.replace("-", " "), KINDS[path.suffix], address)
-    cell, k, episode = named["cell"], int(named["k"]), int(named["episode"])
-    delta = worth.get((cell, k))
-    name = f"{cell}, k = {k}, episode {episode}" + (
-        "" if delta is None else f"; dR of the fork {minus(number(delta))}"
-    )
-    return Video(name, KINDS[path.suffix], address, cell, k, episode)
+    name, k, episode = named["cell"], int(named["k"]), int(named["episode"])
+    cell, delta = worth.get((name, k), (None, None))
+    where = name if cell is None else f"{cell.task}, checkpoint {cell.checkpoint}, {cell.direction}"
+    words = f"{where}, k = {k}, episode {episode}"
+    if delta is not None:
+        effect = "helped" if delta > 0 else "hurt" if delta < 0 else "changed nothing"
+        words = f"Updating {effect}: dR of the fork {minus(number(delta))} ({words})"
+    return Video(words, KINDS[path.suffix], address, name, k, episode, delta)

@@ -56,15 +56,15 @@ class Part:
 
     @functools.cached_property
     def axis(self) -> Axis:
-        """A line that holds every fork's dR, both estimands and their intervals."""
+        """A line that holds the bars of every fork's dR, both estimands and their intervals."""
         effects = [self.score.effect.all_attempted, self.score.effect.retained]
-        delta = self.score.evidence.forks.delta
-        return axis([*_effect_values(effects), float(delta.min()), float(delta.max())], pad=0.02)
+        ends = [end for bar in self.bars for end in (bar.low, bar.high)]
+        return axis([*_effect_values(effects), *ends], pad=0.02)
 
     @functools.cached_property
     def bars(self) -> list[Bar]:
         """How dR is distributed over all attempted forks."""
-        return bars(self.score.evidence.forks.delta, self.axis)
+        return bars(self.score.evidence.forks.delta)
 
     def forks(self, side: str) -> int:
         """How many forks are scored."""

@@ -10,7 +10,7 @@ from worldfork.counting import plural
 from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, known, number, rate, with_span
+from worldfork.desk.wording import DASH, followed_answer, known, number, rate, with_span
 
 __all__ = ["deployments", "forecasts", "show_deployments"]
 
@@ -68,6 +68,8 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
             f"{plural(one.cells, 'cell')} of {plural(one.checkpoints, 'checkpoint')}, "
             f"{plural(one.episodes, 'episode')} each; the best in hindsight is {escape(one.best)}."
         )
+        said = followed_answer(task, one)
+        console.print(escape(" ".join(filter(None, (said.sentence, said.advice, said.certainty)))))
         for heads, rows in ((HEADS, _outcomes(one)), (PARTED, _parted(one))):
             table = Table(box=None, pad_edge=False, header_style="dim")
             for index, head in enumerate(heads):

@@ -68,7 +68,7 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
     console.print(f"[bold {COLOURS[said.verdict]}]{word}[/]:{escape(rest)}")
     console.print(f"[bold]{said.advice.what}[/] {escape(said.advice.certainty)}")
     if said.triggers:
-        console.print(escape(said.triggers))
+        console.print(escape(f"{said.triggers} {said.not_beaten}".rstrip()))
     console.print(
         f"[dim]Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
         f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.[/]"

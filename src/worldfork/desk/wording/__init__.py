@@ -11,6 +11,7 @@ from worldfork.desk.wording.answers import (
     corrected,
     ended,
 )
+from worldfork.desk.wording.following import FollowedAnswer, followed_answer, followed_digits, gains_over_never
 from worldfork.desk.wording.numbers import (
     DASH,
     digits_for,
@@ -32,6 +33,7 @@ __all__ = [
     "Advice",
     "Answer",
     "ContrastAnswer",
+    "FollowedAnswer",
     "Group",
     "Rule",
     "advise",
@@ -41,6 +43,9 @@ __all__ = [
     "corrected",
     "digits_for",
     "ended",
+    "followed_answer",
+    "followed_digits",
+    "gains_over_never",
     "known",
     "minus",
     "number",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from worldfork.desk.triggers import is_reference
 from worldfork.desk.wording.numbers import known, rate
 from worldfork.desk.wording.terms import BEATEN
 
-__all__ = ["Advice", "advise", "trigger_words", "useful_triggers"]
+__all__ = ["Advice", "advise", "not_beaten", "trigger_words", "useful_triggers"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,8 @@ def advise(score: TaskScore) -> Advice:
     if useful:
         name, figures = max(useful.items(), key=lambda item: known(item[1].policy_total) or -math.inf)
         return Advice("when", f"Update when {_condition(score, name)}.", _why_useful(figures, score))
+    if not score.evidence.forks.delta.any():
+        return Advice("unresolved", "Nothing to decide.", "dR is 0 at every fork: updating changes no return.")
     verdict, grade = known(score.verdict), known(score.judgement.grade)
     if verdict is None:
         return Advice(
@@ -79,14 +82,33 @@ def trigger_words(score: TaskScore) -> str:
             f"Of {count}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
         )
     if passing:
-        missed = dict.fromkeys(
-            BEATEN[test]
-            for name in passing
-            if (judged := known(candidates[name].useful)) is not None
-            for test in judged.does_not_beat
+        beat = (
+            f"{passing[0]} beats chance"
+            if len(passing) == 1
+            else f"{len(passing)} beat chance{_most(candidates, passing)}"
         )
-        return f"Of {count}, {', '.join(passing)} beat chance; none is useful: not beaten are {', '.join(missed)}."
+        return f"Of {count}, {beat}; {'it is not' if len(candidates) == 1 else 'none is'} useful."
     return f"None of {count} beats chance after correction."
+
+
+def not_beaten(score: TaskScore) -> str:
+    """What the candidates that beat chance do not beat, where none of them is useful."""
+    if useful_triggers(score):
+        return ""
+    missed = dict.fromkeys(
+        BEATEN[test]
+        for figures in score.triggers_all_attempted.values()
+        if figures.standing == "candidate" and figures.passes_control is True
+        if (judged := known(figures.useful)) is not None
+        for test in judged.does_not_beat
+    )
+    return f"Not beaten: {', '.join(missed)}." if missed else ""
+
+
+def _most(candidates: Mapping[str, TriggerScore], passing: Sequence[str]) -> str:
+    """Which of them earned most, where that is known."""
+    earned = {name: total for name in passing if (total := known(candidates[name].policy_total)) is not None}
+    return f" ({max(earned, key=lambda name: earned[name])} earned most)" if earned else ""
 
 
 def _condition(score: TaskScore, name: str) -> str:

@@ -10,7 +10,7 @@ from worldfork.desk.scoring.records import Contrast, TaskScore
 from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.summary import ContrastGrade, Helped, Scale, helped, scale
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording.advice import Advice, advise, trigger_words
+from worldfork.desk.wording.advice import Advice, advise, not_beaten, trigger_words
 from worldfork.desk.wording.numbers import digits_for, known, number, percent, with_span
 
 __all__ = [
@@ -39,6 +39,7 @@ class Answer:
     helped: Helped
     advice: Advice
     triggers: str  # whether any candidate knew when to update
+    not_beaten: str  # what those that beat chance do not beat; empty where one is useful
 
     @property
     def graded(self) -> str:
@@ -79,7 +80,7 @@ def answer(score: TaskScore) -> Answer:
     effect, shown = score.effect.all_attempted, scale(score)
     verdict = known(score.verdict) or "undecided"
     return Answer(
-        word=WORDS.get(verdict, "Not decided"),
+        word=WORDS.get(verdict, "Not decided") if score.evidence.forks.delta.any() else "No difference",
         verdict=verdict,
         grade=known(score.judgement.grade),
         mean=with_span(effect.mean, effect.student_t, digits_for(effect)),
@@ -88,6 +89,7 @@ def answer(score: TaskScore) -> Answer:
         helped=helped(score),
         advice=advise(score),
         triggers=trigger_words(score),
+        not_beaten=not_beaten(score),
     )
 
 

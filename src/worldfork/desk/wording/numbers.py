@@ -3,7 +3,7 @@
 import re
 import typing
 
-from worldfork.desk.scoring.records import Contrast, DirectionContrast, Effect
+from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
 __all__ = ["DASH", "digits_for", "known", "minus", "number", "percent", "rate", "span", "with_span"]
@@ -22,7 +22,7 @@ def known(figure: T | Undefined) -> T | None:
     return None if isinstance(figure, Undefined) else figure
 
 
-def digits_for(effect: Effect | Contrast | DirectionContrast) -> int:
+def digits_for(effect: MeanEstimate | Contrast | DirectionContrast) -> int:
     """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
     size = max((abs(value) for value in values if value is not None), default=100.0)

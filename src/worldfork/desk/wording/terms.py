@@ -25,6 +25,10 @@ TERMS: Final[dict[str, str]] = {
         "r_hold of their cell."
     ),
     "diverged": "Its r_update fell below a registered share of the mean r_hold of the fork's cell.",
+    "never": (
+        "The policy that never updates: the frozen model, deployed to the end. Every other policy is compared with "
+        "it, on the same episodes."
+    ),
     "frozen return": "What the model returns when nothing updates it, on the same drifted world (HOLD).",
     "clean return": "What the checkpoint returned before the world drifted.",
     "Student-t 95%": ("The interval of the mean over checkpoints, by Student's t. Verdicts read this one."),

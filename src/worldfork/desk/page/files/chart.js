@@ -52,7 +52,7 @@ function extent(values, { pad = 0.05, zero = false } = {}) {
 function tickText(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size >= 1e7 || size < 1e-3) return minus(value.toExponential(0));
+  if (size >= 1e7 || size < 1e-4) return minus(value.toExponential(0));
   return minus(value.toLocaleString("en-US", { maximumSignificantDigits: 4 }));
 }
 

@@ -15,7 +15,7 @@ function evidenceSection() {
     (canvas, width) => {
       const narrow = width < 560;
       const high = cells.length > 20 ? 15 : 22;
-      const [left, right] = narrow ? [64, width - 46] : [196, width - 70];
+      const [left, right] = narrow ? [64, width - 56] : [196, width - 70];
       const wide = (right - left) / points;
       let y = 22;
       const tops = cells.map((cell, index) => {

@@ -70,7 +70,7 @@ function drawStream(canvas, width, inside, log) {
     const height = heights.shift();
     // Panel by panel: a line through all of them would strike the words between.
     const segment = { x: from, y: top, width: Math.max(2, at - from), height };
-    add(canvas, svg("rect", { class: "segment", ...segment }), line("here", at, top, at, top + height));
+    add(canvas, log && svg("rect", { class: "segment", ...segment }), line("here", at, top, at, top + height));
     draw(top, top + height);
     top += height + 34;
   };
@@ -88,6 +88,9 @@ function drawStream(canvas, width, inside, log) {
       );
     });
   const words = log ? "control steps since deployment" : "decision point k";
+  // Decision points are counted: there is none between two.
+  const counted = log ? null : steps(1, x.domain[1] - 0.5, 8).filter(Number.isInteger);
+  if (counted) x.ticks = () => counted;
   add(canvas, axisX(x, { y: bottom, words, count: width < 500 ? 4 : 8, width: right }));
   canvas.place = (fork) => x(stepOf(fork));
   return bottom + 40;
@@ -159,7 +162,7 @@ function forkPanel(fork) {
       "data-k": fork.k,
       "data-delta": fork.delta ?? "undefined",
     },
-    el("h3", {}, `Fork ${fork.k}`, el("small", {}, cellName(cells[fork.cell]))),
+    el("h3", {}, `Fork #${fork.index}`, el("small", {}, `${cellName(cells[fork.cell])} · k = ${fork.k}`)),
     el(
       "p",
       { class: `big ${side}` },
@@ -238,7 +241,8 @@ function watch(fork) {
     ({ dataset }) => dataset.cell && dataset.cell === id && dataset.k === String(fork.k),
   );
   if (films.length) return films.map((film) => film.firstElementChild.cloneNode(true));
-  if (!ledger.replay || !id) return null;
+  if (!id) return null;
+  if (!ledger.replay) return el("p", { class: "small" }, "No video: this copy of the study came without its models, and replaying a fork needs them.");
   const command = ledger.replay.replaceAll("CELL", id).replace("--k K", `--k ${fork.k}`).replace("-kK-", `-k${fork.k}-`);
   return el("details", { class: "watch" }, el("summary", {}, "Watch this fork"), el("pre", { tabindex: 0 }, command));
 }

@@ -1,0 +1,128 @@
+"""Does following a trigger all the way beat never updating? The answer of one task in sentences."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT
+from worldfork.desk.scoring.judgement import Grade
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.wording.numbers import digits_for, known, number, percent, rate, with_span
+
+__all__ = ["FollowedAnswer", "followed_answer", "followed_digits", "gains_over_never"]
+
+NEVER: Final = "never"  # the policy that every other one is compared with
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowedAnswer:
+    """One task: what following the policies came to, what to do, and how certain that is."""
+
+    task: str
+    verdict: Literal["helpful", "harmful", "unresolved"]
+    policy: str  # the one that the answer is about; empty where nothing can be compared
+    grade: Grade | None
+    sentence: str
+    advice: str
+    certainty: str
+
+
+def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
+    """The best policy against never, and which others can be told apart from it."""
+    gains = gains_over_never(one)
+    if not gains:
+        return FollowedAnswer(
+            task, "unresolved", "", None, "No policy was followed that could be compared with never.", "", ""
+        )
+    ranked = sorted(gains, key=lambda name: -(known(gains[name].mean) or 0.0))
+    better = [name for name in ranked if _told_apart(gains[name], upward=True)]
+    worse = [name for name in reversed(ranked) if _told_apart(gains[name], upward=False)]
+    best = (better or ranked)[0]
+    verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
+    if better:
+        verdict = "helpful"
+        sentence = f"Following {best} all the way beats never updating: {_size(one, best)}."
+        if len(better) > 1:
+            sentence += f" So {'does' if len(better) == 2 else 'do'} {_listed(gains, better[1:])}."
+        if worse:
+            sentence += f" {_listed(gains, worse)} returned less than never."
+        advice = (
+            f"Follow {best}." if _grade(gains[best]) == "resolved" else f"Rather follow {best} than never update."
+        )
+    elif len(worse) == len(gains):
+        verdict, best = "harmful", ranked[0]
+        every = "Every policy returned" if len(gains) > 1 else f"Following {best} all the way returned"
+        nearest = f" The nearest to it is {best}" if len(gains) > 1 else " It comes to"
+        sentence = f"{every} less than never updating.{nearest}: {_size(one, best)}."
+        sure = all(_grade(gains[name]) == "resolved" for name in gains)
+        advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
+    else:
+        first = f"The best of {len(gains)} policies, {best}," if len(gains) > 1 else f"Following {best}"
+        sentence = f"Not resolved. {first} can not be told apart from never updating: {_size(one, best)}."
+        if worse:
+            sentence += f" {_listed(gains, worse)} returned less than never."
+        advice = "No advice yet."
+    return FollowedAnswer(task, verdict, best, _grade(gains[best]), sentence, advice, _certainty(one, gains[best]))
+
+
+def gains_over_never(one: TaskDeployment) -> Mapping[str, Advantage]:
+    """What each policy returned more than never, where that is known."""
+    return {
+        name: gained
+        for name, outcome in one.policies.items()
+        if (gained := known(outcome.advantage)) is not None and known(gained.mean) is not None
+    }
+
+
+def followed_digits(one: TaskDeployment) -> int:
+    """Decimals for the returns of this task."""
+    return min((digits_for(gained) for gained in gains_over_never(one).values()), default=1)
+
+
+def _size(one: TaskDeployment, name: str) -> str:
+    """The paired difference with its interval, and what it is of never's return."""
+    gained, never = gains_over_never(one)[name], known(one.policies[NEVER].returned)
+    mean, digits = known(gained.mean), followed_digits(one)
+    words = f"{with_span(gained.mean, gained.student_t, digits)} return per episode"
+    if mean is None or never is None or never <= 0:
+        return words
+    return f"{words}, {percent(mean / never)} of the {number(never, digits).lstrip('+')} without any update"
+
+
+def _certainty(one: TaskDeployment, gained: Advantage) -> str:
+    least = 2.0 ** (1 - one.checkpoints)
+    over = f", corrected over {one.family} comparisons" if one.family > 1 else ""
+    grade = _grade(gained)
+    if grade is None:
+        return "One checkpoint has no spread: it takes at least six to resolve a mean."
+    if grade == "resolved":
+        words = f"Resolved: the exact test gives p {rate(gained.adjusted_sign_flip)}{over}"
+    elif grade == "unresolved":
+        words = "The difference may lie on either side of 0"
+    elif least >= SIGNIFICANT:
+        words = f"Not certain: {one.checkpoints} checkpoints can not give an exact p below {rate(least, 4)}"
+    else:
+        words = f"Not certain: the exact test gives p {rate(gained.adjusted_sign_flip)}{over}"
+    detectable = known(gained.mde)
+    if grade == "unresolved" and detectable is not None:
+        size = number(detectable, followed_digits(one)).lstrip("+")
+        words += f". With this spread, {one.checkpoints} checkpoints find a difference of {size} four times in five"
+    without = known(gained.leave_one_out)
+    if without and without.crosses and grade != "unresolved":
+        words += f". Without checkpoint {' or '.join(without.crosses)} the interval reaches 0"
+    return words + "."
+
+
+def _told_apart(gained: Advantage, *, upward: bool) -> bool:
+    mean = known(gained.mean)
+    return mean is not None and _grade(gained) in ("resolved", "leaning") and (mean > 0) == upward
+
+
+def _grade(gained: Advantage) -> Grade | None:
+    return None if isinstance(gained.grade, Undefined) else gained.grade
+
+
+def _listed(gains: Mapping[str, Advantage], names: list[str]) -> str:
+    graded = [f"{name} ({_grade(gains[name])})" for name in names]
+    return " and ".join([", ".join(graded[:-1]), graded[-1]] if len(graded) > 1 else graded)

@@ -1,0 +1,128 @@
+"""Does following a trigger all the way beat never? What is said for every way it can come out, and how surely."""
+
+import pytest
+
+from worldfork.desk.scoring.deployment_records import Advantage, LedgerForecast, PolicyOutcome, TaskDeployment
+from worldfork.desk.scoring.judgement import LeaveOneOut
+from worldfork.desk.scoring.undefined import Interval, Undefined
+from worldfork.desk.wording import followed_answer
+
+ABSENT = Undefined("not part of this test")
+
+
+def gained(mean, half, grade, *, crosses=()):
+    """A difference with never: mean ± half, with its grade."""
+    return Advantage(
+        student_t=Interval(mean - half, mean + half),
+        bootstrap=ABSENT,
+        mean=mean,
+        mde=1.5 * half,
+        p_student_t=0.01,
+        p_sign_flip=0.01,
+        by_checkpoint={},
+        won=0,
+        grade=grade,
+        adjusted_student_t=0.02,
+        adjusted_sign_flip=0.03,
+        leave_one_out=LeaveOneOut(low=0.0, high=0.0, crosses=tuple(crosses)),
+    )
+
+
+def outcome(advantage, returned):
+    figures = dict.fromkeys(("regret", "regret_by_checkpoint", "ledger_value", "ledger_updates", "parted"), ABSENT)
+    return PolicyOutcome(
+        returned=returned,
+        advantage=advantage,
+        evaluation=ABSENT,
+        evaluation_at=(),
+        by_episode=(),
+        fired_at=(),
+        updates=1.0,
+        gradient_steps=10.0,
+        **figures,
+    )
+
+
+def task(*, checkpoints=8, never=200.0, **policies):
+    """Policies against never, each a difference or a reason why there is none."""
+    correlation = {
+        "rank_correlation": ABSENT,
+        "without_one_low": ABSENT,
+        "without_one_high": ABSENT,
+        "ordered_alike": ABSENT,
+    }
+    followed = {name: outcome(one, never) for name, one in policies.items()}
+    return TaskDeployment(
+        policies={"never": outcome(ABSENT, never), **followed},
+        best="never",
+        forecast=LedgerForecast(policies=len(policies), by_checkpoint={}, **correlation),
+        checkpoints=checkpoints,
+        cells=checkpoints,
+        episodes=6,
+        points=(),
+        evaluation_episodes=0,
+        family=len(policies),
+    )
+
+
+def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
+    one = task(
+        always=gained(-30.0, 10.0, "leaning"),
+        kl=gained(20.0, 5.0, "resolved"),
+        residual=gained(40.0, 10.0, "resolved"),
+        periodic=gained(60.0, 90.0, "unresolved"),
+    )
+    said = followed_answer("walker", one)
+    assert (said.verdict, said.policy, said.grade) == ("helpful", "residual", "resolved")
+    assert said.sentence == (
+        "Following residual all the way beats never updating: +40.0 [+30.0, +50.0] return per episode, +20% of the "
+        "200.0 without any update. So does kl (resolved). always (leaning) returned less than never."
+    )
+    assert said.advice == "Follow residual."
+    assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
+
+
+def test_few_checkpoints_lean_and_the_advice_is_weaker():
+    one = task(checkpoints=5, residual=gained(40.0, 10.0, "leaning", crosses=("3",)))
+    said = followed_answer("walker", one)
+    assert said.advice == "Rather follow residual than never update."
+    assert said.certainty == (
+        "Not certain: 5 checkpoints can not give an exact p below .0625. "
+        "Without checkpoint 3 the interval reaches 0."
+    )
+
+
+def test_where_nothing_can_be_told_apart_the_best_is_named_and_what_could_be_found():
+    one = task(always=gained(-9.0, 20.0, "unresolved"), residual=gained(-4.0, 20.0, "unresolved"))
+    said = followed_answer("walker", one)
+    assert (said.verdict, said.policy) == ("unresolved", "residual")
+    assert said.sentence.startswith(
+        "Not resolved. The best of 2 policies, residual, can not be told apart from never updating: -4.0 ["
+    )
+    assert said.advice == "No advice yet."
+    assert "8 checkpoints find a difference of 30.0 four times in five" in said.certainty
+
+
+def test_a_policy_that_hurts_is_named_even_where_the_best_is_unresolved():
+    one = task(always=gained(-90.0, 20.0, "resolved"), residual=gained(-4.0, 20.0, "unresolved"))
+    said = followed_answer("walker", one)
+    assert said.verdict == "unresolved"
+    assert said.sentence.endswith("always (resolved) returned less than never.")
+
+
+@pytest.mark.parametrize(("grade", "advice"), [("resolved", "Leave"), ("leaning", "Rather leave")])
+def test_where_every_policy_loses_the_model_stays_frozen(grade, advice):
+    one = task(always=gained(-90.0, 20.0, "resolved"), residual=gained(-40.0, 20.0, grade))
+    said = followed_answer("walker", one)
+    assert (said.verdict, said.policy) == ("harmful", "residual")
+    assert said.sentence.startswith(
+        "Every policy returned less than never updating. The nearest to it is residual:"
+    )
+    assert said.advice == f"{advice} the model frozen."
+
+
+def test_a_return_below_zero_has_no_share_and_nothing_followed_has_no_answer():
+    said = followed_answer("hopper", task(never=-10.0, always=gained(4.0, 1.0, "resolved")))
+    assert "%" not in said.sentence
+    nothing = followed_answer("hopper", task(always=Undefined("one checkpoint")))
+    assert (nothing.policy, nothing.grade, nothing.advice) == ("", None, "")
