@@ -1,6 +1,8 @@
-"""Errors a user can act on; the command line prints them without a traceback."""
+"""Errors a user can act on, which the command line prints without a traceback; and failures as data."""
 
-__all__ = ["WorldforkError", "printable"]
+import dataclasses
+
+__all__ = ["Failed", "WorldforkError", "printable"]
 
 
 class WorldforkError(Exception):
@@ -11,6 +13,15 @@ class WorldforkError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """Why a task could not be done: what comes back in place of its result."""
+
+    reason: str
+    details: str  # the traceback, for whoever wrote the code that failed
+    unfit: bool = False  # whether it is the worker that can not do it, and another may
 
 
 def printable(text: str) -> str:

@@ -8,40 +8,37 @@ is written through `worldfork.ledger.store`, and only this process writes. An in
 same call: what is in the ledger stays, what is missing is done.
 """
 
-import platform
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from worldfork import registry
-from worldfork.errors import WorldforkError
+from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Executor, ExecutorPlugin
 from worldfork.lab.deployments import tasks as followed
 from worldfork.lab.deployments.stage import FitThresholds, run_deployments
-from worldfork.lab.determinism import processor
 from worldfork.lab.forks.context import outside_code
-from worldfork.lab.forks.label import Fork
-from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints
-from worldfork.lab.forks.plan import fork_blocks, read_stream, stream_batches
+from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints, named_checkpoints
+from worldfork.lab.forks.plan import StreamFiles, fork_blocks, named_stream, stream_batches
 from worldfork.lab.forks.tasks import (
     Describe,
     Described,
-    Failed,
+    ForkPoint,
+    Identity,
     Label,
     Labelled,
     RunStreams,
     Setting,
     Streamed,
     Task,
+    identity_of,
     perform,
 )
-from worldfork.lab.stream import Stream
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.row import ForkRow
-from worldfork.ledger.store import Study, StudyWriter, writing
+from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
     Authored,
@@ -59,7 +56,6 @@ __all__ = ["run"]
 
 Rows = dict[Cell, list[ForkRow]]
 Result = TypeVar("Result", Described, Streamed, Labelled, followed.Ended)
-KEPT_STREAMS: Final = 128  # that were just run and are not read back
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 
 
@@ -99,6 +95,7 @@ def run(
                 study,
                 this.registration,
                 setting=this.setting,
+                identities=this.deployed_identities,
                 fit=fit_thresholds,
                 map_tasks=lambda tasks, named: this.map(study, tasks, followed.Ended, named),
                 progress=progress,
@@ -124,10 +121,12 @@ class _Run:
         self.executor, self.progress, self.notify = executor, progress, notify
         self.models = checkpoint_files(self.registration, root=root, copies=folder / "checkpoints")
         spelled = canonical(self.registration.model_dump(mode="json", by_alias=True))
-        first = tuple((place, paths[0]) for place, paths in self.models.items())
-        self.setting = Setting(spelled, first)
-        self._streams: OrderedDict[Cell, Stream] = OrderedDict()
+        self.setting = Setting(spelled, tuple(named_checkpoints(self.models).items()))
         self.followed: Described | None = None  # what determines the rows of [deployment]
+        self.identities: dict[Cell, Identity] = {}  # what workers must be
+        self.deployed_identities: dict[Deployed, Identity] = {}
+        self._stream_of = stream_owner(self.registration)
+        self._named: dict[Cell, StreamFiles] = {}
 
     def describe(self, study: Study) -> Described:
         """What will determine every row, as the workers say. Nothing has been written yet."""
@@ -155,11 +154,10 @@ class _Run:
         deployed = dict(zip(places, self.followed.configurations if self.followed else [], strict=True))
         sources = {**described.sources, **(self.followed.sources if self.followed else {})}
         rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
-        maker, model = processor()
-        host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
-        entry = {**host, "processor": f"{maker} {model}".strip(), "began": time.time()}
+        self.identities = {cell: identity_of(configurations[cell.id]) for cell in self.cells}
+        self.deployed_identities = {place: identity_of(resolved) for place, resolved in deployed.items()}
         for cell in self.cells:
-            study.cell(cell.id).write_execution(entry)
+            study.cell(cell.id).write_execution({**described.host, "began": time.time()})
         for line in (*notes, *described.remarks):
             self.notify(line)
         for digest, modules in sources.items():
@@ -172,17 +170,15 @@ class _Run:
         batches = stream_batches(self.registration)
         missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
         self.progress("streams", 0, len(missing))
-        tasks = [RunStreams(self.setting, batch) for batch in missing]
+        tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
         named = [f"{batch[0].id} and its batch" for batch in missing]
         for done, (index, result) in enumerate(self.map(study, tasks, Streamed, named.__getitem__), start=1):
             for cell, stream in zip(missing[index], result.streams, strict=True):
                 study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
-                study.cell(cell.id).note("timings.jsonl", {"what": "streams", "seconds": result.seconds})
-                self._streams[cell] = stream
-                if len(self._streams) > KEPT_STREAMS:
-                    self._streams.popitem(last=False)
+                took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
+                study.cell(cell.id).note("timings.jsonl", took)
             self.progress("streams", done, len(missing))
-        for cell, owner in stream_owner(self.registration).items():
+        for cell, owner in self._stream_of.items():
             if cell != owner:
                 study.cell(cell.id).share_stream(study.cell(owner.id))
 
@@ -200,12 +196,12 @@ class _Run:
             ]
             named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
             early: dict[tuple[Cell, int], ForkRow] = {}
-            tasks = (Label(self.setting, self._forks(study, block, rows, owners)) for block in missing)
+            tasks = (self._label(study, block, rows, owners) for block in missing)
             for index, result in self.map(study, tasks, Labelled, named.__getitem__):
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
                     _write_in_order(study, cell, known=rows[cell], early=early)
-                took = {"what": "block", "seconds": result.seconds, **result.spent}
+                took = {"what": "block", "seconds": result.seconds, **result.spent, "worker": result.worker}
                 study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
 
@@ -228,18 +224,26 @@ class _Run:
                 f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  " + "\n  ".join(failures)
             )
 
-    def _forks(
+    def _label(
         self, study: Study, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]
-    ) -> tuple[Fork, ...]:
-        streams = {cell: self._stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
-        return tuple(
-            Fork(cell, k, streams[cell], held=rows[owners[cell]][k - 1] if owners[cell] != cell else None)
+    ) -> Label:
+        forks = tuple(
+            ForkPoint(
+                cell,
+                k,
+                self._stream(study, cell),
+                held=rows[owners[cell]][k - 1] if owners[cell] != cell else None,
+            )
             for cell, k in block
         )
+        together = [cell for cell, _ in block]
+        return Label(self.setting.only(together), forks, self.identities[together[0]])
 
-    def _stream(self, study: Study, cell: Cell) -> Stream:
-        owner = stream_owner(self.registration)[cell]
-        return self._streams.get(owner) or read_stream(study, cell)
+    def _stream(self, study: Study, cell: Cell) -> StreamFiles:
+        owner = self._stream_of[cell]
+        if owner not in self._named:
+            self._named[owner] = named_stream(study, owner)
+        return self._named[owner]
 
 
 def _perform(task: Any) -> Any:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
-__all__ = ["content_digest", "read_npz", "read_parquet", "write_npz", "write_parquet"]
+__all__ = [
+    "content_digest",
+    "npz_arrays",
+    "parquet_columns",
+    "read_npz",
+    "read_parquet",
+    "write_npz",
+    "write_parquet",
+]
 
 Columns = Mapping[str, NDArray[np.generic]]
 
@@ -42,7 +50,13 @@ def write_parquet(path: Path, columns: Columns) -> str:
 
 
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
-    """The columns back, in the types they were written in.
+    """The columns back, in the types they were written in."""
+    with _readable(path):
+        return parquet_columns(path.read_bytes(), path)
+
+
+def parquet_columns(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
+    """The columns of a file's bytes; `path` says in errors which file.
 
     On this thread alone: a thread of Arrow's that still holds a buffer when the interpreter ends aborts the
     process, after everything has succeeded.
@@ -50,7 +64,7 @@ def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _readable(path), pa.OSFile(str(path)) as source:
+    with _readable(path), pa.BufferReader(content) as source:
         table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -65,7 +79,13 @@ def write_npz(path: Path, arrays: Columns) -> str:
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """The arrays back."""
-    with _readable(path), np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+    with _readable(path):
+        return npz_arrays(path.read_bytes(), path)
+
+
+def npz_arrays(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a file's bytes; `path` says in errors which file."""
+    with _readable(path), np.load(io.BytesIO(content), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
@@ -79,5 +99,5 @@ class _readable:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, WorldforkError):
             raise WorldforkError(f"`{self.path}` is damaged or not there ({error}).") from error

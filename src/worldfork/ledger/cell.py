@@ -160,6 +160,11 @@ class ChainFolder(Generic[Row]):
                 except OSError:
                     files.replace(target, (owner.path / name).read_bytes())
 
+    def stream_files(self) -> tuple[Path, Path]:
+        """Where what was logged is, and what UPDATE needs."""
+        log, window = (self.path / name for name in STREAM)
+        return log, window
+
     def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was logged, and what UPDATE needs."""
         return self.read_log(), self.read_window()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from worldfork import registry
+from worldfork.errors import Failed
 from worldfork.executors.base import Executor, ExecutorPlugin
-from worldfork.lab.forks.tasks import Failed
 from worldfork.testing.report import Report, Rule, demand, examine
 
 __all__ = ["check_executor"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import worldfork as wf
-from worldfork.errors import WorldforkError
+from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
-from worldfork.lab.forks.tasks import Describe, Failed, Setting, perform
+from worldfork.lab.forks.tasks import Describe, Setting, perform
 from worldfork.registration import Registration, canonical, cells, parse
 
 TEXT = """

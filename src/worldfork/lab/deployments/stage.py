@@ -5,16 +5,17 @@ the segment again, and what is there already must come out again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.history import read_history, read_thresholds
+from worldfork.lab.deployments.history import History, read_history, read_thresholds
 from worldfork.lab.deployments.plan import Batch, deployment_batches
+from worldfork.lab.deployments.state import State
 from worldfork.lab.deployments.tasks import Advance, Ended
-from worldfork.lab.forks.tasks import Setting
+from worldfork.lab.forks.tasks import Identity, Setting
 from worldfork.ledger.deployment import THRESHOLDS, Thresholds
 from worldfork.ledger.segments import Part, write_segment
-from worldfork.ledger.store import Study, StudyWriter
+from worldfork.ledger.store import Deployed, Study, StudyWriter
 from worldfork.progress import Progress
 from worldfork.registration import Registration, canonical
 
@@ -30,11 +31,13 @@ def run_deployments(
     registration: Registration,
     *,
     setting: Setting,
+    identities: Mapping[Deployed, Identity],
     fit: FitThresholds | None,
     map_tasks: Map,
     progress: Progress,
 ) -> None:
-    """Run every segment that is missing, batch beside batch."""
+    """Run every segment that is missing, batch beside batch. `identities` is what workers must be, for each policy
+    and cell."""
     thresholds = _thresholds(study, registration, fit)
     batches = deployment_batches(registration)
     points = registration.arm(batches[0].cells[0][0].arm).stream.decision_points
@@ -45,20 +48,26 @@ def run_deployments(
 
     report()
     waiting = _Waiting()
+
+    def task(batch: Batch, *, state: State | None = None, history: History | None = None) -> Advance:
+        policy, cell = batch.sets[0]
+        needed = setting.only([cell for _, cell in batch.sets])
+        return Advance(needed, batch, thresholds, identities[policy, cell.id], state=state, history=history)
+
     for batch in batches:
         if (done := _whole_segments(study, batch)) < points:
             history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
-            waiting.add(Advance(setting, batch, thresholds, history=history))
+            waiting.add(task(batch, history=history))
     while waiting:
         # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
         for _, ended in map_tasks(waiting, waiting.named):
             _write(study, ended)
             report()
             policy, cell = ended.batch.sets[0]
-            took = {"what": "segment", "seconds": ended.seconds, **ended.spent}
+            took = {"what": "segment", "seconds": ended.seconds, **ended.spent, "worker": ended.worker}
             study.deployment(policy, cell.id).note("timings.jsonl", took)
             if ended.state.k < points:
-                waiting.add(Advance(setting, ended.batch, thresholds, state=ended.state))
+                waiting.add(task(ended.batch, state=ended.state))
         waiting.begin_again()
 
 
@@ -88,7 +97,7 @@ class _Waiting:
         if not self._tasks:
             raise StopIteration
         task = self._tasks.popleft()
-        self._taken.append(f"the deployments of {task.batch.name} and its batch")
+        self._taken.append(str(task))
         return task
 
 

@@ -1,15 +1,19 @@
 """Segments of deployments as data: what an executor hands to a worker, and what comes back.
 
 Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
-and streams that it is made of. Batches are independent of one another.
+and streams that it is made of. Batches are independent of one another. Arrays that come back are NumPy's, which a
+driver without an accelerator and its libraries can pass on.
 """
 
 import dataclasses
 import time
-import traceback
+
+import numpy as np
 
 from worldfork import registry
-from worldfork.errors import WorldforkError
+from worldfork.blobs import Blob
+from worldfork.errors import Failed
+from worldfork.lab.agents.base import Arrays
 from worldfork.lab.deployments.history import History
 from worldfork.lab.deployments.plan import Batch, deployment_batches
 from worldfork.lab.deployments.segment import advance
@@ -17,11 +21,15 @@ from worldfork.lab.deployments.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.tasks import (
     Described,
-    Failed,
+    Identity,
     Setting,
+    attempted,
     configuration,
     context_of_setting,
+    identity_of,
     module_sources,
+    require_identity,
+    worker_name,
 )
 from worldfork.lab.stream import Stream
 from worldfork.ledger.deployment import DeploymentRow, Thresholds, recorded_signals
@@ -38,6 +46,14 @@ class DescribeDeployments:
 
     setting: Setting
 
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
+
+    def __str__(self) -> str:
+        return "the deployments' set-up"
+
 
 @dataclasses.dataclass(frozen=True)
 class Advance:
@@ -46,11 +62,20 @@ class Advance:
     setting: Setting
     batch: Batch
     thresholds: Thresholds
+    identity: Identity
     state: State | None = None
     history: History | None = None
 
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
 
-@dataclasses.dataclass(frozen=True)
+    def __str__(self) -> str:
+        return f"the deployments of {self.batch.name} and its batch"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Ended:
     """A segment that was run: rows in the order of the batch's sets, not yet chained, and what happened in it."""
 
@@ -60,29 +85,51 @@ class Ended:
     state: State
     seconds: float
     spent: dict[str, float]
+    worker: str
+
+    def same_as(self, other: "Ended") -> bool:
+        """Whether another worker came to the same."""
+        digests, others = ([stream.digests for stream in ended.episodes] for ended in (self, other))
+        return (self.rows, digests, self.state.digests) == (other.rows, others, other.state.digests)
 
 
 def perform(task: DescribeDeployments | Advance) -> Described | Ended | Failed:
     """Do one task."""
+    return attempted(lambda: _perform(task))
+
+
+def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
     began = time.perf_counter()
-    try:
-        context = context_of_setting(task.setting)
-        if isinstance(task, DescribeDeployments):
-            return describe(context)
-        shape = shape_of(context, task.batch, task.thresholds)
-        if task.state is not None:
-            state = task.state
-        elif task.history is not None:
-            state = rebuild(context, shape, task.history.streams, task.history.rows)
-        else:
-            state = begin(context, shape)
-        done = advance(context, shape, state)
-        took = time.perf_counter() - began
-        return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds)
-    except WorldforkError as error:
-        return Failed(str(error), traceback.format_exc())
-    except Exception as error:  # whatever a simulator or an agent raises, the study survives it
-        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+    context = context_of_setting(task.setting)
+    if isinstance(task, DescribeDeployments):
+        return describe(context)
+    require_identity(task.identity, _identity(context, *task.batch.sets[0]))
+    shape = shape_of(context, task.batch, task.thresholds)
+    if task.state is not None:
+        state = task.state
+    elif task.history is not None:
+        state = rebuild(context, shape, task.history.streams, task.history.rows)
+    else:
+        state = begin(context, shape)
+    done = advance(context, shape, state)
+    state = dataclasses.replace(
+        done.state, parameters=_plain(done.state.parameters), optimiser=_plain(done.state.optimiser)
+    )
+    took = time.perf_counter() - began
+    return Ended(task.batch, done.rows, done.episodes, state, took, done.seconds, worker_name())
+
+
+def _plain(arrays: Arrays) -> Arrays:
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def _identity(context: Context, policy: str, cell: Cell) -> Identity:
+    """What this worker is, to deployments of this policy on the cells of this arm and task."""
+    key = f"{policy} on {cell.arm}", cell.task
+    if key not in context.identities:
+        source = source_digest(_modules(context, policy, cell))
+        context.identities[key] = identity_of({**configuration(context, cell), "source": source})
+    return context.identities[key]
 
 
 def describe(context: Context) -> Described:
@@ -107,7 +154,7 @@ def describe(context: Context) -> Described:
             "source": source,
         }
         configurations.append(resolved)
-    return Described(configurations, [], files)
+    return Described(configurations, [], files, {})
 
 
 def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:

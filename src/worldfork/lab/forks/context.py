@@ -2,10 +2,11 @@
 
 import functools
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from worldfork import registry
+from worldfork.blobs import Blob, as_files
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
 from worldfork.lab.environments import Environment, EnvironmentPlugin
@@ -21,22 +22,25 @@ from worldfork.triggers.policy import CONSTANT
 
 __all__ = ["Context", "outside_code"]
 
+KEPT: Final = 64  # checkpoints that were read last
+
 
 class Context:
-    """Everything that one registration determines. `checkpoints` says where the first file of each lies."""
+    """Everything that one registration determines. `checkpoints` names the files of each, the first one first."""
 
     def __init__(
         self,
         registration: Registration,
-        checkpoints: Mapping[tuple[str, int], Path],
+        checkpoints: Mapping[tuple[str, int], Sequence[Blob]],
         *,
         threads: int | None = None,
     ) -> None:
         self.registration = registration
-        self.checkpoints = checkpoints
-        self.threads = threads or os.cpu_count() or 1
+        self.checkpoints = dict(checkpoints)
+        self.threads = threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or os.cpu_count() or 1
         self.environment = functools.cache(self._environment)
-        self.checkpoint = functools.cache(self._checkpoint)
+        self.identities: dict[tuple[str, str], Mapping[str, Any]] = {}  # what this worker is, by arm and task
+        self._read_checkpoint = functools.lru_cache(KEPT)(self._checkpoint)
         self._agents: dict[str, Agent] = {}
 
     def _environment(self, task: str) -> Environment:
@@ -73,7 +77,11 @@ class Context:
         """What the task is computed in, or the arm's own choice."""
         return (arm.precision if arm else None) or self.registration.tasks[task].precision
 
-    def _checkpoint(self, task: str, index: int) -> Checkpoint:
+    def checkpoint(self, task: str, index: int) -> Checkpoint:
+        """The pretrained agent of a task."""
+        return self._read_checkpoint(task, index, tuple(self.checkpoints.get((task, index), ())))
+
+    def _checkpoint(self, task: str, index: int, files: tuple[Blob, ...]) -> Checkpoint:
         registered, plugin = self.registration.tasks[task], self.agent_plugin(task)
         agent, environment = self.agent(task), self.environment(task)
         if registered.checkpoints == "generated":
@@ -81,7 +89,8 @@ class Context:
             event = Event(purpose=Purpose.PRETRAINING, seed=seed, task=task, checkpoint=str(index))
             checkpoint = plugin.generate(agent, environment, event)
         else:
-            checkpoint = plugin.load(agent, environment, self.checkpoints[task, index])
+            with as_files(files, stem=f"{task}-{index}") as path:
+                checkpoint = plugin.load(agent, environment, path)
         floor = registered.competence_floor
         if floor is not None and checkpoint.clean_return < floor:
             raise WorldforkError(

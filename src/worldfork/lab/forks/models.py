@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from worldfork import registry
+from worldfork.blobs import Blob, blob_of
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.forks.context import Context
@@ -12,7 +13,7 @@ from worldfork.ledger.store import Study, StudyWriter
 from worldfork.registration import Registration, cells
 from worldfork.registration.library import BUNDLED
 
-__all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoints"]
+__all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoints", "named_checkpoints"]
 
 
 def checkpoint_files(
@@ -35,6 +36,13 @@ def checkpoint_files(
     return found
 
 
+def named_checkpoints(
+    models: Mapping[tuple[str, int], tuple[Path, ...]],
+) -> dict[tuple[str, int], tuple[Blob, ...]]:
+    """The files by their content, as tasks name them."""
+    return {place: tuple(map(blob_of, paths)) for place, paths in models.items()}
+
+
 def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
     """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
     for (task, index), paths in models.items():
@@ -46,7 +54,7 @@ def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[
 def context_of(study: Study) -> Context:
     """What a finished study was computed with, built again here from its own files."""
     models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
-    return Context(study.registration, {place: paths[0] for place, paths in models.items()})
+    return Context(study.registration, named_checkpoints(models))
 
 
 def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:

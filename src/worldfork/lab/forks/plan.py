@@ -1,13 +1,27 @@
 """Which streams and forks are computed together: from the registration alone, so that a rerun makes the same."""
 
+import functools
 from itertools import groupby
+from typing import Final
 
+from worldfork.blobs import Blob, blob_of, read_blob
 from worldfork.lab.stream import Recording, Stream, StreamLog
+from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells, hold_owner, stream_owner
 
-__all__ = ["Block", "fork_blocks", "read_stream", "stream_batches"]
+__all__ = [
+    "Block",
+    "StreamFiles",
+    "fork_blocks",
+    "named_stream",
+    "read_stream",
+    "stored_stream",
+    "stream_batches",
+]
 
+KEPT: Final = 64  # streams that were read last
+StreamFiles = tuple[Blob, Blob]  # what was logged, and the recording
 Block = tuple[tuple[Cell, int], ...]  # forks: a cell and a decision point each
 
 
@@ -40,3 +54,19 @@ def read_stream(study: Study, cell: Cell) -> Stream:
     """A finished stream, back from the ledger."""
     log, recording = study.cell(cell.id).read_stream()
     return Stream(StreamLog.of(log), Recording(**recording))
+
+
+def named_stream(study: Study, cell: Cell) -> StreamFiles:
+    """The files of a finished stream by their content, as tasks name them."""
+    log, recording = study.cell(cell.id).stream_files()
+    return blob_of(log), blob_of(recording)
+
+
+@functools.lru_cache(KEPT)
+def stored_stream(files: StreamFiles) -> Stream:
+    """The stream that these files hold, wherever they are: a worker that labels many of its forks reads it once."""
+    log, recording = files
+    return Stream(
+        StreamLog.of(arrays.parquet_columns(read_blob(log), log.path)),
+        Recording(**arrays.npz_arrays(read_blob(recording), recording.path)),
+    )

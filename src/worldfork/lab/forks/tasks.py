@@ -1,51 +1,80 @@
 """Pieces of a study as data: what an executor hands to a worker, and what comes back.
 
-An executor maps `perform` over tasks, here, in other processes or on other machines. A task that fails comes back
-as `Failed` and spares the rest; a rerun does it again. The driver computes nothing: which device, flags, versions
-and source determine the rows is for the worker to say (`Describe`).
+An executor maps `perform` over tasks, here, in other processes or on other machines. A task holds the registration,
+the names of the blobs that it reads (files of checkpoints and of streams), and which cells or forks; it holds no
+arrays. A task that fails comes back as `Failed` and spares the rest; a rerun does it again.
+
+The driver computes nothing, and needs neither accelerator nor simulator. Which device, flags, versions and source
+determine the rows is for the worker to say (`Describe`); every later task names what was found then (`identity`),
+and a worker that is not the same refuses it.
 """
 
 import dataclasses
 import functools
+import os
+import platform
 import time
 import traceback
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
 
-from worldfork.errors import WorldforkError
+from worldfork.blobs import Blob
+from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.determinism import flags, processor
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
+from worldfork.lab.forks.plan import StreamFiles, stored_stream
 from worldfork.lab.stream import Stream, deploy
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell, hold_owner, restore, stream_owner
+from worldfork.registration import Cell, difference, hold_owner, restore, stream_owner
 
 __all__ = [
     "Describe",
     "Described",
-    "Failed",
+    "ForkPoint",
+    "Identity",
     "Label",
     "Labelled",
     "RunStreams",
     "Setting",
     "Streamed",
     "Task",
+    "attempted",
     "configuration",
     "context_of_setting",
+    "identity_of",
     "module_sources",
     "perform",
+    "require_identity",
+    "worker_name",
 ]
+
+Place = tuple[str, int]  # a task and the index of a checkpoint
+Identity = Mapping[str, Any]
+Result = TypeVar("Result")
+
+# What of cell.json the worker is, and not the registration: the same for all cells of an arm and a task.
+WORKERS: Final = ("device", "processor", "compiler_flags", "simulator", "packages", "code", "source")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What every task of a study begins from."""
+    """What a task begins from: the registration in canonical JSON, and the files of the checkpoints it reads."""
 
-    registration: str  # canonical JSON
-    checkpoints: tuple[tuple[tuple[str, int], Path], ...]  # (task, index) -> the first of its files
+    registration: str
+    checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
+
+    def only(self, cells: Collection[Cell]) -> "Setting":
+        """With the checkpoints of these cells alone."""
+        needed = {(cell.task, cell.checkpoint) for cell in cells}
+        return Setting(self.registration, tuple(entry for entry in self.checkpoints if entry[0] in needed))
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        return tuple(blob for _, files in self.checkpoints for blob in files)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +84,14 @@ class Describe:
     setting: Setting
     cells: tuple[Cell, ...]
 
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
+
+    def __str__(self) -> str:
+        return "the study's set-up"
+
 
 @dataclasses.dataclass(frozen=True)
 class RunStreams:
@@ -62,6 +99,25 @@ class RunStreams:
 
     setting: Setting
     cells: tuple[Cell, ...]
+    identity: Identity
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
+
+    def __str__(self) -> str:
+        return f"streams of {self.cells[0].id} and its batch"
+
+
+@dataclasses.dataclass(frozen=True)
+class ForkPoint:
+    """One decision point of one cell, its stream by name; `held` is the row of the cell that shares its HOLD."""
+
+    cell: Cell
+    k: int
+    stream: StreamFiles
+    held: ForkRow | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +125,16 @@ class Label:
     """Label a block of forks of one arm and one task."""
 
     setting: Setting
-    forks: tuple[Fork, ...]
+    forks: tuple[ForkPoint, ...]
+    identity: Identity
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return tuple(dict.fromkeys((*self.setting.blobs, *(blob for fork in self.forks for blob in fork.stream))))
+
+    def __str__(self) -> str:
+        return f"{self.forks[0].cell.id} from fork {self.forks[0].k} on"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,31 +144,39 @@ class Described:
     configurations: list[dict[str, Any]]
     remarks: list[str]
     sources: dict[str, dict[str, str]]  # digest of all -> module -> digest
+    host: dict[str, str]  # where this is so
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Streamed:
     """The streams, in the order asked for."""
 
     streams: list[Stream]
     seconds: float
+    worker: str
+
+    def same_as(self, other: "Streamed") -> bool:
+        """Whether another worker came to the same."""
+        return [stream.digests for stream in self.streams] == [stream.digests for stream in other.streams]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Labelled:
     """The rows of a block, in its order, not yet chained."""
 
     rows: list[ForkRow]
     seconds: float
     spent: dict[str, float]  # of these on updates and on evaluations
+    worker: str
 
+    def same_as(self, other: "Labelled") -> bool:
+        """Whether another worker came to the same."""
+        return self.rows == other.rows
 
-@dataclasses.dataclass(frozen=True)
-class Failed:
-    """Why a task could not be done."""
-
-    reason: str
-    details: str  # the traceback, for whoever wrote the code that failed
+    @property
+    def doubtful(self) -> bool:
+        """Whether a branch came to nothing finite: an outcome, unless the worker is broken."""
+        return any(None in (*row.hold, *row.update) or row.fit.non_finite > 0 for row in self.rows)
 
 
 Task = Describe | RunStreams | Label
@@ -111,27 +184,80 @@ Task = Describe | RunStreams | Label
 
 def perform(task: Task) -> Described | Streamed | Labelled | Failed:
     """Do one task."""
+    return attempted(lambda: _perform(task))
+
+
+def _perform(task: Task) -> Described | Streamed | Labelled:
     began = time.perf_counter()
+    context = context_of_setting(task.setting)
+    match task:
+        case Describe():
+            return describe(context, task.cells)
+        case RunStreams():
+            require_identity(task.identity, identity(context, task.cells[0]))
+            return Streamed(run_streams(context, task.cells), time.perf_counter() - began, worker_name())
+        case Label():
+            require_identity(task.identity, identity(context, task.forks[0].cell))
+            forks = [Fork(fork.cell, fork.k, stored_stream(fork.stream), fork.held) for fork in task.forks]
+            block = label(context, forks)
+            return Labelled(block.rows, time.perf_counter() - began, block.seconds, worker_name())
+
+
+def attempted(work: Callable[[], Result]) -> Result | Failed:
+    """What comes of `work`; whatever a simulator or an agent raises, the study survives it."""
     try:
-        context = context_of_setting(task.setting)
-        match task:
-            case Describe():
-                return describe(context, task.cells)
-            case RunStreams():
-                return Streamed(run_streams(context, task.cells), time.perf_counter() - began)
-            case Label():
-                block = label(context, task.forks)
-                return Labelled(block.rows, time.perf_counter() - began, block.seconds)
+        return work()
+    except _Unfit as error:
+        return Failed(str(error), traceback.format_exc(), unfit=True)
     except WorldforkError as error:
         return Failed(str(error), traceback.format_exc())
-    except Exception as error:  # whatever a simulator or an agent raises, the study survives it
+    except Exception as error:
         return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-@functools.lru_cache(maxsize=4)
+class _Unfit(WorldforkError):
+    """This worker would make rows under another configuration than the study's."""
+
+
+def require_identity(expected: Identity, here: Identity) -> None:
+    """Refuse to make rows that would not be the study's."""
+    if dict(expected) != dict(here):
+        changes = "\n  ".join(difference(dict(expected), dict(here)))
+        raise _Unfit(
+            f"The worker {worker_name()} is not of the kind that this study began with:\n  {changes}\n"
+            "Rows of two kinds are never mixed: give the study workers of one kind."
+        )
+
+
+def identity_of(described: Mapping[str, Any]) -> Identity:
+    """What of a cell's configuration the worker is."""
+    return {name: described[name] for name in WORKERS}
+
+
+def identity(context: Context, cell: Cell) -> Identity:
+    """What this worker is, to the cells of this arm and task."""
+    key = cell.arm, cell.task
+    if key not in context.identities:
+        source = source_digest(_modules(context, cell))
+        context.identities[key] = identity_of({**_of_worker(context, cell), "source": source})
+    return context.identities[key]
+
+
+def worker_name() -> str:
+    """This process, for people."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
 def context_of_setting(setting: Setting) -> Context:
     """What a task begins from, built once for all tasks of a study."""
-    return Context(restore(setting.registration), dict(setting.checkpoints))
+    context = _context(setting.registration)
+    context.checkpoints.update(setting.checkpoints)
+    return context
+
+
+@functools.lru_cache(maxsize=4)
+def _context(registration: str) -> Context:
+    return Context(restore(registration), {})
 
 
 def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
@@ -167,7 +293,9 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
         configurations.append({**configuration(context, cell), "shares": shares, "source": source})
     places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
     remarks = [remark for place in places if (remark := context.checkpoint(*place).remark)]
-    return Described(configurations, remarks, files)
+    maker, model = processor()
+    host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
+    return Described(configurations, remarks, files, {**host, "processor": f"{maker} {model}".strip()})
 
 
 def _modules(context: Context, cell: Cell) -> dict[str, str]:
@@ -186,11 +314,9 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
     registration = context.registration
     arm, task = registration.arm(cell.arm), registration.tasks[cell.task]
     agent, environment = context.agent(cell.task, arm), context.environment(cell.task)
-    checkpoint, code = context.checkpoint(cell.task, cell.checkpoint), context.code(cell)
+    checkpoint = context.checkpoint(cell.task, cell.checkpoint)
     mechanism = context.accepted(arm, cell.task)
     context.require_replay(arm, cell.task, cell.checkpoint)
-    plugins = (context.agent_plugin(cell.task, arm), mechanism, *context.signals.values())
-    packages = ("numpy", *(name for plugin in plugins for name in plugin.packages))
     return {
         "schema": "worldfork.cell/2",
         "cell": cell.id,
@@ -208,6 +334,17 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
         },
         "block": registration.execution.model_dump(mode="json") if agent.shape_sensitive else None,
         "precision": context.precision(cell.task, arm),
+        **_of_worker(context, cell),
+    }
+
+
+def _of_worker(context: Context, cell: Cell) -> dict[str, Any]:
+    """What this worker computes the cell's arm and task with."""
+    arm = context.registration.arm(cell.arm)
+    agent, environment = context.agent(cell.task, arm), context.environment(cell.task)
+    plugins = (context.agent_plugin(cell.task, arm), context.accepted(arm, cell.task), *context.signals.values())
+    packages = ("numpy", *(name for plugin in plugins for name in plugin.packages))
+    return {
         "device": agent.device,
         # Another maker's processor may round otherwise; where an accelerator computes, the host does not matter.
         "processor": processor()[0] if agent.device == "cpu" else None,
@@ -215,8 +352,8 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
         "simulator": environment.simulator,
         "packages": versions(packages),
         "code": {
-            role: {"target": found.target, "distribution": found.distribution, "version": found.version}
-            for role, found in code.items()
-            if not found.ours
+            role: {"target": located.target, "distribution": located.distribution, "version": located.version}
+            for role, located in context.code(cell).items()
+            if not located.ours
         },
     }

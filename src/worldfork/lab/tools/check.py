@@ -9,7 +9,7 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context, outside_code
-from worldfork.lab.forks.models import checkpoint_files, checkpoint_source
+from worldfork.lab.forks.models import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.lab.stream.signals import Episode
@@ -95,7 +95,7 @@ def check(
     followed_seconds: list[dict[str, float]] = []
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
-        context = Context(registered, {place: paths[0] for place, paths in models.items()})
+        context = Context(registered, named_checkpoints(models))
         for arm in registered.arms:
             for task, index in itertools.product(arm.tasks, registered.grid.checkpoints):
                 context.require_replay(arm, task, index)

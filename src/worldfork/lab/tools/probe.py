@@ -16,14 +16,16 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from worldfork import registry
+from worldfork.blobs import Blob, blob_of
+from worldfork.errors import Failed
 from worldfork.executors.base import Executor
-from worldfork.lab.forks.label import Fork
-from worldfork.lab.forks.models import checkpoint_files
+from worldfork.lab.forks.label import Fork, label
+from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import Describe, Failed, Label, RunStreams, Setting, Task, perform
+from worldfork.lab.forks.tasks import Setting, attempted, context_of_setting, describe, run_streams
 from worldfork.lab.stream import Stream
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import (
@@ -45,6 +47,7 @@ EPISODES: Final = 2
 STEPS: Final = 2  # of each registered mechanism
 NULL: Final = "null-"  # what the names of arms with the mechanism `none` begin with
 SHOWN: Final = 3  # differences that are printed
+Result = TypeVar("Result")
 
 OWN_DRAWS = (
     "The agent or the world draws random numbers of its own, or remembers earlier calls: draw from the keys and "
@@ -93,7 +96,7 @@ def probe(registration: Registration | Path | str, folder: Path | str | None = N
     copies = Path(folder) / "checkpoints" if folder is not None else root
     models = checkpoint_files(authored.registration, root=root, copies=copies)
     spelled = canonical(authored.registration.model_dump(mode="json", by_alias=True))
-    return probe_setting(Setting(spelled, tuple((place, paths[0]) for place, paths in models.items())))
+    return probe_setting(Setting(spelled, tuple(named_checkpoints(models).items())))
 
 
 def outside_tasks(registration: Registration) -> list[str]:
@@ -137,6 +140,14 @@ class Trial:
 
     small: Setting
     shaped: Setting | None
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.small.blobs
+
+    def __str__(self) -> str:
+        return "the trial before the study"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,27 +242,27 @@ def _content(arm: Arm) -> str:
 
 def _with(setting: Setting, registration: Registration) -> Setting:
     spelled = canonical(registration.model_dump(mode="json", by_alias=True))
-    needed = {(cell.task, cell.checkpoint) for cell in cells(registration)}
-    return Setting(spelled, tuple(entry for entry in setting.checkpoints if entry[0] in needed))
+    return Setting(spelled, setting.checkpoints).only(cells(registration))
 
 
 def _computed(setting: Setting) -> dict[str, ForkRow]:
     """The rows of the small study, by cell."""
-    registration = restore(setting.registration)
+    registration, context = restore(setting.registration), context_of_setting(setting)
     stream_of, hold_of = stream_owner(registration), hold_owner(registration)
     streams: dict[Cell, Stream] = {}
     rows: dict[Cell, ForkRow] = {}
     for batch in stream_batches(registration):
-        streams.update(zip(batch, _done(RunStreams(setting, batch)).streams, strict=True))
+        streams.update(zip(batch, _done(lambda: run_streams(context, batch)), strict=True))  # noqa: B023
     for shared in (False, True):
         for block in fork_blocks(registration, shared=shared):
-            forks = tuple(Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block)
-            rows.update(zip((cell for cell, _ in block), _done(Label(setting, forks)).rows, strict=True))
+            forks = [Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block]
+            labelled = _done(lambda: label(context, forks))  # noqa: B023
+            rows.update(zip((cell for cell, _ in block), labelled.rows, strict=True))
     return {cell.id: row for cell, row in rows.items()}
 
 
-def _done(task: Task) -> Any:
-    result = perform(task)
+def _done(work: Callable[[], Result]) -> Result:
+    result = attempted(work)
     if isinstance(result, Failed):
         raise _Refused(f"{result.reason} ({_place(result.details)})")
     return result
@@ -269,7 +280,8 @@ def _place(details: str) -> str:
 
 def _shape_sensitive(setting: Setting) -> bool:
     """Whether any agent says that its digits depend on the block: then cell.json holds the block's shape."""
-    described = _done(Describe(setting, cells(restore(setting.registration))))
+    context = context_of_setting(setting)
+    described = _done(lambda: describe(context, cells(context.registration)))
     return any(configuration["block"] is not None for configuration in described.configurations)
 
 
@@ -300,7 +312,7 @@ def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
     """The same computation in a fresh interpreter, under way while this one computes; yields who waits for it."""
     question = {
         "registration": trial.small.registration,
-        "checkpoints": [[*place, str(path)] for place, path in trial.small.checkpoints],
+        "checkpoints": [[*place, [str(blob.path) for blob in files]] for place, files in trial.small.checkpoints],
     }
     environment = {
         # Where this process found modules, that one finds them too; and it shares an accelerator with this one.
@@ -337,7 +349,10 @@ def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
 def answer_question(asked: str, answered: str) -> None:
     """What the other process does."""
     question = json.loads(Path(asked).read_text(encoding="utf-8"))
-    checkpoints = tuple(((task, index), Path(path)) for task, index, path in question["checkpoints"])
+    checkpoints = tuple(
+        ((task, index), tuple(blob_of(Path(path)) for path in paths))
+        for task, index, paths in question["checkpoints"]
+    )
     result = attempt(Trial(Setting(question["registration"], checkpoints), None))
     rows = {cell: row.model_dump_json(by_alias=True) for cell, row in result.rows.items()}
     partial = Path(f"{answered}.partial")
