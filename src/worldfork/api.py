@@ -69,6 +69,7 @@ def run(
     *,
     executor: "Executor | str" = "local",
     workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     amend: str | None = None,
     probe: bool = True,
     progress: Progress = silent,
@@ -77,10 +78,10 @@ def run(
     """Run a registration into a study folder, or carry on where an earlier run stopped.
 
     `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
-    object of your own (docs/extending.md); `workers` are the local one's processes. `amend` says why the
-    registration changed after rows existed. `probe` tries agents, worlds and mechanisms that are not worldfork's on
-    a small block before a new study is begun. `progress(what, done, total)` and `notify(sentence)` are told what
-    happens.
+    object of your own (docs/extending.md); `workers` are its processes, and `settings` whatever else a named one
+    can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `probe` tries
+    agents, worlds and mechanisms that are not worldfork's on a small block before a new study is begun.
+    `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
 
@@ -90,6 +91,7 @@ def run(
         fit_thresholds=_threshold_fitter(registration),
         executor=executor,
         workers=workers,
+        settings=settings,
         amend=amend,
         probe=probe,
         progress=progress,

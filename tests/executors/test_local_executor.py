@@ -11,7 +11,7 @@ import pytest
 from waiting import PATIENCE, until
 
 from worldfork.errors import WorldforkError
-from worldfork.executors.local import Local
+from worldfork.executors.local import Local, visible_gpus
 
 
 def end_the_worker(number: int) -> int:
@@ -21,6 +21,26 @@ def end_the_worker(number: int) -> int:
 def test_a_worker_that_dies_is_told_clearly() -> None:
     with pytest.raises(WorldforkError, match="A worker process died"):
         list(Local(workers=2).map(end_the_worker, [1, 2]))
+
+
+def the_gpu(number: int) -> str:
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def test_each_worker_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
+    assert {gpu for _, gpu in Local().map(the_gpu, range(40))} <= {"3", "7"}
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,7"
+
+
+def test_gpus_are_counted_without_starting_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert visible_gpus(tmp_path / "none") == []
+    for address in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / address).mkdir()
+    assert visible_gpus(tmp_path) == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert visible_gpus(tmp_path) == []
 
 
 def test_workers_die_with_their_parent() -> None:

@@ -1,10 +1,16 @@
 """`worldfork run`: a registration in, a ledger out."""
 
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from worldfork.counting import plural
+from worldfork.errors import WorldforkError
 
 __all__ = ["run"]
 
@@ -13,11 +19,18 @@ def run(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
     output: Path = typer.Option(..., "-o", "--output", help="The study folder: new, or one to carry on with."),
     amend: str | None = typer.Option(None, help="Why the registration changed after rows existed; it is reported."),
-    executor: str = typer.Option("local", help="Where tasks are computed: a name, or module:attribute."),
+    executor: str = typer.Option(
+        "local", help="Where tasks are computed: local, ray, or module:attribute of your own."
+    ),
     workers: int | None = typer.Option(
         None,
         min=1,
-        help="Processes that compute, a setting of the executor; this one writes. Default: this alone.",
+        help="Processes that compute; this one writes. Default: one for each of several GPUs, else this alone; "
+        "on Ray as many as there is room for.",
+    ),
+    address: str | None = typer.Option(None, help="The Ray cluster. Default: RAY_ADDRESS, or one for this run."),
+    setting: list[str] = typer.Option(
+        [], "--set", help="Another setting of the executor, such as deadline=600 or twice=20. May be repeated."
     ),
     no_probe: bool = typer.Option(
         False, "--no-probe", help="Skip the trial of agents, worlds and mechanisms that do not come with worldfork."
@@ -34,10 +47,12 @@ def run(
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
 
-    again = f"worldfork run {registration} -o {output}" + (f" --workers {workers}" if workers else "")
+    again = f"worldfork run {registration} -o {output}" + _spelled(executor, workers, address, setting)
+    settings = _settings(setting) | ({} if address is None else {"address": address})
     with (
         interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
+        _heard(),
     ):
 
         def progress(what: str, done: int, total: int) -> None:
@@ -49,6 +64,7 @@ def run(
             output,
             executor=executor,
             workers=workers,
+            settings=settings,
             amend=amend,
             probe=not no_probe,
             progress=progress,
@@ -58,3 +74,43 @@ def run(
     followed = f" and {plural(verdict.episodes, 'episode')} of deployments" if verdict.expected_episodes else ""
     forks = f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}"
     typer.echo(f"{forks}{followed}. Next: worldfork score {output}")
+
+
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE as settings: a value is a number, true, false, null, or else a text."""
+    settings: dict[str, Any] = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not name or not equals:
+            raise WorldforkError(f"--set takes NAME=VALUE, such as deadline=600; got `{entry}`.")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def _spelled(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
+    """The options that say where, as they were typed."""
+    typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
+    typed += [("--address", address), *(("--set", entry) for entry in setting)]
+    return "".join(f" {name} {value}" for name, value in typed if value is not None)
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[None]:
+    """What executors say of their workers, on standard error."""
+
+    class Echo(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            typer.echo(self.format(record), err=True)
+
+    logger, handler = logging.getLogger("worldfork.executors"), Echo()
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

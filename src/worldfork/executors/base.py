@@ -20,8 +20,14 @@ class ExecutorPlugin(Plugin):
     """What an executor's name stands for; the fields of a subclass are its settings.
 
     The calling process alone writes the ledger. Tasks and results are plain data, and a task that fails comes back
-    as a result that says so: `function` does not raise.
+    as a result that says so: `function` does not raise. Tasks carry no files: a worker that does not share the
+    driver's disk is given those that `task.blobs` names while it works (`worldfork.blobs.fetching`).
     """
+
+    @property
+    def here(self) -> bool:
+        """Whether tasks are computed in the calling process."""
+        return False
 
     @abc.abstractmethod
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -29,3 +35,6 @@ class ExecutorPlugin(Plugin):
 
         `tasks` may be a generator whose items are large: take a few ahead, not all.
         """
+
+    def close(self) -> None:
+        """Let go of whatever was kept between two calls of `map`."""

@@ -1,4 +1,4 @@
-"""Work on this machine: here, or in a few processes that die with this one."""
+"""Work on this machine: here, or in a few processes that die with this one, each on an accelerator of its own."""
 
 import contextlib
 import os
@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -17,25 +18,45 @@ from pydantic import Field
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
 
-__all__ = ["Local"]
+__all__ = ["Local", "visible_gpus"]
 
 
 class Local(ExecutorPlugin):
     """This process, or some of its own that compute while it writes."""
 
-    workers: Annotated[int, Field(ge=1)] = 1
+    workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
+
+    @property
+    def here(self) -> bool:
+        return self._processes() == 1
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        if self.workers == 1:
+        if self.here:
             return ((index, function(task)) for index, task in enumerate(tasks))
-        return _in_processes(function, tasks, self.workers)
+        return _in_processes(function, tasks, self._processes(), visible_gpus())
+
+    def _processes(self) -> int:
+        return self.workers or max(len(visible_gpus()), 1)
 
 
-def _in_processes(function: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
+    """The NVIDIA GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; found without starting any."""
+    if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    return [str(index) for index in range(len(list(drivers.iterdir())))] if drivers.is_dir() else []
+
+
+def _in_processes(
+    function: Callable[[Any], Any], tasks: Iterable[Any], workers: int, gpus: Sequence[str]
+) -> Iterator[tuple[int, Any]]:
     waiting = enumerate(tasks)
     flying: dict[Future[Any], int] = {}
     # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
+    context = get_context("spawn")
+    numbers = context.SimpleQueue()  # each process takes one, and with it a GPU
+    for number in range(workers):
+        numbers.put(number)
+    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(), numbers, tuple(gpus)))
     try:
         while True:
             # A few ahead, not all: a task carries its arrays.
@@ -70,6 +91,13 @@ def _spawning() -> Iterator[None]:
         main.__spec__ = spec
         if file is not None:
             main.__dict__["__file__"] = file
+
+
+def _begin(parent: int, numbers: Any, gpus: Sequence[str]) -> None:
+    """What a worker does first."""
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
+    _die_with(parent)
 
 
 def _die_with(parent: int) -> None:

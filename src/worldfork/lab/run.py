@@ -8,6 +8,7 @@ is written through `worldfork.ledger.store`, and only this process writes. An in
 same call: what is in the ledger stays, what is missing is done.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -65,6 +66,7 @@ def run(
     *,
     executor: Executor | str = "local",
     workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     amend: str | None = None,
     probe: bool = True,
     fit_thresholds: FitThresholds | None = None,
@@ -74,19 +76,23 @@ def run(
     """Run a registration into the study at `folder`, or carry on where an earlier run stopped.
 
     `registration` is a file, the name of one that comes with worldfork, or a record; relative paths in it start
-    where its file lies. `executor` is a name of the registry or an object with its method `map`; `workers` is for
-    the local one. `amend` says why the registration changed after rows existed. A new study with an agent, a world
-    or a mechanism that does not come with worldfork is tried first on one small block, unless `probe` is false.
+    where its file lies. `executor` is a name of the registry or an object with its method `map`; `settings` are
+    those of a named one, and `workers` is one of them. `amend` says why the registration changed after rows
+    existed. A new study with an agent, a world or a mechanism that does not come with worldfork is tried first on
+    one small block, unless `probe` is false.
     `fit_thresholds` is how the desk fits the thresholds of [deployment] on the one-step rows of other checkpoints.
     """
     text, root = open_authored(registration)
     for located in outside_code(text.registration):
         notify(f"This registration runs code that does not come with worldfork: {located}")
-    this = _Run(text, root, Path(folder), _executor(executor, workers), progress=progress, notify=notify)
-    with writing(folder, text.registration, authored=text.text, amend=amend) as study:
+    with (
+        _executor(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
+        writing(folder, text.registration, authored=text.text, amend=amend) as study,
+    ):
+        this = _Run(text, root, Path(folder), chosen, progress=progress, notify=notify)
         described = this.describe(study)
         if probe and not any(cell.has_rows() for cell in study.cells()):
-            this.probe(here=executor == "local" and (workers or 1) == 1)
+            this.probe(here=getattr(chosen, "here", False))
         rows = this.begin(study, described)
         this.run_streams(study)
         this.run_forks(study, rows)
@@ -253,11 +259,18 @@ def _perform(task: Any) -> Any:
     return perform(task)
 
 
-def _executor(executor: Executor | str, workers: int | None) -> Executor:
+@contextlib.contextmanager
+def _executor(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Executor]:
     if not isinstance(executor, str):
-        return executor
-    settings = {} if workers is None else {"workers": workers}
-    return registry.build("executors", executor, ExecutorPlugin, settings=settings)
+        yield executor
+        return
+    built = registry.build(
+        "executors", executor, ExecutorPlugin, settings=settings, where="the executor's settings"
+    )
+    try:
+        yield built
+    finally:
+        built.close()
 
 
 def _write_in_order(

@@ -1,0 +1,323 @@
+"""Handing tasks to workers that come and go: which task goes where, and what becomes of it.
+
+A worker does one task at a time. One that dies or does not answer in time costs time: its task goes to another. A
+result that is doubtful, or one of every few where that is asked for, is computed by a second worker, and believed
+if both agree; a third decides between two that do not. What a cluster is made of is for `Cluster` to know.
+"""
+
+import collections
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol, runtime_checkable
+
+from worldfork.errors import Failed, WorldforkError
+
+__all__ = ["Cluster", "Event", "Joined", "Lost", "Returned", "Rules", "spread"]
+
+LONGEST_PAUSE: Final = 60.0  # seconds between two tries to begin workers
+SHOWN_EVERY: Final = 30.0  # seconds between two lines that say who works on what
+LISTENED: Final = 1.0  # seconds to wait for something to happen
+
+logger = logging.getLogger("worldfork.executors")
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """A worker is ready."""
+
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Returned:
+    """A worker did its task."""
+
+    worker: str
+    result: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost:
+    """A worker is gone, and its task with it."""
+
+    worker: str
+    reason: str
+
+
+Event = Joined | Returned | Lost
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """Workers by name, wherever they are."""
+
+    def ready(self) -> list[str]:
+        """The workers that wait for a task."""
+        ...
+
+    def grow(self) -> bool:
+        """Begin workers where there is room; whether any are on their way."""
+        ...
+
+    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+        """Have a worker that is ready apply the function."""
+        ...
+
+    def events(self, seconds: float) -> list[Event]:
+        """What happened, waiting for so long if nothing has."""
+        ...
+
+    def end(self, worker: str, *, shun: bool = False) -> None:
+        """End a worker; `shun` begins no other on its machine."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What is asked of workers, and what they are forgiven."""
+
+    attempts: int = 3  # workers that a task may take with it before it is given up
+    deadline: float | None = None  # seconds for one task
+    twice: int = 0  # every so many tasks, one is computed by two workers; 0: those alone whose result is doubtful
+    patience: float = 600.0  # seconds without any worker
+    pause: float = 1.0  # seconds before workers are begun again where one was lost; doubles with every loss
+
+
+@dataclasses.dataclass(eq=False)
+class _Job:
+    """A task on its way to one result that can be believed."""
+
+    index: int
+    task: Any
+    wanted: int = 1  # results
+    results: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+    given_to: set[str] = dataclasses.field(default_factory=set)
+    losses: list[str] = dataclasses.field(default_factory=list)
+    settled: bool = False
+
+
+def spread(
+    cluster: Cluster,
+    function: Callable[[Any], Any],
+    tasks: Iterable[Any],
+    *,
+    rules: Rules,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[tuple[int, Any]]:
+    """Apply `function` to every task somewhere, and yield (index, result) as they can be believed."""
+    pool = _Pool(cluster, function, enumerate(tasks), rules, clock)
+    try:
+        while not pool.finished():
+            pool.begin_workers()
+            pool.hand_out()
+            for event in cluster.events(LISTENED):
+                yield from pool.take(event)
+            yield from pool.take_overdue()
+            yield from pool.take_unanswerable()
+            pool.show()
+    finally:
+        pool.abandon()
+
+
+class _Pool:
+    """The state of one call of `spread`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        function: Callable[[Any], Any],
+        supply: Iterator[tuple[int, Any]],
+        rules: Rules,
+        clock: Callable[[], float],
+    ) -> None:
+        self.cluster, self.function, self.supply, self.rules, self.clock = cluster, function, supply, rules, clock
+        self.waiting: collections.deque[_Job] = collections.deque()
+        self.busy: dict[str, tuple[_Job, float]] = {}
+        self.exhausted = False
+        self.pause, self.resume_at = rules.pause, clock()
+        self.seen_at = self.shown_at = clock()  # when a worker was last there, and when the last line was written
+        self.coming = False
+        self.refusal = ""  # of a worker that is not fit for this study
+
+    def finished(self) -> bool:
+        """Whether nothing is left; asks for a task to know."""
+        if not self.waiting and not self.busy:
+            self._draw()
+        return self.exhausted and not self.waiting and not self.busy
+
+    def begin_workers(self) -> None:
+        """Have workers begun, unless one was lost just now; give up where none comes for long."""
+        now = self.clock()
+        if now >= self.resume_at:
+            self.coming = self.cluster.grow()
+        if self.busy or self.cluster.ready():
+            self.seen_at = now
+        elif self.refusal and not self.coming:
+            raise WorldforkError(self.refusal)
+        elif now - self.seen_at > self.rules.patience:
+            raise WorldforkError(
+                f"There was no worker for {self.rules.patience:.0f} seconds. What is finished is kept: see to the "
+                "cluster, then run the same command again."
+            )
+
+    def hand_out(self) -> None:
+        """A task to every worker that waits for one."""
+        for worker in self.cluster.ready():
+            job = self._job_for(worker)
+            if job is None:
+                continue
+            job.given_to.add(worker)
+            self.busy[worker] = job, self.clock()
+            self.cluster.submit(worker, self.function, job.task)
+
+    def take(self, event: Event) -> Iterator[tuple[int, Any]]:
+        """What follows from an event."""
+        match event:
+            case Joined():
+                logger.info("worker %s is there", event.worker)
+            case Returned():
+                yield from self._take_result(event.worker, event.result)
+            case Lost():
+                yield from self._take_loss(event.worker, event.reason)
+
+    def take_overdue(self) -> Iterator[tuple[int, Any]]:
+        """End the workers that have not answered in time."""
+        deadline = self.rules.deadline
+        for worker, (_, since) in list(self.busy.items()):
+            if deadline is not None and self.clock() - since > deadline:
+                self.cluster.end(worker)
+                yield from self._take_loss(worker, f"did not answer within {deadline:g} seconds and was ended")
+
+    def take_unanswerable(self) -> Iterator[tuple[int, Any]]:
+        """Settle what waits for another worker where there is none, nor will be."""
+        if self.coming:
+            return
+        workers = {*self.busy, *self.cluster.ready()}
+        for job in list(self.waiting):
+            if job.results and workers <= job.given_to:
+                self.waiting.remove(job)
+                yield from self._settle(job, last_word=True)
+
+    def show(self) -> None:
+        """Say who works on what, now and then."""
+        now = self.clock()
+        if now - self.shown_at >= SHOWN_EVERY:
+            self.shown_at = now
+            lines = (f"{worker}: {job.task}, {now - since:.0f} s" for worker, (job, since) in self.busy.items())
+            logger.info("%d workers are busy. %s", len(self.busy), "; ".join(lines))
+
+    def abandon(self) -> None:
+        """What is under way is wanted no longer."""
+        for worker in self.busy:
+            self.cluster.end(worker)
+
+    def _draw(self) -> _Job | None:
+        """The next task of the supply."""
+        following = None if self.exhausted else next(self.supply, None)
+        if following is None:
+            self.exhausted = True
+            return None
+        index, task = following
+        twice = self.rules.twice > 0 and index % self.rules.twice == 0
+        job = _Job(index, task, wanted=2 if twice else 1)
+        self.waiting.append(job)
+        return job
+
+    def _job_for(self, worker: str) -> _Job | None:
+        for job in self.waiting:
+            if worker not in job.given_to:
+                break
+        else:
+            following = self._draw()
+            if following is None:
+                return None
+            job = following
+        under_way = sum(other is job for other, _ in self.busy.values())
+        if len(job.results) + under_way + 1 >= job.wanted:
+            self.waiting.remove(job)
+        return job
+
+    def _take_result(self, worker: str, result: Any) -> Iterator[tuple[int, Any]]:
+        job, _ = self.busy.pop(worker)
+        self.pause = self.rules.pause
+        if isinstance(result, Failed) and result.unfit:
+            self.refusal = result.reason
+            logger.warning("%s", result.reason)
+            self.cluster.end(worker, shun=True)
+            self._again(job)
+            return
+        job.results.append((worker, result))
+        yield from self._settle(job)
+
+    def _take_loss(self, worker: str, reason: str) -> Iterator[tuple[int, Any]]:
+        self.resume_at = self.clock() + self.pause
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+        if worker not in self.busy:
+            logger.warning("worker %s is lost: %s", worker, reason)
+            return
+        job, _ = self.busy.pop(worker)
+        job.losses.append(f"{worker} {reason}")
+        logger.warning("worker %s is lost: %s; another does %s", worker, reason, job.task)
+        if len(job.losses) < self.rules.attempts:
+            self._again(job)
+            return
+        if job in self.waiting:
+            self.waiting.remove(job)
+        if not job.settled:
+            job.settled = True
+            lost = "; ".join(job.losses)
+            yield job.index, Failed(f"{len(job.losses)} workers were lost over it: {lost}", lost)
+
+    def _again(self, job: _Job) -> None:
+        """To the front, so that what others wait for is not the last to be done."""
+        if job not in self.waiting and not job.settled:
+            self.waiting.appendleft(job)
+
+    def _settle(self, job: _Job, *, last_word: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield the result that can be believed, or have another worker compute it."""
+        if job.settled:
+            return
+        _, first = job.results[0]
+        if len(job.results) == 1 and getattr(first, "doubtful", False):
+            job.wanted = max(job.wanted, 2)
+        if len(job.results) < job.wanted and not last_word:
+            if not any(other is job for other, _ in self.busy.values()):
+                self._again(job)
+            return
+        agreeing = _largest_agreement(job.results)
+        if len(agreeing) > 1 or len(job.results) == 1:
+            for worker, _ in job.results:
+                if worker not in {other for other, _ in agreeing}:
+                    logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
+                    self.cluster.end(worker)
+            job.settled = True
+            yield job.index, agreeing[0][1]
+        elif len(job.results) < 3 and not last_word:
+            job.wanted = len(job.results) + 1
+            self._again(job)
+        else:
+            job.settled = True
+            names = ", ".join(worker for worker, _ in job.results)
+            yield job.index, Failed(f"the workers {names} came to different results, and none is believed", "")
+
+
+def _largest_agreement(results: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The most results that are one and the same."""
+    groups: list[list[tuple[str, Any]]] = []
+    for worker, result in results:
+        for group in groups:
+            if _same(group[0][1], result):
+                group.append((worker, result))
+                break
+        else:
+            groups.append([(worker, result)])
+    return max(groups, key=len)
+
+
+def _same(result: Any, other: Any) -> bool:
+    if type(result) is not type(other):
+        return False
+    compare = getattr(result, "same_as", None)
+    return bool(result == other if compare is None else compare(other))

@@ -1,0 +1,255 @@
+"""Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through its object store.
+
+The calling process is Ray's driver and worldfork's: it alone writes the ledger, and it needs neither an accelerator
+nor the libraries for one. Actors end with it. Objects that it has put are not made again by Ray when they are lost,
+so it puts them again itself: it has the files.
+"""
+
+import collections
+import contextlib
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PrivateAttr
+
+from worldfork.blobs import Blob, fetching
+from worldfork.errors import WorldforkError
+from worldfork.executors.base import ExecutorPlugin
+from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+
+__all__ = ["Ray"]
+
+MISSES: Final = 10  # times that a worker may not find a blob before it is given up
+KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no task needs them
+
+
+class Ray(ExecutorPlugin):
+    """A Ray cluster's nodes, or this machine's cores and accelerators by way of Ray."""
+
+    address: str | None = None  # of a cluster that is running; None: RAY_ADDRESS, or one for this run, here
+    workers: Annotated[int, Field(ge=1)] | None = None  # at most so many; None: as many as there is room for
+    cpus: Annotated[int, Field(ge=1)] = 1  # cores of each worker
+    gpus: Annotated[float, Field(ge=0)] | None = None  # of each worker; None: one, where the cluster has any
+    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
+    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task
+    twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
+    patience: Annotated[float, Field(gt=0)] = 600.0  # seconds to wait for a first worker, or for another one
+
+    _cluster: "_RayCluster | None" = PrivateAttr(default=None)
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        if self._cluster is None:
+            self._cluster = _RayCluster(self)
+        rules = Rules(
+            attempts=self.attempts, deadline=self.deadline, twice=self.twice, patience=self.patience, pause=1.0
+        )
+        return spread(self._cluster, function, tasks, rules=rules)
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+
+class _Missing:
+    """What a worker returns that could not have a blob."""
+
+
+class _Worker:
+    """What an actor is: one process that does one task at a time."""
+
+    def __init__(self, cores: int) -> None:
+        os.environ["WORLDFORK_THREADS"] = str(cores)
+
+    def name(self) -> str:
+        """This process, for people."""
+        return f"{platform.node()}:{os.getpid()}"
+
+    def do(self, function: Callable[[Any], Any], task: Any, objects: dict[str, list[Any]]) -> Any:
+        """Apply the function; blobs are fetched when they are asked for, not before: most are known already."""
+        import ray
+
+        missing = []
+
+        def fetch(name: str) -> bytes:
+            try:
+                return ray.get(objects[name][0], timeout=600)
+            except ray.exceptions.RayError as error:
+                missing.append(name)
+                raise WorldforkError(f"The object store has lost a blob ({error}).") from error
+
+        with fetching(fetch):
+            result = function(task)
+        return _Missing() if missing else result
+
+
+class _RayCluster:
+    """The workers of one run. A worker is called by its node and a number."""
+
+    def __init__(self, settings: Ray) -> None:
+        self.ray, self.connected_here = _connected(settings.address)
+        self.settings = settings
+        self.actors: dict[str, Any] = {}
+        self.nodes: dict[str, str] = {}  # worker -> the node it is on
+        self.starting: dict[Any, str] = {}  # a reference that waits for the worker to be there
+        self.idle: dict[str, None] = {}  # in the order in which they came to wait
+        self.flying: dict[Any, tuple[str, Callable[[Any], Any], Any]] = {}
+        self.shunned: set[str] = set()
+        self.begun = 0
+        self.misses: collections.Counter[str] = collections.Counter()
+        self.objects = _Objects(self.ray)
+
+    def ready(self) -> list[str]:
+        return list(self.idle)
+
+    def grow(self) -> bool:
+        """Spread workers over the nodes: the next one goes to the node that has the fewest."""
+        nodes = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] not in self.shunned]
+        gpus = self.settings.gpus
+        if gpus is None:
+            gpus = 1.0 if any(node["Resources"].get("GPU", 0) for node in nodes) else 0.0
+        room = {node["NodeID"]: _room(node["Resources"], self.settings.cpus, gpus) for node in nodes}
+        names = {node["NodeID"]: node["NodeManagerHostname"] for node in nodes}
+        taken = collections.Counter(self.nodes.values())
+        while len(self.actors) < (self.settings.workers or len(self.actors) + 1):
+            free = [node for node in room if taken[node] < room[node]]
+            if not free:
+                break
+            node = min(free, key=lambda node: taken[node])
+            taken[node] += 1
+            self._begin(node, f"{names[node]}/{self.begun}", gpus)
+        return bool(self.starting)
+
+    def _begin(self, node: str, worker: str, gpus: float) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        kind = self.ray.remote(_Worker).options(
+            num_cpus=self.settings.cpus,
+            num_gpus=gpus,
+            max_restarts=0,
+            # Where it is known to be, so that a machine can be shunned.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        actor = kind.remote(self.settings.cpus)
+        self.begun += 1
+        self.actors[worker], self.nodes[worker] = actor, node
+        self.starting[actor.name.remote()] = worker
+
+    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+        del self.idle[worker]
+        objects = self.objects.named(getattr(task, "blobs", ()))
+        self.flying[self.actors[worker].do.remote(function, task, objects)] = worker, function, task
+
+    def events(self, seconds: float) -> list[Event]:
+        pending = [*self.starting, *self.flying]
+        done, _ = self.ray.wait(pending, num_returns=1, timeout=seconds) if pending else ([], [])
+        if not pending:
+            time.sleep(seconds)
+        return [event for reference in done for event in self._event(reference)]
+
+    def _event(self, reference: Any) -> list[Event]:
+        try:
+            result = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
+            self.end(worker)
+            return [Lost(worker, str(error).strip().splitlines()[0])]
+        if reference in self.starting:
+            worker = self.starting.pop(reference)
+            self.idle[worker] = None
+            return [Joined(worker)]
+        worker, function, task = self.flying.pop(reference)
+        self.idle[worker] = None
+        if isinstance(result, _Missing):
+            self.misses[worker] += 1
+            if self.misses[worker] > MISSES:
+                self.end(worker)
+                return [Lost(worker, "can not read the object store")]
+            self.objects.forget(getattr(task, "blobs", ()))
+            self.submit(worker, function, task)
+            return []
+        return [Returned(worker, result)]
+
+    def end(self, worker: str, *, shun: bool = False) -> None:
+        if shun:
+            self.shunned.add(self.nodes[worker])
+        actor = self.actors.pop(worker, None)
+        self.nodes.pop(worker, None)
+        self.idle.pop(worker, None)
+        self.starting = {reference: other for reference, other in self.starting.items() if other != worker}
+        self.flying = {reference: job for reference, job in self.flying.items() if job[0] != worker}
+        if actor is not None:
+            with contextlib.suppress(self.ray.exceptions.RayError):
+                self.ray.kill(actor)
+
+    def close(self) -> None:
+        """End every worker; a cluster that was begun for this run ends too."""
+        for worker in list(self.actors):
+            self.end(worker)
+        self.objects.clear()
+        if self.connected_here:
+            self.ray.shutdown()
+
+
+class _Objects:
+    """Blobs in the object store: put when a task first names them, and dropped, oldest first, beyond a bound."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self.kept: collections.OrderedDict[str, tuple[Any, int]] = collections.OrderedDict()
+
+    def named(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
+        """A reference to each; within a list, where Ray does not fetch it unasked."""
+        wanted = {}
+        for blob in blobs:
+            if blob.name not in self.kept:
+                content = blob.path.read_bytes()
+                self.kept[blob.name] = self.ray.put(content), len(content)
+            self.kept.move_to_end(blob.name)
+            wanted[blob.name] = [self.kept[blob.name][0]]
+        size = sum(size for _, size in self.kept.values())
+        while size > KEPT and next(iter(self.kept)) not in wanted:  # tasks under way hold references of their own
+            size -= self.kept.popitem(last=False)[1][1]
+        return wanted
+
+    def forget(self, blobs: Iterable[Blob]) -> None:
+        """They are lost: put them again when they are next named."""
+        for blob in blobs:
+            self.kept.pop(blob.name, None)
+
+    def clear(self) -> None:
+        self.kept.clear()
+
+
+def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
+    """How many workers a node could hold if nobody else used it."""
+    cores = int(resources.get("CPU", 0) // cpus)
+    return min(cores, int(resources.get("GPU", 0) // gpus)) if gpus else cores
+
+
+def _connected(address: str | None) -> tuple[Any, bool]:
+    """Ray, connected to a cluster, and whether that was done here."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise WorldforkError(
+            "The executor `ray` needs Ray: pip install '.[cluster]' in a clone of worldfork."
+        ) from error
+    if ray.is_initialized():
+        return ray, False
+    quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
+    running = address or os.environ.get("RAY_ADDRESS")
+    try:
+        if running:
+            ray.init(address=running, **quiet)
+        else:  # one of this run's own, which listens to this machine alone
+            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = f"at `{running}`" if running else "on this machine"
+        raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error
+    return ray, True

@@ -1,0 +1,236 @@
+"""Workers that die, hang, disagree or are of another kind, on a cluster that is made up and has its own clock."""
+
+import collections
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from worldfork.errors import Failed, WorldforkError
+from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+
+
+class Die(Exception):
+    """What a worker does that is killed."""
+
+
+class Hang(Exception):
+    """What a worker does that never answers."""
+
+
+@dataclasses.dataclass
+class Rows:
+    """A result as the lab's are: it can be compared, and it may be doubtful."""
+
+    value: float
+    doubtful: bool = False
+
+    def same_as(self, other: "Rows") -> bool:
+        return self.value == other.value
+
+
+class MadeUp:
+    """A cluster of machines whose workers act as they are told; a second passes whenever somebody listens."""
+
+    def __init__(self, machines: int, act: Callable[[str, int], Any], *, more: int = 100) -> None:
+        self.act, self.machines, self.more = act, machines, more
+        self.time = 0.0
+        self.workers: dict[str, int] = {}  # name -> machine
+        self.waiting: list[str] = []
+        self.shunned: set[int] = set()
+        self.queue: collections.deque[Event] = collections.deque()
+        self.given: list[tuple[str, int]] = []
+        self.most = 0  # tasks that were under way at once
+        self.begun_at: list[float] = []
+
+    def clock(self) -> float:
+        return self.time
+
+    def ready(self) -> list[str]:
+        return list(self.waiting)
+
+    def grow(self) -> bool:
+        for machine in set(range(self.machines)) - set(self.workers.values()) - self.shunned:
+            if self.more > 0:
+                self.more -= 1
+                worker = f"m{machine}/{len(self.begun_at)}"
+                self.begun_at.append(self.time)
+                self.workers[worker] = machine
+                self.waiting.append(worker)
+                self.queue.append(Joined(worker))
+        return False
+
+    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+        self.waiting.remove(worker)
+        self.given.append((worker, task))
+        self.most = max(self.most, len(self.workers) - len(self.waiting))
+        try:
+            result = self.act(worker, task)
+            self.queue.append(Returned(worker, function(task) if result is None else result))
+        except Die:
+            self.queue.append(Lost(worker, "was killed"))
+        except Hang:
+            pass
+
+    def events(self, seconds: float) -> list[Event]:
+        self.time += seconds
+        if not self.queue:
+            return []
+        event = self.queue.popleft()
+        if isinstance(event, Lost):
+            self.end(event.worker)
+        elif isinstance(event, Returned) and event.worker in self.workers:
+            self.waiting.append(event.worker)
+        return [event]
+
+    def end(self, worker: str, *, shun: bool = False) -> None:
+        if shun:
+            self.shunned.add(self.workers[worker])
+        self.workers.pop(worker, None)
+        if worker in self.waiting:
+            self.waiting.remove(worker)
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+SQUARES = {number: number * number for number in range(12)}
+
+
+def outcome(cluster: MadeUp, tasks: int = 12, **rules: Any) -> dict[int, Any]:
+    results = list(spread(cluster, square, range(tasks), rules=Rules(**rules), clock=cluster.clock))
+    assert len(dict(results)) == len(results), "a task came back twice"
+    return dict(results)
+
+
+def test_every_task_is_done_once_and_no_worker_has_two() -> None:
+    cluster = MadeUp(3, lambda worker, task: None)
+    assert outcome(cluster) == SQUARES
+    assert len(cluster.given) == 12
+    assert cluster.most == 3
+
+
+def test_what_dies_costs_time_only_and_workers_are_begun_again_ever_more_slowly() -> None:
+    deaths = iter(range(4))
+
+    def act(worker: str, task: int) -> None:
+        if task == 5 and next(deaths) < 3:
+            raise Die
+
+    cluster = MadeUp(1, act)
+    assert outcome(cluster, attempts=4) == SQUARES
+    first, *again = cluster.begun_at
+    waited = [later - earlier for earlier, later in zip(cluster.begun_at, again, strict=False)]
+    assert len(again) == 3
+    assert waited[2] - waited[1] >= 2
+    assert first == 0
+
+
+def test_a_task_that_takes_every_worker_with_it_is_given_up_and_the_others_are_done() -> None:
+    def act(worker: str, task: int) -> None:
+        if task == 5:
+            raise Die
+
+    results = outcome(MadeUp(2, act), attempts=3)
+    failed = results.pop(5)
+    assert isinstance(failed, Failed)
+    assert "3 workers were lost over it" in failed.reason
+    assert "was killed" in failed.reason
+    assert results == {number: value for number, value in SQUARES.items() if number != 5}
+
+
+def test_a_worker_that_hangs_is_ended_at_its_deadline() -> None:
+    hung: list[str] = []
+
+    def act(worker: str, task: int) -> None:
+        if task == 3 and not hung:
+            hung.append(worker)
+            raise Hang
+
+    cluster = MadeUp(2, act)
+    assert outcome(cluster, deadline=20.0) == SQUARES
+    assert hung[0] not in cluster.workers
+    assert cluster.time > 20
+
+
+def test_without_any_worker_it_gives_up() -> None:
+    cluster = MadeUp(0, lambda worker, task: None)
+    with pytest.raises(WorldforkError, match="no worker for 50 seconds"):
+        outcome(cluster, patience=50.0)
+
+
+def test_a_worker_of_another_kind_gets_no_more_work_and_its_machine_no_other_worker() -> None:
+    def act(worker: str, task: int) -> Failed | None:
+        return Failed("device: NVIDIA, here cpu", "", unfit=True) if worker.startswith("m1") else None
+
+    cluster = MadeUp(3, act)
+    assert outcome(cluster) == SQUARES
+    assert cluster.shunned == {1}
+    assert sum(worker.startswith("m1") for worker, _ in cluster.given) == 1
+
+
+def test_where_every_worker_is_of_another_kind_the_reason_is_told() -> None:
+    cluster = MadeUp(2, lambda worker, task: Failed("device: NVIDIA, here cpu", "", unfit=True))
+    with pytest.raises(WorldforkError, match="NVIDIA, here cpu"):
+        outcome(cluster)
+
+
+def test_a_failure_of_the_task_itself_is_its_result() -> None:
+    cluster = MadeUp(2, lambda worker, task: Failed("the solver gave up", "") if task == 4 else None)
+    assert outcome(cluster)[4] == Failed("the solver gave up", "")
+    assert len(cluster.given) == 12
+
+
+def test_every_third_task_is_done_by_two_workers() -> None:
+    cluster = MadeUp(2, lambda worker, task: Rows(task))
+    results = outcome(cluster, twice=3)
+    assert {index: rows.value for index, rows in results.items()} == {index: index for index in range(12)}
+    counts = collections.Counter(task for _, task in cluster.given)
+    assert [task for task in sorted(counts) if counts[task] == 2] == [0, 3, 6, 9]
+    assert len(set(cluster.given)) == len(cluster.given), "nobody checks himself"
+
+
+def test_a_third_worker_decides_and_the_one_that_is_wrong_is_ended() -> None:
+    wrong: set[str] = set()
+
+    def act(worker: str, task: int) -> Rows:
+        if task == 6 and worker.startswith("m0"):
+            wrong.add(worker)
+            return Rows(-1.0)
+        return Rows(task)
+
+    cluster = MadeUp(3, act)
+    results = outcome(cluster, twice=1)
+    assert [results[index].value for index in range(12)] == list(range(12))
+    assert wrong
+    assert not wrong & set(cluster.workers)
+
+
+def test_two_that_disagree_without_a_third_are_not_believed() -> None:
+    cluster = MadeUp(2, lambda worker, task: Rows(float(worker[1])), more=2)
+    results = outcome(cluster, tasks=1, twice=1)
+    assert isinstance(results[0], Failed)
+    assert "came to different results" in results[0].reason
+
+
+def test_what_is_not_finite_is_computed_again_before_it_is_believed() -> None:
+    cluster = MadeUp(3, lambda worker, task: Rows(task, doubtful=task == 7))
+    assert outcome(cluster)[7].value == 7
+    assert collections.Counter(task for _, task in cluster.given)[7] == 2
+
+
+def test_where_nobody_can_check_a_doubtful_result_stands() -> None:
+    cluster = MadeUp(1, lambda worker, task: Rows(task, doubtful=True))
+    assert len(outcome(cluster)) == 12
+    assert len(cluster.given) == 12
+
+
+def test_what_is_under_way_ends_with_the_one_who_asked() -> None:
+    cluster = MadeUp(3, lambda worker, task: None)
+    results = spread(cluster, square, range(12), rules=Rules(), clock=cluster.clock)
+    next(results)
+    busy = set(cluster.workers) - set(cluster.waiting)
+    results.close()  # type: ignore[attr-defined]
+    assert not busy & set(cluster.workers)
