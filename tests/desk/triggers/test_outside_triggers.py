@@ -7,6 +7,10 @@ import sys
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
+
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
 
 SOURCE = '''
 from worldfork.desk.triggers import Trigger
@@ -69,18 +73,25 @@ def test_code_of_others_is_not_imported_unless_it_is_named(folder):
     assert "late" not in json.loads(shown.stdout)["arms"][""]["tasks"]["forks"]["triggers"]
 
 
+def test_a_name_that_nobody_offers_is_answered_with_the_known_ones(folder):
+    shown = run(folder, "--triggers", "early")
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr
+    words = " ".join(shown.stderr.split())
+    assert re.search("No trigger is called `early`; known here: adwin.*late.*`module:attribute`", words), words
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("elsewhere:Late", "a module `elsewhere` that can not be found"),
         ("my_late_trigger:Early", "has no `Early`"),
         ("my_late_trigger:Trigger.begin", "a class that derives from"),
-        ("early", "No trigger is called `early`; known here: adwin.*late.*`module:attribute`"),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_one_clear_line(folder, name, message):
-    shown = run(folder, "--triggers", name)
-    assert shown.returncode == 2
-    assert "Traceback" not in shown.stderr
-
-    assert re.search(message, " ".join(shown.stderr.split())), shown.stderr
+def test_a_name_that_stands_for_nothing_is_one_clear_line(folder, name, message, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "my_late_trigger", raising=False)
+    with pytest.raises(WorldforkError, match=message):
+        CliRunner().invoke(app, ["score", str(folder / "forks.csv"), "--triggers", name], catch_exceptions=False)
+    monkeypatch.delitem(sys.modules, "my_late_trigger", raising=False)

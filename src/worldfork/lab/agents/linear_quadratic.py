@@ -5,7 +5,7 @@ same digits whatever the batch, and the example to copy when bringing one's own 
 """
 
 import dataclasses
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, no_type_check
 
 import numpy as np
 from jaxtyping import Float64, UInt32
@@ -153,14 +153,15 @@ class LinearQuadratic:
     def gain(self, parameters: Arrays) -> Float64[np.ndarray, "P 2"]:
         """The optimal gain K of the estimated world, by Riccati's recursion. Not finite where there is none."""
         a, b = parameters["A"], parameters["B"]
+        a_transposed, b_transposed = _transposed(a), _transposed(b)
         cost = np.broadcast_to(self.matrices.state_cost, a.shape)
         value = cost
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(HORIZON):
                 value_a, value_b = _product(value, a), _product(value, b)
-                scale = self.matrices.action_cost + _product(_transposed(b), value_b)
-                gain = _product(_transposed(b), value_a) / scale
-                value = cost + _product(_transposed(a), value_a - _product(value_b, gain))
+                scale = self.matrices.action_cost + _product(b_transposed, value_b)
+                gain = _product(b_transposed, value_a) / scale
+                value = cost + _product(a_transposed, value_a - _product(value_b, gain))
         return gain[:, 0]
 
 
@@ -242,6 +243,7 @@ def _split(theta: Float64[np.ndarray, "P 2 3"]) -> dict[str, np.ndarray]:
     return {"A": theta[..., :2], "B": theta[..., 2:]}
 
 
+@no_type_check  # called thousands of times for one gain, where tests would check little else
 def _product(
     left: Float64[np.ndarray, "P i l"], right: Float64[np.ndarray, "P l j"]
 ) -> Float64[np.ndarray, "P i j"]:

@@ -39,17 +39,15 @@ def agent():
 
 @functools.cache
 def parameters():
-    sets = [agent().model.initialise(jax.random.key(seed)) for seed in range(SETS)]
+    fresh = jax.jit(jax.vmap(agent().model.initialise))(jax.random.split(jax.random.key(0), SETS))
     # The heads start at zero; give them something to disagree about.
-    sets = [
-        {name: x + 0.3 * jax.random.normal(jax.random.key(9), x.shape) for name, x in one.items()} for one in sets
-    ]
-    return {name: jnp.stack([one[name] for one in sets]) for name in sets[0]}
+    random = np.random.default_rng(9)
+    return {name: x + 0.3 * random.normal(size=x.shape[1:]).astype(np.float32) for name, x in fresh.items()}
 
 
 @functools.cache
 def optimiser():
-    return flatten(jax.vmap(initialise)(parameters()))
+    return flatten(jax.jit(jax.vmap(initialise))(parameters()))
 
 
 def keys(*shape: int, purpose: Purpose = Purpose.PLANNING) -> np.ndarray:
@@ -124,7 +122,7 @@ def test_surprise_falls_when_the_model_is_trained_on_what_it_sees():
 @pytest.mark.parametrize(("scope", "moved"), [("model", {"model"}), ("model+value", {"model", "value"})])
 def test_only_the_scope_is_trained(scope, moved):
     batch_keys = keys(SETS, purpose=Purpose.UPDATE_BATCH)
-    fit = agent().fit(parameters(), optimiser(), window(), steps=STEPS, scope=scope, batch_keys=batch_keys)
+    fit = agent().fit(parameters(), optimiser(), window(), steps=3, scope=scope, batch_keys=batch_keys)
     changed = {
         name.split("/")[0] for name, x in fit.parameters.items() if not np.array_equal(x, parameters()[name])
     }
@@ -272,15 +270,26 @@ def test_the_loss_leaves_out_what_fills_no_sequence():
     np.testing.assert_array_equal(agent().loss(parameters(), whole), agent().loss(parameters(), longer))
 
 
+@functools.cache
+def imagined(one):
+    """What the agent expects of sixteen ways to act."""
+
+    @jax.jit
+    def values(params, observation, actions):
+        latent = agent().model.begin(params, observation)
+        return rssm_cem.imagination(one.imagined, params, latent)(actions)
+
+    params = {name: np.asarray(x)[0] for name, x in parameters().items()}
+    actions = np.random.default_rng(0).uniform(-1, 1, (16, 2, 1)).astype(np.float32)
+    return values(params, observations()[0, 0].astype(np.float32), actions)
+
+
 @pytest.mark.parametrize(("precision", "learning"), [("float32", "float32"), ("fp16", "tf32"), ("bf16", "tf32")])
 def test_a_precision_changes_what_is_imagined_by_rounding_alone(precision, learning):
     """16 bits are for planning: what filters and learns keeps TF32."""
     other = RSSMCEMPlugin(**SETTINGS).build(load("cartpole-swingup"), precision=precision)
     assert other.model.precision == learning
-    params = {name: x[0] for name, x in parameters().items()}
-    latent = agent().model.begin(params, jnp.asarray(observations()[0, 0], jnp.float32))
-    actions = jax.random.uniform(jax.random.key(0), (16, 2, 1), minval=-1.0)
-    plain, rounded = (rssm_cem.imagination(one.imagined, params, latent)(actions) for one in (agent(), other))
+    plain, rounded = imagined(agent()), imagined(other)
     np.testing.assert_allclose(rounded, plain, rtol=0.05)
     if learning != precision:
         assert not np.array_equal(rounded, plain)

@@ -1,5 +1,7 @@
 """The model's parts where the answer is known: two-hot, returns, latents, filtering; and its sizes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,16 @@ from worldfork.lab.agents.rssm_cem.model.losses import (
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
 MODEL = RSSM(3, 2, deter=8, groups=2, classes=4, hidden=8, bins=11)
-PARAMS = MODEL.initialise(jax.random.key(0))
+
+
+@functools.cache
+def parameters() -> dict[str, jax.Array]:
+    return jax.jit(MODEL.initialise)(jax.random.key(0))
+
+
+@jax.jit  # one program, where every operation of its own would be compiled for each shape
+def filtered(params: dict[str, jax.Array], rows: Sequences) -> Latent:
+    return filter_sequences(MODEL, params, rows, None).latent
 
 
 def batch(sequences: int = 2, length: int = 5, seed: int = 0) -> Sequences:
@@ -70,21 +81,20 @@ def test_an_episode_boundary_resets_the_belief():
     )
     for flagged in (True, False):
         first = original.first.at[:, 3].set(flagged)
-        tails = [
-            filter_sequences(MODEL, PARAMS, rows._replace(first=first), None).latent.deter[:, 3:]
-            for rows in (original, altered)
-        ]
+        tails = [filtered(parameters(), rows._replace(first=first)).deter[:, 3:] for rows in (original, altered)]
         assert np.array_equal(*tails) == flagged
 
 
 def test_replay_value_loss_ignores_the_last_latent_of_an_episode():
-    rows = batch(length=4)
-    latent = filter_sequences(MODEL, PARAMS, rows, None).latent
+    rows = batch()
+    before = parameters()
+    latent = filtered(before, rows)
     rows = rows._replace(first=rows.first.at[:, 2].set(True))  # so latent 1 has no target
-    params = {**PARAMS, "value/head/2/weight": jax.random.normal(jax.random.key(1), (8, 11))}
+    params = {**before, "value/head/2/weight": jax.random.normal(jax.random.key(1), (8, 11))}
 
+    @jax.jit
     def loss(deter):
-        return replay_value_loss(MODEL, params, PARAMS, rows, Latent(deter, latent.stoch))
+        return replay_value_loss(MODEL, params, before, rows, Latent(deter, latent.stoch))
 
     moved = latent.deter.at[:, 1].add(5.0)
     assert float(loss(moved)) == pytest.approx(float(loss(latent.deter)), rel=1e-6)
@@ -103,14 +113,14 @@ def test_latents():
     np.testing.assert_allclose(MODEL.mean(logits), [[0.7, 0.1, 0.1, 0.1, 0.1, 0.2, 0.3, 0.4]], rtol=1e-5)
     np.testing.assert_array_equal(MODEL.mode(logits), [[1, 0, 0, 0, 0, 0, 0, 1]])
     gumbel = jax.random.gumbel(jax.random.key(0), (4000, *logits.shape))
-    draws = jax.vmap(MODEL.sample, in_axes=(None, 0))(logits, gumbel)
+    draws = jax.jit(jax.vmap(MODEL.sample, in_axes=(None, 0)))(logits, gumbel)
     np.testing.assert_allclose(draws.mean(0), MODEL.mean(logits), atol=0.03)
-    gradient = jax.grad(lambda x: MODEL.sample(x, gumbel[0])[0, 0])(logits)
+    gradient = jax.jit(jax.grad(lambda x: MODEL.sample(x, gumbel[0])[0, 0]))(logits)
     assert float(gradient[0, 0, 0]) == pytest.approx(0.7)  # straight through to the probability
 
 
 def test_training_lowers_the_loss():
-    rows, params = batch(8, 8), PARAMS
+    rows, params = batch(8, 8), parameters()
     world = [name for name in params if name.startswith("model/")]
     state = optimiser.initialise({name: params[name] for name in world})
     adam = optimiser.adam({"model": 3e-3})
@@ -163,11 +173,11 @@ def test_adam_is_that_of_optax_but_for_rounding():
 
 
 def test_an_optimiser_comes_back_from_the_names_of_a_checkpoint():
-    adam = optimiser.adam({"model": 1e-3, "value": 1e-3})
-    _, state = adam.update({name: jnp.ones_like(x) for name, x in PARAMS.items()}, adam.init(PARAMS))
+    adam, params = optimiser.adam({"model": 1e-3, "value": 1e-3}), parameters()
+    _, state = adam.update({name: jnp.ones_like(x) for name, x in params.items()}, adam.init(params))
     flat = optimiser.flatten(state)
-    assert set(flat) == {"count"} | {f"{moment}/{name}" for moment in ("mean", "square") for name in PARAMS}
-    again = optimiser.restore(flat, PARAMS)
+    assert set(flat) == {"count"} | {f"{moment}/{name}" for moment in ("mean", "square") for name in params}
+    again = optimiser.restore(flat, params)
     assert jax.tree.structure(again) == jax.tree.structure(state)
     jax.tree.map(np.testing.assert_array_equal, again, state)
     part = optimiser.restore(flat, ["model/gru/weight"])

@@ -169,20 +169,26 @@ def test_every_seed_is_its_own(trained):
     assert not np.array_equal(first, second)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def predict(model, params, observation, action):
+    """What a model expects after one action: its state, the first five observations, and the value."""
+    latent = model.begin(params, observation)
+    deter = model.advance(params, latent, action)
+    after = latent._replace(deter=deter)
+    return deter, model.decode(params, after)[:5], model.value(params, after)
+
+
 def test_cutting_the_padding_changes_no_prediction(recipe, trained):
     """A cartpole member was trained beside cheetahs, padded to 17 observations and 6 actions."""
     tiny = RSSMCEMPlugin(size="tiny", bins=9)
     wide, narrow = tiny.model(17, 6), tiny.model(5, 1)
-    params = {name: x[0] for name, x in trained.learners.params.items()}
-    sliced = {name: x[0] for name, x in cut(trained.learners.params, narrow).items()}
+    learned = jax.device_get(trained.learners.params)
+    params, sliced = ({name: x[0] for name, x in arrays.items()} for arrays in (learned, cut(learned, narrow)))
     observation, action = np.linspace(-1, 1, 5), np.array([0.3])
     padded = (np.pad(observation, (0, 12)), np.pad(action, (0, 5)))
     outputs = []
     for model, these, (seen, chosen) in ((wide, params, padded), (narrow, sliced, (observation, action))):
-        latent = model.begin(these, jax.numpy.asarray(seen, np.float32))
-        deter = model.advance(these, latent, jax.numpy.asarray(chosen, np.float32))
-        after = latent._replace(deter=deter)
-        outputs.append((deter, model.decode(these, after)[:5], model.value(these, after)))
+        outputs.append(predict(model, these, np.float32(seen), np.float32(chosen)))
     for ours, theirs in zip(*outputs, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
@@ -263,7 +269,8 @@ def edit(path: Path, **changes: object) -> None:
 
 def test_a_checkpoint_round_trips(copied, trained):
     checkpoint = checkpoints.load(*cartpole(), copied)
-    ours = cut({name: x[:1] for name, x in trained.learners.params.items()}, cartpole()[0].model)
+    learned = jax.device_get(trained.learners.params)
+    ours = cut({name: x[:1] for name, x in learned.items()}, cartpole()[0].model)
     assert checkpoint.parameters.keys() == ours.keys()
     for name, array in ours.items():
         np.testing.assert_array_equal(checkpoint.parameters[name], array)

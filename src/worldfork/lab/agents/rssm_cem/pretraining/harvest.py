@@ -56,15 +56,17 @@ def harvest(
 ) -> list[Harvested]:
     """Gate, evaluate and save every task's checkpoints as `<folder>/<task>-<index>.safetensors`."""
     kept: list[Harvested] = []
+    # Cut on the host: on the device every slice of every shape would be a program to compile.
+    learned = jax.device_get(trained.learners.params)
+    moments = jax.device_get(flatten(trained.learners.optimiser))
     for done, (task, entry) in enumerate(recipe.tasks.items()):
         environment = worlds.environments[task]
         progress("tasks", done, len(recipe.tasks))
         agent = recipe.agent(entry.planner).build(environment, precision=recipe.precision)
         model = agent.model
         rows = [row for row, member in enumerate(worlds.members) if member.task == task]
-        learners = trained.learners
-        parameters = cut({name: x[np.array(rows)] for name, x in learners.params.items()}, model)
-        optimiser = cut({name: x[np.array(rows)] for name, x in flatten(learners.optimiser).items()}, model)
+        parameters = jax.device_put(cut({name: x[rows] for name, x in learned.items()}, model))
+        optimiser = cut({name: x[rows] for name, x in moments.items()}, model)
         names = [str(seed) for seed in entry.seeds]
         gate, returns = (
             standing_returns(agent, environment, parameters, checkpoints=names, episodes=count, occasion=occasion)
@@ -81,8 +83,8 @@ def harvest(
                 kept_replay = _replay(recipe, worlds, trained, rows[position], path=path)
                 digest = save(
                     path,
-                    {name: np.asarray(x[position]) for name, x in parameters.items()},
-                    {name: np.asarray(x[position]) for name, x in optimiser.items()},
+                    {name: np.asarray(x)[position] for name, x in parameters.items()},
+                    {name: np.asarray(x)[position] for name, x in optimiser.items()},
                     {
                         **_manifest(
                             recipe,

@@ -66,7 +66,7 @@ def keep_some(
     who, begin = chosen // pieces, chosen % pieces * length
     when = begin[:, None] + np.arange(length)
     columns = {
-        name: np.asarray(buffer[member][who[:, None], when]).reshape(count * length, *buffer.shape[3:])
+        name: np.asarray(buffer[member])[who[:, None], when].reshape(count * length, *buffer.shape[3:])
         for name, buffer in replay._asdict().items()
     }
     return {**columns, "first": columns["first"] | (np.arange(count * length) % length == 0)}
