@@ -78,6 +78,7 @@ class Mutant:
 def mutants(source: bytes, path: str) -> list[Mutant]:
     """Every mutant of one file, in the order of its lines."""
     tree = ast.parse(source)
+    program = ast.dump(tree)
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
@@ -93,7 +94,7 @@ def mutants(source: bytes, path: str) -> list[Mutant]:
                 mutant = Mutant(
                     path, within or "<module>", node.lineno, name, before, after, start, end, seen[place]
                 )  # type: ignore[attr-defined]
-                if _is_other_program(mutant.apply(source), tree):
+                if _is_other_program(mutant.apply(source), program):
                     seen[place] += 1
                     found.append(mutant)
     return sorted(found, key=lambda mutant: (mutant.start, mutant.operator, mutant.after))
@@ -134,9 +135,9 @@ def _is_left_alone(field: str, child: ast.AST) -> bool:
     )
 
 
-def _is_other_program(changed: bytes, tree: ast.Module) -> bool:
+def _is_other_program(changed: bytes, program: str) -> bool:
     try:
-        return ast.dump(ast.parse(changed)) != ast.dump(tree)
+        return ast.dump(ast.parse(changed)) != program
     except SyntaxError:
         return False
 

@@ -49,7 +49,7 @@ def test_finds_the_lqr_action():
 
 def test_same_key_same_plan_and_another_key_another():
     bowl = lambda candidates: -jnp.sum(candidates**2, (1, 2))  # noqa: E731
-    search = lambda key: plan(bowl, jnp.zeros((3, 2)), key, settings=CEM()).action  # noqa: E731
+    search = jax.jit(lambda key: plan(bowl, jnp.zeros((3, 2)), key, settings=CEM()).action)
     np.testing.assert_array_equal(search(KEY), search(KEY))
     assert not np.array_equal(search(KEY), search(jax.random.key(1)))
 

@@ -196,7 +196,7 @@ def _step(
 ) -> Physics:
     def physics() -> Any:
         planned, missing = _finite(decision.action, decision.replaced)  # waits, if they are still being computed
-        executed = disturb(planned).reshape(-1, planned.shape[-1])
+        executed = disturb(planned).reshape(-1, environment.action_size)
         return planned, missing, environment.step(state, executed, level)
 
     return physics
