@@ -1,5 +1,6 @@
 """What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from worldfork.lab.forks.replay import Replay
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
+    from worldfork.registry import Located
 
 __all__ = ["Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"]
 
@@ -84,7 +86,13 @@ def run(
     `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
+    from worldfork.triggers.candidates import build_candidates
 
+    if not (Path(folder) / "registration.json").exists():  # once it is there, its candidates are what they are
+        candidates = _outside_candidates(registration)
+        for located in candidates:
+            notify(f"This registration is scored with code that does not come with worldfork: {located}")
+        build_candidates(candidates)
     study = run_study(
         registration,
         folder,
@@ -151,13 +159,17 @@ def check(
     """Build everything that a registration names and take a real step with it; say what it amounts to.
 
     `measure` times a few steps; `probe` computes one small block several times, where its answer is known. A
-    prediction that no score could answer is refused.
+    prediction that no score could answer, and a candidate that no score could read, are refused.
     """
     from worldfork.desk.scoring import Rules
     from worldfork.desk.scoring.predictions import prediction_problems
     from worldfork.lab.tools.check import check as check_registration
+    from worldfork.triggers.candidates import build_candidates
 
+    candidates = _outside_candidates(registration)
+    build_candidates(candidates)
     checked = check_registration(registration, step=step, measure=measure, probe=probe, progress=progress)
+    checked = dataclasses.replace(checked, outside=tuple(dict.fromkeys((*checked.outside, *map(str, candidates)))))
     if problems := prediction_problems(Rules.registered(checked.registration).predictions):
         raise WorldforkError("It could be run, and not answered:\n  " + "\n  ".join(problems))
     return checked
@@ -235,6 +247,20 @@ def replay(
             opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=progress
         )
     return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress)
+
+
+def _outside_candidates(registration: Registration | Path | str) -> "list[Located]":
+    """The registered candidates that do not come with worldfork; one that nobody knows is refused."""
+    from worldfork.ledger.deployment import recorded_signals
+    from worldfork.registration import open_authored
+    from worldfork.registration.records import CANDIDATES
+    from worldfork.triggers.candidates import locate_candidates
+
+    registered = open_authored(registration)[0].registration
+    candidates = registered.scoring.triggers
+    if candidates == CANDIDATES:
+        return []  # named by nobody: some of these signals may well not be recorded
+    return locate_candidates(candidates, recorded=recorded_signals(registered))
 
 
 def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":

@@ -191,6 +191,11 @@ def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
             raise WorldforkError(f"The {group[:-1]} `{name}`: module `{located.module}` has no `{attribute}`.")
         thing = getattr(thing, part)
     if not (isinstance(thing, type) and issubclass(thing, contract)):
+        if group == "triggers" and _kind(thing) == "Signal":
+            raise WorldforkError(
+                f"`{name}` is a signal, not a trigger. What a study records of it is called `{located.label}`: "
+                "give that name."
+            )
         raise WorldforkError(
             f"The {group[:-1]} `{name}` is {thing!r:.60}: a name stands for a class that derives from "
             f"{contract.__module__}.{contract.__qualname__} (docs/extending.md)."
@@ -219,6 +224,12 @@ def build(
         raise WorldforkError(
             f"{place}the {group[:-1]} `{name}` can not be set up:\n  " + "\n  ".join(lines)
         ) from error
+
+
+def _kind(thing: Any) -> str | None:
+    """Which of the contracts a plug-in's class keeps: `Signal`, `Mechanism`, ..."""
+    bases = thing.__mro__ if isinstance(thing, type) else ()
+    return next((base.__name__ for base in bases if Plugin in base.__bases__), None)
 
 
 def _family(group: Group, name: str) -> tuple[str, str] | None:

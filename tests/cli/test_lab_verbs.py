@@ -14,6 +14,7 @@ from kill_and_resume import REGISTRATION
 from typer.testing import CliRunner
 from waiting import PATIENCE, until
 
+import worldfork as wf
 from worldfork.cli.main import app, main
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Fit
@@ -113,6 +114,13 @@ between = [0.0, 1.0]
         ('agent = "linear_quadratic"', 'agent = "lqr"', "no agent called 'lqr'"),
         ("[grid]", 'signals = ["surprise"]\n[grid]', "no signal called 'surprise'"),
         ("[execution]", PREDICTED + "[execution]", "no score has `effect.all_atempted.mean`"),
+        (
+            "[execution]",
+            '[scoring]\ntriggers = ["residul"]\n[execution]',
+            "no trigger is called `residul`. Known here: ",
+        ),
+        ("[grid]", 'signals = ["residual"]\nscoring.triggers = ["kl"]\n[grid]', "signal `kl` is not recorded"),
+        ("[execution]", '[scoring]\ntriggers = ["json:Narow"]\n[execution]', "module `json` has no `Narow`"),
         ("drift_scale", 'checkpoints = "there-{checkpoint}.safetensors"\ndrift_scale', "no checkpoint file"),
     ],
 )
@@ -122,6 +130,32 @@ def test_check_refuses_what_would_fail_in_every_block(tmp_path: Path, old: str, 
     shown = CliRunner().invoke(app, ["check", str(path)])
     assert shown.exit_code != 0
     assert words in (shown.output + str(shown.exception))
+
+
+def test_a_registered_trigger_is_imported_and_listed_before_the_study_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "registered_trigger.py").write_text(
+        "from worldfork.triggers.references import Clock\nfrom worldfork.lab.stream.signals import Residual\n"
+        "class Late(Clock):\n    pass\nclass Spread(Residual):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "own.toml"
+    text = REGISTRATION.replace("[execution]", '[scoring]\ntriggers = ["residual", "NAME"]\n[execution]')
+    path.write_text(text.replace("NAME", "registered_trigger:Late"))
+    shown = CliRunner().invoke(app, ["check", str(path), "--no-step"], catch_exceptions=False)
+    assert "code  trigger `registered_trigger:Late`: registered_trigger:Late (a module on the path)" in shown.output
+    path.write_text(text.replace("NAME", "registered_trigger:Spread"))
+    with pytest.raises(WorldforkError, match=r"is a signal, not a trigger\..* is called `Spread`: give that name"):
+        wf.check(path)
+    heard: list[tuple[str, bool]] = []
+    sys.modules.pop("registered_trigger")
+    path.write_text(text.replace("NAME", "registered_trigger:Lat"))
+    with pytest.raises(WorldforkError, match="module `registered_trigger` has no `Lat`"):
+        wf.run(path, tmp_path / "s", notify=lambda line: heard.append((line, "registered_trigger" in sys.modules)))
+    assert "scored with code that does not come with worldfork: trigger `registered_trigger:Lat`" in heard[0][0]
+    assert not heard[0][1]
+    assert not (tmp_path / "s").exists()
 
 
 def test_check_takes_a_real_step(tmp_path: Path) -> None:

@@ -91,6 +91,39 @@ def test_tables_are_merged_and_everything_else_is_replaced(tmp_path: Path) -> No
     assert found.scoring == parse(BASE).scoring
 
 
+@pytest.mark.parametrize(
+    ("table", "named", "other", "settings"),
+    [
+        ("tasks.one", "agent", "mine:Agent", "settings"),
+        ("tasks.one", "environment", "mine:World", "environment_settings"),
+        ("mechanism", "name", "mine:Blend", "settings"),
+        ("stream", "schedule", "step", "schedule_settings"),
+    ],
+)
+def test_settings_are_not_inherited_by_something_else(
+    tmp_path: Path, table: str, named: str, other: str, settings: str
+) -> None:
+    (tmp_path / "base.toml").write_text(BASE)
+    below = f'extends = "base.toml"\nname = "below"\n[{table}]\n{settings} = {{ a = 1, b = 2 }}\n'
+    (tmp_path / "below.toml").write_text(below)
+
+    def settings_above(line: str) -> Any:
+        (tmp_path / "above.toml").write_text(f'extends = "below.toml"\nname = "above"\n[{table}]\n{line}\n')
+        found = read(tmp_path / "above.toml")
+        place = found.tasks["one"] if table == "tasks.one" else getattr(found.arms[0], table)
+        return getattr(place, settings)
+
+    assert settings_above(f"{settings} = {{ b = 3 }}") == {"a": 1, "b": 3}
+    assert settings_above(f'{named} = "{other}"') == {}
+    assert settings_above(f'{named} = "{other}"\n{settings} = {{ c = 4 }}') == {"c": 4}
+
+
+def test_an_arm_with_another_mechanism_begins_without_the_shared_settings() -> None:
+    arms = '[[arms]]\nname = "a"\n[[arms]]\nname = "b"\nmechanism = { name = "none" }\n'
+    first, second = parse(f"{BASE}\n{arms}\n[mechanism.settings]\nrate = 0.1\n").arms
+    assert (first.mechanism.settings, second.mechanism.settings) == ({"rate": 0.1}, {})
+
+
 def test_the_tables_of_tasks_that_are_not_run_stay_behind(tmp_path: Path) -> None:
     (tmp_path / "base.toml").write_text(BASE)
     (tmp_path / "less.toml").write_text('extends = "base.toml"\nname = "less"\n[grid]\ntasks = ["two"]\n')

@@ -3,7 +3,8 @@
 [stream], [evaluation] and [mechanism] are shared by all arms; each [[arms]] entry states only what it varies. A
 file without [[arms]] has one arm, named after the registration. A file may say `extends = "other.toml"` (relative
 to itself, or the name of a registration that comes with worldfork) and then states only what it changes: tables are
-merged, everything else is replaced.
+merged, everything else is replaced. Settings belong to what they set: another agent, world, mechanism, schedule or
+trigger than the one below it begins without them.
 """
 
 import dataclasses
@@ -22,6 +23,14 @@ from worldfork.registration.library import find
 __all__ = ["Authored", "authored", "difference", "open_authored", "parse", "read", "read_authored", "restore"]
 
 SHARED = ("stream", "evaluation", "mechanism")
+# Whose settings they are: the key that names a thing, the key of its settings, and the name that it has unsaid.
+SETTINGS = (
+    ("agent", "settings", None),
+    ("environment", "environment_settings", None),
+    ("name", "settings", "finetune"),
+    ("schedule", "schedule_settings", "ramp"),
+    ("trigger", "settings", None),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,11 +155,19 @@ def _without_unused_tasks(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
+    merged = _without_settings_of_another(below, above)
     for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(below.get(key), dict)
-        merged[key] = _merged(below[key], value) if both else value
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
     return merged
+
+
+def _without_settings_of_another(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """What lies below, without settings of what `above` replaces by something else."""
+    another = {
+        settings for key, settings, unsaid in SETTINGS if key in above and above[key] != below.get(key, unsaid)
+    }
+    return {key: value for key, value in below.items() if key not in another}
 
 
 def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
@@ -172,7 +189,8 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
     for arm in arms:
         for key in SHARED:
             if isinstance(arm.get(key, {}), dict):
-                arm[key] = {**shared[key], **arm.get(key, {})}
+                varied = arm.get(key, {})
+                arm[key] = {**_without_settings_of_another(shared[key], varied), **varied}
         for key, default in (("tasks", []), ("stream_seeds", [0]), ("update_seeds", [0])):
             arm.setdefault(key, grid.get(key, default))
     scoring = given.get("scoring", {})

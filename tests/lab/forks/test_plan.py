@@ -132,6 +132,12 @@ def test_drift_is_by_the_logarithm_where_that_is_registered(drift: str, scale: f
     assert (schedule.direction, schedule.period, schedule.log_scale) == ("toward", 100, scale)
 
 
+def test_an_agent_that_can_not_be_built_is_told_by_its_task() -> None:
+    context = Context(registered(('precision = "float64"', 'precision = "float8"')), {})
+    with pytest.raises(WorldforkError, match=r"\[tasks\.linear_quadratic\], agent `linear_quadratic`: .*float8"):
+        context.agent(TASK)
+
+
 def test_two_signals_of_one_name_are_refused() -> None:
     registration = registered(('name = "killed"', 'name = "killed"\nsignals = ["residual", "residual"]'))
     with pytest.raises(WorldforkError, match="Two of the registered signals are called `residual`"):

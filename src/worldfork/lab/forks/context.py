@@ -70,7 +70,12 @@ class Context:
         plugin, precision = self.agent_plugin(task, arm), self.precision(task, arm)
         key = f"{task} {precision} {plugin!r}"
         if key not in self._agents:
-            self._agents[key] = plugin.build(self.environment(task), precision=precision)
+            try:
+                self._agents[key] = plugin.build(self.environment(task), precision=precision)
+            except WorldforkError as error:
+                raise WorldforkError(
+                    f"[tasks.{task}], agent `{self.registration.tasks[task].agent}`: {error}"
+                ) from error
         return self._agents[key]
 
     def precision(self, task: str, arm: Arm | None = None) -> str:
