@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from worldfork.cli.main import app
+from worldfork.cli.main import app, main
 from worldfork.errors import WorldforkError
 
 RUNNER = CliRunner()
@@ -175,16 +175,18 @@ def test_wrong_options_are_answered_by_the_command_line(tmp_path):
         assert found.exit_code == 2
 
 
-def test_a_broken_file_is_one_line_without_a_traceback(tmp_path):
+def test_a_broken_file_is_one_line_without_a_traceback(tmp_path, monkeypatch, capsys):
     path = tmp_path / "broken.csv"
     path.write_text("task,checkpoint,direction,stream_seed,k,r_update,r_hold\nt,0,away,0,1,oops,2\n")
-    command = [sys.executable, "-m", "worldfork.cli.main", "score"]
-    found = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
-    assert found.returncode == 2
-    assert found.stderr.strip().startswith("worldfork: `")
-    assert "row 1 (line 2), column `r_update`" in found.stderr
-    assert "Traceback" not in found.stderr
-    assert found.stdout == ""
+    monkeypatch.setattr(sys, "argv", ["worldfork", "score", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("worldfork: `")
+    assert "row 1 (line 2), column `r_update`" in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
 
 
 def test_the_desk_needs_neither_jax_nor_mujoco(tmp_path):

@@ -50,7 +50,7 @@ def batched(imagine: Callable[..., jax.Array], model: RSSM) -> Callable[..., np.
 def inputs(model: RSSM) -> tuple[dict[str, jax.Array], Latent, jax.Array]:
     """Heads begin at zero and gains at one: noise on all parameters makes every one of them count."""
     random = np.random.default_rng(0)
-    fresh = jax.vmap(model.initialise)(jax.random.split(jax.random.key(0), SETS))
+    fresh = jax.jit(jax.vmap(model.initialise))(jax.random.split(jax.random.key(0), SETS))
     params = {name: x + 0.2 * random.normal(size=x.shape).astype(np.float32) for name, x in fresh.items()}
     batch = (SETS, EPISODES)
     deter = random.uniform(-1, 1, (*batch, model.deter)).astype(np.float32)

@@ -174,7 +174,7 @@ def test_adam_is_that_of_optax_but_for_rounding():
 
 def test_an_optimiser_comes_back_from_the_names_of_a_checkpoint():
     adam, params = optimiser.adam({"model": 1e-3, "value": 1e-3}), parameters()
-    _, state = adam.update({name: jnp.ones_like(x) for name, x in params.items()}, adam.init(params))
+    _, state = jax.jit(adam.update)({name: jnp.ones_like(x) for name, x in params.items()}, adam.init(params))
     flat = optimiser.flatten(state)
     assert set(flat) == {"count"} | {f"{moment}/{name}" for moment in ("mean", "square") for name in params}
     again = optimiser.restore(flat, params)
