@@ -1,6 +1,6 @@
 """Digests of what a small model imagines and learns, under the flags of the lab: they belong to a version of jax.
 
-    PYTHONPATH=src python tests/digits.py    # as tests/golden/digits.json keeps them
+PYTHONPATH=src python tests/digits.py    # as tests/golden/digits.json keeps them
 """
 
 import hashlib
