@@ -61,7 +61,7 @@ class Stages:
 def spoken(seconds: float) -> str:
     """A duration as people say it.
 
-    >>> spoken(0.04), spoken(59.6), spoken(161)
+    >>> spoken(0.04), spoken(59.6), spoken(161.0)
     ('0.0 s', '59.6 s', '2 min 41 s')
     """
     if seconds < 60:
