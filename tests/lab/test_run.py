@@ -19,7 +19,11 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import linear_quadratic as lq
 from worldfork.lab.agents.base import Decision, Fit
 from worldfork.lab.forks.tasks import Describe, Labelled
+from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.run import run
+from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.tools.check import check
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
 
@@ -123,6 +127,44 @@ def test_order_of_execution_changes_no_digit(tmp_path: Path, reference: Path) ->
 
     run(write(tmp_path), tmp_path / "study", executor=Executor(backwards))
     assert chained(tmp_path / "study") == {**chained(reference)}
+
+
+Mapping = Callable[..., Iterator[tuple[int, Any]]]
+
+
+def losing(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    return ((index, function(work)) for index, work in enumerate(works) if index != 1)
+
+
+def stopping(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    yield 0, function(next(iter(works)))
+
+
+def renumbering(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    return ((index, function(work)) for index, work in enumerate(reversed(list(works))))
+
+
+def unnumbered(function: Callable[[Any], Any], works: Iterable[Any]) -> Iterator[Any]:
+    return map(function, works)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        (losing, "from fork . on: the executor did not bring it back"),
+        (stopping, "from fork . on: the executor did not bring it back"),
+        (renumbering, "Executor answered .* with the rows of another block.*check_executor"),
+        (unnumbered, "Executor yielded a Described.*check_executor"),
+    ],
+)
+def test_an_executor_that_loses_or_mixes_up_tasks_is_not_believed(
+    tmp_path: Path, reference: Path, mapping: Mapping, words: str
+) -> None:
+    path = write(tmp_path)
+    with pytest.raises(WorldforkError, match=words):
+        run(path, tmp_path / "study", executor=Executor(mapping))
+    run(path, tmp_path / "study")
+    assert chained(tmp_path / "study") == chained(reference)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +294,34 @@ def test_a_block_that_raises_spares_the_rest_and_is_tried_again(
     monkeypatch.setattr(Faulty, "fit", lq.LinearQuadratic.fit)
     run_faulty(tmp_path, "raises", text)
     assert verify(tmp_path / "study").complete
+
+
+class ReadsEverything(FineTune):
+    """A mechanism that forgets to cut its window."""
+
+    def update(self, agent: Any, parameters: Any, **given: Any) -> Update:
+        whole = self.model_copy(update={"window": 10**9})
+        return FineTune.update(whole, agent, parameters, **given)
+
+
+def test_a_mechanism_that_looks_beyond_its_window_makes_no_rows(tmp_path: Path) -> None:
+    named = f'window = 100\nname = "{__name__}:ReadsEverything"'
+    text = REGISTRATION.replace('name = "finetune"\n', "").replace("window = 100", named)
+    with pytest.raises(WorldforkError, match=r"ReadsEverything used \d+ transitions.*registered window is 100"):
+        run(write(tmp_path, text), tmp_path / "study", probe=False)
+
+
+class Misspelt(Signal):
+    def read(self, episode: Episode) -> float:
+        return float(np.mean(episode.steps["value_spred"]))
+
+
+def test_a_signal_that_fails_is_named_before_anything_runs(tmp_path: Path) -> None:
+    text = REGISTRATION.replace("[grid]", f'signals = ["residual", "{__name__}:Misspelt"]\n[grid]', 1)
+    with pytest.raises(
+        WorldforkError, match=r"signal `Misspelt` fails: KeyError 'value_spred'. Logged here: reward"
+    ):
+        check(write(tmp_path, text))
 
 
 def test_branches_that_receive_different_draws_do_not_verify(tmp_path: Path) -> None:

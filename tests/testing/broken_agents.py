@@ -58,6 +58,19 @@ class BeliefInside(LinearQuadratic):
         return super().observe(parameters, belief, observation)
 
 
+class MeasuredInside(LinearQuadratic):
+    """Says in `observe` what it computed in `act`, and keeps it on the object in between."""
+
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: np.ndarray) -> Decision:
+        decision = super().act(parameters, belief, plan_keys)
+        MEMORY["effort"] = np.abs(decision.action).sum(axis=-1)
+        return decision
+
+    def observe(self, parameters: Arrays, belief: Belief, observation: np.ndarray) -> Surprise:
+        surprise = super().observe(parameters, belief, observation)
+        return dataclasses.replace(surprise, signals={**surprise.signals, "effort": MEMORY["effort"]})
+
+
 class FirstSetOnly(LinearQuadratic):
     """Plans for everybody with the first set's parameters."""
 
@@ -237,6 +250,7 @@ BROKEN: list[tuple[type[LinearQuadratic], str]] = [
     (OwnDraws, r"the same episodes with the same keys were played otherwise.*`plan_keys` alone"),
     (RestlessBelief, r"the same belief with the same keys gave another action.*leave the one that came as it is"),
     (BeliefInside, r"not kept inside: other episodes in between changed what it did"),
+    (MeasuredInside, r"not kept inside: other episodes in between changed what it did.*effort"),
     (FirstSetOnly, r"acted otherwise at the places.*UPDATE and HOLD lie at different places"),
     (ShapeFelt, r"acts otherwise.*or say shape_sensitive = True"),
     (NotFinite, r"parameters of NaN gave an action that is not finite.*never an error"),

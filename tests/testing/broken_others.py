@@ -60,6 +60,16 @@ class SaysSo(LooksBack):
         return dataclasses.replace(super().update(agent, parameters, **given), transitions=given["window"].size)
 
 
+class Unfinished(FineTune):
+    """Returns what `fit` returned."""
+
+    def update(self, agent: Agent, parameters: Arrays, **given: Any) -> Update:
+        keys = given["batch_keys"]
+        return agent.fit(  # type: ignore[return-value]
+            parameters, given["optimiser"], given["window"], steps=self.steps, scope=self.scope, batch_keys=keys
+        )
+
+
 class Padded(FineTune):
     def update(self, agent: Agent, parameters: Arrays, *, window: Window, **given: Any) -> Update:
         seen = last(window, self.window)
@@ -131,6 +141,7 @@ MECHANISMS: list[tuple[type[Mechanism], str]] = [
     (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
     (LooksBack, r"spoiling what is older than 20 transitions changed the update.*base\.last"),
     (SaysSo, r"transitions were seen, of \[20 15 20\] allowed"),
+    (Unfinished, r"`update` returned a Fit, not an Update.*mechanisms\.base\.updated"),
     (Padded, r"spoiling the padding changed the update"),
     (InPlace, r"`update` writes into what it is given"),
     (Undecided, r"the same arguments gave another update.*`batch_keys` alone"),

@@ -83,6 +83,34 @@ class KeepsPlan(Learner):
     get_belief = set_belief = property(lambda self: self.nothing)  # type: ignore[assignment]
 
 
+class KeepsMeasure(Learner):
+    """Plans nothing ahead; says in `surprise` what `act` computed, and leaves it out of its belief."""
+
+    effort = 0.0
+    get_belief = set_belief = property(lambda self: self.nothing)  # type: ignore[assignment]
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        self.plan = np.zeros_like(self.plan)
+        action = super().act(observation)
+        self.plan = np.zeros_like(self.plan)
+        self.effort = float(np.abs(action).sum())
+        return action
+
+    def surprise(self, observation: np.ndarray, action: np.ndarray, after: np.ndarray) -> dict[str, float]:
+        return {**super().surprise(observation, action, after), "effort": self.effort}
+
+
+class LazyOptimiser(Learner):
+    """As an optimiser in PyTorch: its moments are there after the first step."""
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        state = super().get_state()
+        return state if self.count else {name: x for name, x in state.items() if name != "optimiser.momentum"}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        super().set_state({"optimiser.momentum": np.zeros_like(self.momentum), **state})
+
+
 class NeverForgets(Learner):
     """Its last plan survives a reset."""
 
@@ -193,6 +221,8 @@ def plugin_of(agent: type) -> StatefulPlugin:
 STATEFUL: list[tuple[type, str]] = [
     (DropsOptimiser, r"taught the same again, it came out otherwise.*had not put back `momentum`.*optimiser\."),
     (KeepsPlan, r"another episode in between changed what it did.*`act` changes `plan`.*Return it in `get_belief`"),
+    (KeepsMeasure, r"another episode in between changed what it did \(.*effort.*`act` changes `effort`"),
+    (LazyOptimiser, r"`learn` made names.*optimiser\.momentum.*when the agent is made"),
     (NeverForgets, r"after another episode and `reset` it acts otherwise.*`plan`.*`reset` forgets"),
     (OwnGenerator, r"after another episode and `reset` it acts otherwise.*`rng`.*seeded in `seed"),
     (Normalises, r"`act` changed the state \(`mean`.*belongs to `get_belief`"),

@@ -1,6 +1,8 @@
 """An agent that keeps its state inside becomes a pure one: what it draws, remembers and learns is handed over."""
 
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +156,71 @@ def test_what_it_does_not_know_is_refused() -> None:
     plugin = LearnerPlugin()
     with pytest.raises(WorldforkError, match="computes in float64; got the precision 'float16'"):
         plugin.build(WORLD, precision="float16")
+
+
+class Moments(Learner):
+    """An optimiser whose moments appear when it first steps, as PyTorch's do."""
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        state = super().get_state()
+        return {**state, "optimiser.square": self.momentum**2} if self.count else state
+
+
+class Forgetting(Learner):
+    def get_state(self) -> dict[str, np.ndarray]:
+        state = super().get_state()
+        return {name: state[name] for name in ("weights",)} if self.count else state
+
+
+@pytest.mark.parametrize(
+    ("inner", "words"),
+    [
+        (Moments, "names that the checkpoint lacks: optimiser.square. Create what they stand for"),
+        (Forgetting, "names that `get_state` does not return after `learn`: count, optimiser.momentum"),
+    ],
+)
+def test_what_learning_adds_or_loses_is_not_dropped_in_silence(inner: type[Learner], words: str) -> None:
+    with seeded(np.zeros(2, np.uint32)):
+        agent = StatefulAgent(inner(WORLD), WORLD)
+    state = agent._inner.get_state()
+    optimiser = {name: array[None] for name, array in state.items() if name.startswith("optimiser.")}
+    parameters = {name: array[None] for name, array in state.items() if name not in optimiser}
+    window = random_window(WORLD, rows=16, sizes=(16,))
+    with pytest.raises(WorldforkError, match=words):
+        agent.fit(parameters, optimiser, window, steps=1, scope="model", batch_keys=keys(Purpose.UPDATE_BATCH, 1))
+
+
+class Slow(Learner):
+    """Lets another thread in between what it draws; `entered` counts who is inside."""
+
+    entered = 0
+    most = 0
+
+    def learn(self, window: Any, *, steps: int, rate: float) -> dict[str, float]:
+        Slow.entered += 1
+        Slow.most = max(Slow.most, Slow.entered)
+        time.sleep(0)
+        report = super().learn(window, steps=steps, rate=rate)
+        Slow.entered -= 1
+        return report
+
+
+def test_threads_of_one_process_wait_for_each_other() -> None:
+    """Generators are global and the agent is one object: an executor of threads must not mix two tasks."""
+    with seeded(np.zeros(2, np.uint32)):
+        agent = StatefulAgent(Slow(WORLD), WORLD)
+    state = agent._inner.get_state()
+    optimiser = {"optimiser.momentum": state.pop("optimiser.momentum")[None]}
+    parameters = {name: array[None] for name, array in state.items()}
+    window = random_window(WORLD, rows=16, sizes=(16,))
+
+    def fit(index: int) -> np.ndarray:
+        batch_keys = keys(Purpose.UPDATE_BATCH, 8)[index : index + 1]
+        fitted = agent.fit(parameters, optimiser, window, steps=40, scope="model", batch_keys=batch_keys)
+        return np.asarray(fitted.parameters["weights"])
+
+    alone = [fit(index) for index in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(fit, range(8)))
+    assert Slow.most == 1
+    assert all(np.array_equal(*pair) for pair in zip(alone, together, strict=True))

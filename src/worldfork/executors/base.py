@@ -4,9 +4,10 @@ import abc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
+from worldfork.errors import WorldforkError
 from worldfork.registry import Plugin
 
-__all__ = ["Executor", "ExecutorPlugin"]
+__all__ = ["Answers", "Executor", "ExecutorPlugin"]
 
 
 @runtime_checkable
@@ -38,3 +39,44 @@ class ExecutorPlugin(Plugin):
 
     def close(self) -> None:
         """Let go of whatever was kept between two calls of `map`."""
+
+
+class Answers:
+    """What an executor makes of a list of tasks, held against what it was given: an executor may be anyone's."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._given = 0
+        self._back: set[int] = set()
+
+    def of(self, tasks: Iterable[Any], *, function: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
+        """(index, result) of every task that comes back."""
+        given = self._counted(tasks)
+        for answer in self._executor.map(function, given):
+            match answer:
+                case (int(index), result) if 0 <= index < self._given and index not in self._back:
+                    self._back.add(index)
+                    yield index, result
+                case (int(index), _):
+                    often = "twice" if index in self._back else f"of {self._given} tasks"
+                    raise self.wrong(f"yielded the index {index} {often}")
+                case _:
+                    raise self.wrong(f"yielded a {type(answer).__name__}")
+        for _ in given:  # what it never took did not come back either
+            pass
+
+    def missing(self) -> list[int]:
+        """Tasks that were given and never came back."""
+        return [index for index in range(self._given) if index not in self._back]
+
+    def wrong(self, what: str) -> WorldforkError:
+        """What to say of an executor that breaks its contract."""
+        return WorldforkError(
+            f"The executor {type(self._executor).__name__} {what}. `map` yields one pair (index, result) for every "
+            "task, with the index of that task from 0: worldfork.testing.check_executor examines it."
+        )
+
+    def _counted(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        for task in tasks:
+            self._given += 1
+            yield task

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from worldfork import registry
 from worldfork.errors import Failed, WorldforkError
-from worldfork.executors.base import Executor, ExecutorPlugin
+from worldfork.executors.base import Answers, Executor, ExecutorPlugin
 from worldfork.lab.deployments import tasks as followed
 from worldfork.lab.deployments.stage import FitThresholds, run_deployments
 from worldfork.lab.forks.context import outside_code
@@ -204,6 +204,8 @@ class _Run:
             early: dict[tuple[Cell, int], ForkRow] = {}
             tasks = (self._label(study, block, rows, owners) for block in missing)
             for index, result in self.map(study, tasks, Labelled, named.__getitem__):
+                if [(cell.id, k) for cell, k in missing[index]] != [(row.cell, row.k) for row in result.rows]:
+                    raise Answers(self.executor).wrong(f"answered {named[index]} with the rows of another block")
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
                     _write_in_order(study, cell, known=rows[cell], early=early)
@@ -214,16 +216,20 @@ class _Run:
     def map(
         self, study: Study, tasks: Iterable[Any], expected: type[Result], named: Callable[[int], str]
     ) -> Iterator[tuple[int, Result]]:
-        """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept."""
+        """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
+        what an executor lost."""
         failures: list[str] = []
-        for index, result in self.executor.map(_perform, tasks):
+        answers = Answers(self.executor)
+        for index, result in answers.of(tasks, function=_perform):
             if isinstance(result, Failed):
                 failures.append(f"{named(index)}: {result.reason}")
                 if study.path.joinpath("registration.json").exists():  # a refused run leaves nothing behind
                     files.append(study.path / FAILURES, f"{named(index)}\n{result.details}\n".encode())
-            else:
-                assert isinstance(result, expected)
+            elif isinstance(result, expected):
                 yield index, result
+            else:
+                raise answers.wrong(f"answered {named(index)} with a {type(result).__name__}")
+        failures += [f"{named(index)}: the executor did not bring it back" for index in answers.missing()]
         if failures:
             raise WorldforkError(
                 f"{len(failures)} of the study's tasks failed; what is finished is in the ledger, and the same "

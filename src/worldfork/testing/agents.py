@@ -27,6 +27,7 @@ from worldfork.testing.deployments import (
     episodes,
     fields,
     frozen,
+    half_steps,
     keys,
     kinds,
     pick_steps,
@@ -199,14 +200,13 @@ class _Bench:
         demand(not text, f"the same belief with the same keys gave another action ({text}).", IN_BELIEF)
 
     def keeps_no_belief(self) -> None:
-        """Two groups of episodes on one agent, turn by turn: each goes on as it does alone."""
+        """Two groups of episodes on one agent, turn by turn, also between `act` and `observe`: each goes on as it
+        does alone."""
         stage = self.stage()
         other = dataclasses.replace(stage, seeds=stage.seeds + 1000, plan_keys=stage.plan_keys[::-1])
         alone = self.play(stage)
-        turns = itertools.zip_longest(
-            episodes(self.agent, self.world, stage), episodes(self.agent, self.world, other)
-        )
-        text = _steps(alone, [step for step, _ in turns])
+        turns = itertools.zip_longest(*(half_steps(self.agent, self.world, group) for group in (stage, other)))
+        text = _steps(alone, [step for step, _ in turns if step is not None])
         demand(not text, f"other episodes in between changed what it did ({text}).", IN_BELIEF)
 
     def ignores_neighbours(self) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "episodes",
     "fields",
     "frozen",
+    "half_steps",
     "keys",
     "kinds",
     "pick_steps",
@@ -65,6 +66,13 @@ class Stage:
 
 def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS) -> Iterator[Step]:
     """Play the stage's episodes, one control step at a time, as a study does."""
+    return (step for step in half_steps(agent, environment, stage, steps=steps) if step is not None)
+
+
+def half_steps(
+    agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS
+) -> Iterator[Step | None]:
+    """The same with a pause (None) between `act` and `observe`, in which something else may happen."""
     shape = stage.seeds.shape
     state = environment.reset(stage.seeds.reshape(-1))
     belief = agent.begin(stage.parameters, state.observation.reshape(*shape, -1))
@@ -74,6 +82,7 @@ def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int
         bound = environment.action_bound
         executed = np.clip(np.nan_to_num(action.astype(np.float64)), -bound, bound).reshape(-1, action.shape[-1])
         state, observation, _ = environment.step(state, executed)
+        yield None
         surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1))
         belief = surprise.belief
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})

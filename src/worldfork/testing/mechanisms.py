@@ -214,7 +214,7 @@ class _Bench:
 
     def update(self, window: Window | None = None, *, steps: int = 5, **arguments: Any) -> Update:
         record = self.mechanism.model_copy(update={"steps": steps, "window": LENGTH, "scope": self.agent.scopes[0]})
-        return record.update(
+        update = record.update(
             self.agent,
             arguments.get("parameters", self.parameters),
             optimiser=arguments.get("optimiser", self.optimiser),
@@ -222,6 +222,9 @@ class _Bench:
             window=self.window if window is None else window,
             batch_keys=arguments.get("batch_keys", keys(Purpose.UPDATE_BATCH, SETS)),
         )
+        remedy = "`worldfork.lab.mechanisms.base.updated` makes one of what `fit` returned."
+        demand(isinstance(update, Update), f"`update` returned a {type(update).__name__}, not an Update.", remedy)
+        return update
 
 
 def _updates(before: Update, after: Update) -> str:

@@ -94,6 +94,11 @@ class _Bench:
         start, inside = copied(agent.get_state()), contents(agent)
         self.learn(agent)
         first = copied(agent.get_state())
+        demand(
+            first.keys() == start.keys(),
+            f"`learn` made names that `get_state` did not have: {', '.join(sorted(first.keys() ^ start.keys()))}.",
+            "Create what they stand for when the agent is made, so that every checkpoint has them.",
+        )
         agent.set_state(copied(start))
         names = changed(inside, contents(agent))
         self.learn(agent)
@@ -127,28 +132,55 @@ class _Bench:
     def remembers_in_its_belief(self) -> None:
         """Two episodes turn by turn, each with its own belief handed back, are the two episodes alone."""
         agent = self.fresh()
-        alone = self.episode(agent)
+        alone = self.turn_by_turn(agent, (2,))
         self.begin(agent, 2)
         before = contents(agent)
         self.act(agent, self.observations(2)[0], 0)
         names = changed(before, contents(agent))
-        remembers = hasattr(agent, "get_belief")
-        beliefs = []
-        for seed in (2, 5):
-            self.begin(agent, seed)
-            beliefs.append(copied(agent.get_belief()) if remembers else None)
-        shown = []
-        for step in range(STEPS):
-            for place, seed in enumerate((2, 5)):
-                if remembers:
-                    agent.set_belief(copied(beliefs[place]))
-                action = self.act(agent, self.observations(seed)[step], step)
-                beliefs[place] = copied(agent.get_belief()) if remembers else None
-                if place == 0:
-                    shown.append(action)
-        text = difference(alone, shown)
+        text = difference(alone, self.turn_by_turn(agent, (2, 5)))
         seen = f"another episode in between changed what it did ({text}); `act` changes {names or 'nothing seen'}."
         demand(not text, seen, IN_BELIEF)
+
+    def turn_by_turn(self, agent: Any, seeds: tuple[int, ...]) -> list[dict[str, np.ndarray]]:
+        """What the first of these episodes shows where all of them act, and then all are asked for surprise."""
+        remembers = hasattr(agent, "get_belief")
+        beliefs: list[Any] = [None] * len(seeds)
+
+        def kept(place: int) -> None:
+            beliefs[place] = copied(agent.get_belief()) if remembers else None
+
+        def recall(place: int) -> None:
+            if remembers:
+                agent.set_belief(copied(beliefs[place]))
+
+        for place, seed in enumerate(seeds):
+            self.begin(agent, seed)
+            kept(place)
+        shown = []
+        for step in range(STEPS - 1):
+            actions = []
+            for place, seed in enumerate(seeds):
+                recall(place)
+                actions.append(self.act(agent, self.observations(seed)[step], step))
+                kept(place)
+            for place, seed in enumerate(seeds):
+                recall(place)
+                measured = self.surprise(agent, self.observations(seed)[step : step + 2], actions[place])
+                kept(place)
+                if place == 0:
+                    shown.append({"action": actions[0], **measured})
+        return shown
+
+    def surprise(self, agent: Any, observations: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
+        """What it makes of a transition, where it says anything."""
+        if not hasattr(agent, "surprise"):
+            return {}
+        with seeded(np.zeros(2, np.uint32)) as number:
+            if hasattr(agent, "seed"):
+                agent.seed(number)
+            measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]))
+        named = measured if isinstance(measured, Mapping) else {"error": measured}
+        return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
     def fresh(self) -> Any:
         with seeded(np.zeros(2, np.uint32)):

@@ -1,13 +1,15 @@
 """Feeding a trigger one deployment, and where its own draws come from."""
 
+import contextlib
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 
-__all__ = ["draw_event", "feed"]
+__all__ = ["draw_event", "feed", "naming"]
 
 # Where worldfork's own triggers draw, fixed when the first ledgers were scored; any other trigger draws where its
 # name says.
@@ -26,6 +28,20 @@ def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, even
         memory, answer = trigger.decide(memory, segment)
         answers.append(answer)
     return answers
+
+
+@contextlib.contextmanager
+def naming(trigger: Trigger) -> Iterator[None]:
+    """Whatever a trigger of anyone's raises becomes an error that says whose it is."""
+    try:
+        yield
+    except WorldforkError:
+        raise
+    except Exception as error:
+        raise WorldforkError(
+            f"The trigger {type(trigger).__name__} fails: {type(error).__name__}: {error}. "
+            "worldfork.testing.check_trigger says more."
+        ) from error
 
 
 def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:

@@ -19,6 +19,7 @@ from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
+from worldfork.triggers.feeding import naming
 
 __all__ = ["CONSTANT", "Policy", "Threshold", "beyond_quantile", "normal_threshold", "spelled"]
 
@@ -69,7 +70,8 @@ class Policy(Trigger):
         if self.inner is None:
             answer = segment.signals.get(self.trigger)
         else:
-            inner, answer = self.inner.decide(inner, segment)
+            with naming(self.inner):
+                inner, answer = self.inner.decide(inner, segment)
         if self.threshold is None and self.rate is None:
             if answer is not None and not isinstance(answer, bool | np.bool_):
                 raise WorldforkError(

@@ -293,6 +293,21 @@ def test_answers_that_are_no_answers(world):
             read_triggers(world, names=[Says(answer=answer)])
 
 
+class Absent(Trigger):
+    """Reads what is not logged, and does not say so in `needs`."""
+
+    def begin(self, cell, *, event):
+        return None
+
+    def decide(self, memory, segment):
+        return memory, float(segment.steps["eror"].mean())
+
+
+def test_a_trigger_that_fails_is_named(world):
+    with pytest.raises(WorldforkError, match=r"The trigger Absent fails: KeyError: 'eror'\. .*check_trigger"):
+        read_triggers(world, names=[Absent()])
+
+
 def test_no_two_triggers_draw_from_one_key():
     names = ("random", "kswin", "conformal", "a", "b")
     assert len({draw_event(name, task="t", cell=CELLS[0], seed=0) for name in names}) == len(names)

@@ -157,6 +157,14 @@ def test_an_impossible_scale_is_refused(scale: float) -> None:
         load("cartpole-swingup", scale=scale)
 
 
+def test_a_parameter_that_does_not_drift_is_refused() -> None:
+    class Damped(type(load("cartpole-swingup", threads=1))):  # type: ignore[misc]
+        parameter = "damping"
+
+    with pytest.raises(WorldforkError, match="drifts `gravity` or `friction`; got `parameter = 'damping'`"):
+        Damped(scale=0.5, threads=1)
+
+
 def test_physics_that_was_tampered_with_is_not_clean(environment: SuiteEnvironment) -> None:
     tampered = load(environment.name, threads=1)
     assert isinstance(tampered, SuiteEnvironment)

@@ -15,6 +15,7 @@ from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
 from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed
+from worldfork.triggers.feeding import naming
 
 __all__ = ["imports_nothing_new", "is_reference", "read_triggers", "segments"]
 
@@ -134,7 +135,9 @@ def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, co
     answers: list[Answer] = [None] * count
     for deployment in deployments:
         event = draw_event(name, task=deployment.task, cell=deployment.cell, seed=seed)
-        for fork, answer in zip(deployment.forks, _answers(trigger, deployment, event), strict=True):
+        with naming(trigger):
+            given = _answers(trigger, deployment, event)
+        for fork, answer in zip(deployment.forks, given, strict=True):
             if fork is not None:
                 answers[fork] = answer
     return _reading(answers, name, why_silent=trigger.silent)

@@ -11,13 +11,15 @@ Axes: P parameter sets, E episodes per set, O observations, A actions, T transit
 import abc
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt32
@@ -40,6 +42,21 @@ __all__ = [
 
 OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optimiser's
 MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
+# Generators are global and an agent is one object: whoever works with them in another thread waits.
+ONE_AT_A_TIME: Final = threading.RLock()
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A method that no other thread's call of such a method interrupts."""
+
+    @functools.wraps(method)
+    def locked(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        with ONE_AT_A_TIME:
+            return method(*arguments, **named)
+
+    return locked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +132,7 @@ class StatefulAgent:
         # Frameworks round differently in another batch, and then one key serves all episodes of a call.
         self.shape_sensitive: bool = self._together
 
+    @alone
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         memory = []
         for p in range(len(observation)):
@@ -122,6 +140,7 @@ class StatefulAgent:
             memory.append(tuple(self._first_memory(part) for part in self._parts(observation[p])))
         return Belief(observation, np.zeros((*observation.shape[:2], self._size)), tuple(memory))
 
+    @alone
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         action = np.zeros(belief.action.shape)
         memory = []
@@ -142,6 +161,7 @@ class StatefulAgent:
         action = np.clip(np.where(replaced[..., None], 0.0, action), -self._bound, self._bound)
         return Decision(action, replaced, Belief(belief.observation, action, tuple(memory)))
 
+    @alone
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         sets, episodes = observation.shape[:2]
         signals = {"error": np.full((sets, episodes), np.nan)}
@@ -160,6 +180,7 @@ class StatefulAgent:
                 memory[p][call] = self._memory()
         return Surprise(signals, Belief(observation, belief.action, tuple(map(tuple, memory))))
 
+    @alone
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The agent's own loss; NaN where it offers none."""
         losses = np.full(len(window.size), np.nan)
@@ -169,6 +190,7 @@ class StatefulAgent:
                 losses[p] = float(self._inner.loss(transitions_of(window, p)))
         return losses
 
+    @alone
     def fit(
         self,
         parameters: Arrays,
@@ -192,12 +214,28 @@ class StatefulAgent:
                 report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **chosen) or {}
             for name in MEASURED:
                 measured[name][p] = float(report.get(name, np.nan))
-            trained.append(copied(self._inner.get_state()))
+            trained.append(self._learnt({**parameters, **optimiser}))
         groups = [
             {name: np.stack([state[name] for state in trained]) for name in part}
             for part in (parameters, optimiser)
         ]
         return Fit(groups[0], groups[1], **measured)
+
+    def _learnt(self, before: Arrays) -> Mapping[str, np.ndarray]:
+        """The state after `learn`, which has the same names as the one before it: what else it kept would be lost
+        at the next update, and nobody would know."""
+        state: Mapping[str, np.ndarray] = copied(self._inner.get_state())
+        if new := sorted(state.keys() - before.keys()):
+            raise WorldforkError(
+                f"After `learn`, `get_state` has names that the checkpoint lacks: {_some(new)}. Create what they "
+                "stand for when the agent is made (an optimiser's moments too), so that every checkpoint has them."
+            )
+        if lost := sorted(before.keys() - state.keys()):
+            raise WorldforkError(
+                f"The checkpoint has names that `get_state` does not return after `learn`: {_some(lost)}. Return "
+                "everything that `set_state` takes."
+            )
+        return state
 
     def _load(self, parameters: Arrays, p: int, *, everything: bool = False) -> bool:
         """Set parameter set p, unless it is there already; says whether all of it is finite."""
@@ -309,7 +347,7 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
     random.seed(number)
     np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
     if torch:
-        torch.manual_seed(number)
+        _seeder()(number)
     try:
         yield number
     finally:
@@ -319,6 +357,20 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
             torch.set_rng_state(torchs)
         if cudas is not None:
             torch.cuda.set_rng_state_all(cudas)
+
+
+@functools.cache
+def _seeder() -> Callable[[int], Any]:
+    """How PyTorch is seeded. `torch.manual_seed` also prepares accelerators that are not there, which takes longer
+    than what a small agent does between two calls."""
+    torch: Any = sys.modules["torch"]
+    seed: Callable[[int], Any] = torch.manual_seed
+    return seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+
+
+def _some(names: list[str]) -> str:
+    """The first few of them."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -19,7 +19,7 @@ from worldfork.lab.deployments.histories import episode_of, segment_of, whole
 from worldfork.lab.deployments.plan import Batch
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
-from worldfork.lab.mechanisms.base import Origin
+from worldfork.lab.mechanisms.base import Origin, within_window
 from worldfork.lab.stream import Stream, window
 from worldfork.ledger.deployment import DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.row import FitRecord
@@ -141,6 +141,7 @@ def _update_block(
         window=window(recordings, [state.k] * size),
         batch_keys=np.stack([words(event) for event in events]),
     )
+    within_window(mechanism, trained)
     digests, spent = list(state.digests), {}
     for place, index in enumerate(chosen):
         only = np.array([place])

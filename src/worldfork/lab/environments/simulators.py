@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from mujoco.batch import Batch, SimulationError
 
+from worldfork.errors import WorldforkError
+
 __all__ = ["Fields", "Simulators"]
 
 Fields = Mapping[str, Float64[np.ndarray, "n ..."]]
@@ -24,6 +26,7 @@ STATE_FIELDS: Final = ("qpos", "qvel", "ctrl")
 UP_TO_VELOCITY: Final = int(mujoco.mjtStage.mjSTAGE_VEL)
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 COUNT: Final = 1  # a warning is a pair: last info, count
+DRIFTING: Final = ("gravity", "friction")
 
 
 class Simulators:
@@ -32,6 +35,8 @@ class Simulators:
     def __init__(
         self, model: Any, *, derived: tuple[str, ...], substeps: int, parameter: str, threads: int
     ) -> None:
+        if parameter not in DRIFTING:
+            raise WorldforkError(f"A suite task drifts `gravity` or `friction`; got `parameter = {parameter!r}`.")
         self.state_size = int(mujoco.mj_stateSize(model, WHOLE_STATE))
         self._model = model
         self._derived = derived

@@ -17,9 +17,9 @@ from worldfork.lab.agents.base import Arrays
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
 from worldfork.lab.forks.context import Context
-from worldfork.lab.mechanisms.base import Origin, Update
+from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, segment, window
-from worldfork.lab.stream.signals import Episode
+from worldfork.lab.stream.signals import Episode, read_signal
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
@@ -153,7 +153,7 @@ def _update(context: Context, forks: Sequence[Fork]) -> Update:
     events = [fork.cell.update_event(seed).at(fork=fork.k) for fork in forks]
     mechanism = context.mechanism(arm)
     origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
-    return mechanism.update(
+    update = mechanism.update(
         context.agent(task, arm),
         origin.parameters,
         optimiser=origin.optimiser,
@@ -161,6 +161,7 @@ def _update(context: Context, forks: Sequence[Fork]) -> Update:
         window=window([fork.stream.recording for fork in forks], [fork.k for fork in forks]),
         batch_keys=np.stack([words(event) for event in events]),
     )
+    return within_window(mechanism, update)
 
 
 def _validation_loss(context: Context, forks: Sequence[Fork]) -> Float64[np.ndarray, " F"]:
@@ -222,7 +223,7 @@ def read_signals(context: Context, fork: Fork, *, level: float, validation_loss:
         validation_loss=validation_loss,
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        values = {name: signal.read(episode) for name, signal in context.signals.items()}
+        values = {name: read_signal(name, signal, episode) for name, signal in context.signals.items()}
     return dict(zip(values, finite(values.values()), strict=True))
 
 

@@ -14,7 +14,7 @@ from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window
 from worldfork.registry import Plugin
 
-__all__ = ["Mechanism", "Origin", "Update", "last", "unchanged", "updated"]
+__all__ = ["Mechanism", "Origin", "Update", "last", "unchanged", "updated", "within_window"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +125,17 @@ class Mechanism(Plugin):
         `parameters` and `optimiser` are the current ones, `origin` the checkpoints that they came from; `window` is
         everything since deployment began, padded at the end.
         """
+
+
+def within_window(mechanism: Mechanism, update: Update) -> Update:
+    """The update, if it saw no more than is registered: an arm's window is part of what its rows mean."""
+    most = int(np.max(update.transitions, initial=0))
+    if most > mechanism.window:
+        raise WorldforkError(
+            f"The mechanism {type(mechanism).__name__} used {most} transitions, and its registered window is "
+            f"{mechanism.window}: cut it with `worldfork.lab.mechanisms.base.last(window, self.window)`."
+        )
+    return update
 
 
 def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np.ndarray, " P"]) -> Update:

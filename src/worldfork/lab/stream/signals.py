@@ -12,9 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
+from worldfork.errors import WorldforkError
 from worldfork.registry import Plugin
 
-__all__ = ["Episode", "Signal"]
+__all__ = ["Episode", "Signal", "read_signal"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,18 @@ class Signal(Plugin):
     @abc.abstractmethod
     def read(self, episode: Episode) -> float:
         """The signal at the decision point; NaN where there is nothing to say."""
+
+
+def read_signal(name: str, signal: Signal, episode: Episode) -> float:
+    """The signal at the decision point, or one clear error about the class that stands for it."""
+    try:
+        return signal.read(episode)
+    except Exception as error:
+        logged = ", ".join(episode.steps)
+        raise WorldforkError(
+            f"The signal `{name}` fails: {type(error).__name__} {error}. Logged here: {logged}; return NaN where a "
+            "column is missing. worldfork.testing.check_signal says more."
+        ) from error
 
 
 class Residual(Signal):

@@ -12,7 +12,7 @@ from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.models import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording, segment, window
-from worldfork.lab.stream.signals import Episode
+from worldfork.lab.stream.signals import Episode, read_signal
 from worldfork.lab.tools import cost
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
@@ -161,7 +161,8 @@ def _steps(context: Context, progress: Progress) -> list[str]:
             try:
                 _take_step(context, arm, task)
             except Exception as error:
-                raise WorldforkError(f"A step of {task} in arm `{arm.name}` fails: {error}") from error
+                reason = error if isinstance(error, WorldforkError) else f"{type(error).__name__}: {error}"
+                raise WorldforkError(f"A step of {task} in arm `{arm.name}` fails. {reason}") from error
             done[key] = f"{task} in `{arm.name}`"
         progress("steps", number, len(pairs))
     return list(done.values())
@@ -200,8 +201,8 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
         clean_return=checkpoint.clean_return,
         validation_loss=loss,
     )
-    for signal in context.signals.values():
-        signal.read(episode)
+    for name, signal in context.signals.items():
+        read_signal(name, signal, episode)
     mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
     origin = Origin.of([checkpoint], replay=mechanism.reads_replay)
     mechanism.update(

@@ -50,8 +50,9 @@ SHOWN: Final = 3  # differences that are printed
 Result = TypeVar("Result")
 
 OWN_DRAWS = (
-    "The agent or the world draws random numbers of its own, or remembers earlier calls: draw from the keys and "
-    "seeds that are handed in, and keep nothing. worldfork.testing.check_agent and check_environment say where."
+    "The agent, the world or the mechanism draws random numbers of its own, or remembers earlier calls: draw from "
+    "the keys and seeds that are handed in, and keep nothing. worldfork.testing.check_agent, check_environment and "
+    "check_mechanism say where."
 )
 SHAPES = (
     "The agent says shape_sensitive = False, so that blocks may have any shape: say True, or compute every "
