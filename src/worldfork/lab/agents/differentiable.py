@@ -19,6 +19,7 @@ from jaxtyping import Array, UInt32
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
+from worldfork.lab.programs import program
 
 __all__ = ["Lesson", "train"]
 
@@ -160,7 +161,7 @@ def _rows(lesson: Lesson, window: Window) -> tuple[Any, Array]:
     return lesson.rows(window), jnp.asarray(window.size)
 
 
-@functools.partial(jax.jit, static_argnames=("lesson", "structure"))
+@program(static_argnames=("lesson", "structure"))
 def _train(
     params: Params,
     moments: Params,

@@ -34,6 +34,8 @@ __all__ = [
     "fork_levels",
     "label",
     "read_signals",
+    "update_forks",
+    "validation_losses",
 ]
 
 
@@ -92,7 +94,7 @@ def label(context: Context, forks: Sequence[Fork]) -> Block:
     arm, size = context.registration.arm(name), context.registration.forks_per_block(name)
     block = evaluate_block(context, forks, size=size, episodes=np.arange(arm.evaluation.episodes))
     branches = block.branches()
-    losses = np.concatenate([_validation_loss(context, part) for part in _parts(forks, size)])
+    losses = np.concatenate([validation_losses(context, part) for part in _parts(forks, size)])
     rows = []
     for index, fork in enumerate(forks):
         hold = _held(fork.held) if fork.held else branches[block.hold + index]
@@ -118,7 +120,7 @@ def evaluate_block(
     parts = _parts(forks, size)
     full = [fork for part in parts for fork in part]
     began = time.perf_counter()
-    updates = [_update(context, part) for part in parts]
+    updates = [update_forks(context, part) for part in parts]
     updated = arrays.concatenate([update.parameters for update in updates])
     trained = time.perf_counter()
     evaluated = full if share else [*full, *full]
@@ -145,7 +147,7 @@ def _parts(forks: Sequence[Fork], size: int) -> list[list[Fork]]:
     return [full[start : start + size] for start in range(0, len(full), size)]
 
 
-def _update(context: Context, forks: Sequence[Fork]) -> Update:
+def update_forks(context: Context, forks: Sequence[Fork]) -> Update:
     """The mechanism on each fork's window; its minibatches are the one stream of draws that HOLD has no part in."""
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
@@ -164,7 +166,7 @@ def _update(context: Context, forks: Sequence[Fork]) -> Update:
     return within_window(mechanism, update)
 
 
-def _validation_loss(context: Context, forks: Sequence[Fork]) -> Float64[np.ndarray, " F"]:
+def validation_losses(context: Context, forks: Sequence[Fork]) -> Float64[np.ndarray, " F"]:
     """The frozen model's training loss on the episode before each fork: all of it is held out."""
     agent = context.agent(forks[0].cell.task, context.registration.arm(forks[0].cell.arm))
     episodes = segment([fork.stream.recording for fork in forks], [fork.k for fork in forks])

@@ -7,7 +7,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 import dataclasses
 import functools
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM, Imagine
+from worldfork.lab.programs import program
 
 __all__ = ["RSSMCEM", "Belief", "imagination"]
 
@@ -53,6 +54,7 @@ class RSSMCEM:
     planning: str | None = None  # the precision of imagination, if not the model's own
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     shape_sensitive: bool = True
+    rehearsable: ClassVar[bool] = True  # all that it computes is in programs, which can be compiled ahead
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -189,7 +191,7 @@ def imagination(
     return imagine
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@program(static_argnums=0)
 def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
@@ -200,7 +202,7 @@ def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]
     return jax.vmap(of_set)(keys)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@program(static_argnums=(0, 1))
 def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Belief:
     latent = jax.vmap(model.begin)(params, observation)
     batch = observation.shape[:2]
@@ -211,7 +213,7 @@ def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Bel
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), static_argnames="fused")
+@program(static_argnums=(0, 1), static_argnames="fused")
 def _act(
     model: RSSM, planner: CEM, params: Params, belief: Belief, plan_keys: Array, *, fused: bool
 ) -> tuple[Belief, Array]:
@@ -230,7 +232,7 @@ def _act(
     return Belief(belief.latent, plans.action, warm), ~plans.finite
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@program(static_argnums=0)
 def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
     def take_in(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
         deter = model.advance(params, latent, action)
@@ -243,7 +245,7 @@ def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) ->
     return jax.vmap(take_in)(params, belief.latent, belief.action, observation)
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames="length")
+@program(static_argnums=0, static_argnames="length")
 def _loss(model: RSSM, params: dict[str, Array], rows: Sequences, size: Array, *, length: int) -> Array:
     def of_set(params: Params, rows: Sequences, size: Array) -> Array:
         pieces, real = cut_into_pieces(rows, size, length=length)

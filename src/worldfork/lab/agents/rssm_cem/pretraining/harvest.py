@@ -5,7 +5,9 @@ listed with its return, because the gate selects on what dR is correlated with (
 """
 
 import dataclasses
+import functools
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,13 @@ from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
+from worldfork.lab.episodes.rehearsal import rehearse_control_step
 from worldfork.lab.episodes.standing import standing_returns
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
-__all__ = ["Harvested", "cut", "harvest"]
+__all__ = ["Harvested", "cut", "gate_rehearsals", "harvest"]
 
 SOURCE = "pretraining: sequences drawn uniformly from all that was collected"
 
@@ -104,6 +107,22 @@ def harvest(
             index += accepted
     progress("tasks", len(recipe.tasks), len(recipe.tasks))
     return kept
+
+
+def gate_rehearsals(recipe: Recipe, worlds: Worlds) -> list[Callable[[], None]]:
+    """What compiles the programs that `harvest` will plan with, to be called within `only_compiling`."""
+    rehearsals: list[Callable[[], None]] = []
+    for task, entry in recipe.tasks.items():
+        environment = worlds.environments[task]
+        agent = recipe.agent(entry.planner).build(environment, precision=recipe.precision)
+        frozen = jax.eval_shape(jax.vmap(agent.model.initialise), jax.random.key(0)[None])
+        rehearsals += [
+            functools.partial(
+                rehearse_control_step, agent, environment, frozen, sets=len(entry.seeds), episodes=episodes
+            )
+            for episodes in sorted({recipe.gate_episodes, recipe.report_episodes})
+        ]
+    return rehearsals
 
 
 def _replay(recipe: Recipe, worlds: Worlds, trained: Trained, row: int, *, path: Path) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining import saving
 from worldfork.lab.agents.rssm_cem.pretraining.curves import draw_curves, write_curves
-from worldfork.lab.agents.rssm_cem.pretraining.harvest import Harvested, harvest
+from worldfork.lab.agents.rssm_cem.pretraining.harvest import Harvested, gate_rehearsals, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Curve, train
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
+from worldfork.lab.programs import Ahead
 from worldfork.progress import Notify, Progress, ignore, silent
 
 __all__ = ["Pretraining", "pretrain"]
@@ -67,13 +68,20 @@ def pretrain(
     worlds = Worlds(plan, threads=threads)
     worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
 
+    ahead = Ahead()
+    gates = gate_rehearsals(plan, worlds)
+
     def watch(episode: int, curves: list[Curve]) -> None:
+        while gates:  # by now what learns is compiled, and the gates' programs are needed at the end
+            ahead.add("gates", gates.pop(0))
         notify(f"episode {episode + 1} of {plan.episodes}: {_summary(curves)}")
         progress("episodes", episode + 1, plan.episodes)
 
     progress("episodes", 0, plan.episodes)
     stop_after = None if minutes is None else 60.0 * minutes
-    trained = train(plan, worlds, folder=folder, watch=watch, save_every=save_every, stop_after=stop_after)
+    trained = train(
+        plan, worlds, folder=folder, watch=watch, save_every=save_every, stop_after=stop_after, ahead=ahead
+    )
     if trained is None:
         notify(f"Saved in {folder} after {minutes:g} minutes; do the same again to go on.")
         return None
@@ -81,6 +89,7 @@ def pretrain(
     write_curves(trained.curves, folder / "curves.jsonl")
     draw_curves(trained.curves, folder / "curves.png")
     began = time.monotonic()
+    ahead.ready("gates")
     seeds = tuple(harvest(plan, worlds, trained, folder, progress=progress))
     done = Pretraining(folder, plan.digest, trained.seconds, time.monotonic() - began, seeds)
     saving.finish(folder, {name: value for name, value in dataclasses.asdict(done).items() if name != "folder"})

@@ -35,6 +35,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.learner import (
 )
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
+from worldfork.lab.programs import Ahead, Program
 from worldfork.randomness import Purpose
 
 __all__ = ["Curve", "Trained", "train"]
@@ -60,29 +61,37 @@ def train(
     watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
     stop_after: float | None = None,
+    ahead: Ahead | None = None,
 ) -> Trained | None:
     """Train every member of the recipe; resumes from `folder` if a run was interrupted there.
 
-    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
+    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on. `ahead`
+    compiles while members are initialised and the first episode, which is random, is collected.
     """
     model = recipe.agent(recipe.collection).model(worlds.observation_size, worlds.action_size)
     keys = _member_keys(worlds)
     masks = Masks(*map(jnp.asarray, worlds.masks()))
-    learners: Learner = jax.jit(jax.vmap(functools.partial(initialise_learner, model)))(_fold(keys, 0))
     steps = recipe.episodes * worlds.episode_steps
     members = len(worlds.members)
+    learning, collecting = _learning(recipe), _collecting(recipe)
+    minibatch = {"sequences": recipe.sequences, "length": recipe.length}
+    act, learn = _programs(model, learning, collecting, chunk=recipe.gradient_steps, **minibatch)
+    initialise = jax.vmap(functools.partial(initialise_learner, model))
+    blank = initialise_collector(model, collecting)
+    collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
     replay = replays.empty(members, recipe.environments, steps, model.observation_size, model.action_size)
+    if ahead is not None:
+        like = (jax.eval_shape(initialise, keys), *jax.eval_shape(lambda *x: x, replay, collectors, keys, masks))
+        _compile_ahead(ahead, act, learn, like)
+    learners: Learner = jax.jit(initialise)(_fold(keys, 0))
     curves: list[Curve] = []
     begun, spent = 0, 0.0
     if (saved := saving.load(folder, recipe, (learners, replay))) is not None:
         (learners, replay), begun, curves, spent = saved
 
-    learning, collecting = _learning(recipe), _collecting(recipe)
-    minibatch = {"sequences": recipe.sequences, "length": recipe.length}
-    act, learn = _programs(model, learning, collecting, chunk=recipe.gradient_steps, **minibatch)
-    blank = initialise_collector(model, collecting)
-    collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
     clock = time.monotonic()
+    if ahead is not None:
+        ahead.ready("act")
     for episode in range(begun, recipe.episodes):
         observation = worlds.reset(episode)
         earned = np.zeros((members, recipe.environments))
@@ -93,6 +102,8 @@ def train(
             random = episode < recipe.random_episodes
             collectors = act(learners, collectors, observation, _fold(step_keys, 0), masks, now == 0, random)
             action = np.asarray(collectors.action)
+            if not random and metrics is None and ahead is not None:
+                ahead.ready("learn")
             if not random:  # dispatched, and running while the physics steps below
                 share = recipe.rate_share(step / steps)
                 learners, metrics = learn(learners, replay, step, _fold(step_keys, 1), masks, share)
@@ -115,10 +126,18 @@ def train(
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
 
+def _compile_ahead(ahead: Ahead, act: Program[Collector], learn: Program[Any], like: tuple[Any, ...]) -> None:
+    """Compile both programs for arrays like these. What learns takes longest and is needed last."""
+    learners, replay, collectors, keys, masks = like
+    observation = np.zeros((*collectors.action.shape[:2], replay.observation.shape[-1]), np.float32)
+    ahead.add("learn", lambda: learn(learners, replay, 0, keys, masks, 1.0))
+    ahead.add("act", lambda: act(learners, collectors, observation, keys, masks, True, True))
+
+
 @functools.lru_cache(maxsize=2)
 def _programs(
     model: RSSM, learning: Learning, collecting: Collecting, *, chunk: int, sequences: int, length: int
-) -> tuple[Callable[..., Collector], Callable[..., tuple[Learner, dict[str, Array]]]]:
+) -> tuple[Program[Collector], Program[tuple[Learner, dict[str, Array]]]]:
     """What every member does at a control step, compiled once: act, and learn for a chunk of gradient steps."""
 
     def act(
@@ -156,8 +175,8 @@ def _programs(
         return learner, jax.tree.map(lambda x: x[-1], metrics)
 
     return (
-        jax.jit(jax.vmap(act, in_axes=(0, 0, 0, 0, 0, None, None))),
-        jax.jit(jax.vmap(learn, in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0),
+        Program(jax.vmap(act, in_axes=(0, 0, 0, 0, 0, None, None))),
+        Program(jax.vmap(learn, in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0),
     )
 
 

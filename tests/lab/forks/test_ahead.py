@@ -1,0 +1,129 @@
+"""Programs that are compiled while streams run are the ones that blocks call, and only those of worldfork's own."""
+
+import collections
+import threading
+from pathlib import Path
+
+import jax.monitoring
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from worldfork.lab.forks import ahead, label
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.models import checkpoint_files
+from worldfork.lab.programs import Ahead, only_compiling, program
+from worldfork.registration import cells, parse
+
+SMALL = """
+schema = "worldfork.registration/1"
+name = "small"
+[grid]
+tasks = ["cartpole-swingup"]
+checkpoints = [0, 1]
+directions = ["away"]
+[stream]
+decision_points = 2
+[evaluation]
+episodes = 3
+[mechanism]
+steps = 2
+window = 300
+[[arms]]
+name = "first"
+[[arms]]
+name = "gentle"
+mechanism = {steps = 3, settings = {rate = 0.1}}
+[execution]
+forks_per_block = 2
+streams_per_batch = 2
+halves = 2
+[tasks.cartpole-swingup]
+agent = "rssm_cem"
+checkpoints = "bundled"
+drift_scale = 1.5
+[tasks.cartpole-swingup.settings]
+size = "tiny"
+candidates = 8
+horizon = 2
+iterations = 1
+elites = 2
+sequences = 2
+length = 6
+"""
+COMPILED: collections.Counter[str] = collections.Counter()
+
+
+def count(event: str, seconds: float, **details: str) -> None:
+    if event.endswith("backend_compile_duration"):
+        COMPILED[details.get("fun_name", "")] += 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _listening() -> None:
+    jax.monitoring.register_event_duration_secs_listener(count)
+
+
+def test_a_rehearsed_call_has_the_right_shapes_and_is_not_run() -> None:
+    ran = []
+
+    @program(static_argnames="times")
+    def doubled(x: jnp.ndarray, *, times: int) -> tuple[jnp.ndarray, jnp.ndarray]:
+        jax.debug.callback(lambda: ran.append(1))
+        return x * times, jnp.sum(x)
+
+    with only_compiling():
+        product, total = doubled(np.ones((2, 3), np.float32), times=2)
+    assert (product.shape, product.dtype, total.shape) == ((2, 3), np.float32, ())
+    assert not product.any()
+    assert not ran
+    product, _ = doubled(np.ones((2, 3), np.float32), times=2)
+    jax.effects_barrier()
+    assert float(product[0, 0]) == 2.0
+    assert ran == [1]
+
+
+def test_whoever_needs_a_program_waits_for_its_thread_and_does_what_was_not_begun() -> None:
+    begun, go_on, done = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        begun.set()
+        go_on.wait()
+        done.append("first")
+        raise ValueError("nobody is told: the call in earnest meets it again")
+
+    work = Ahead(threads=1)
+    work.add("this", first)
+    begun.wait()
+    work.add("this", lambda: done.append("not begun"))
+    work.add("that", lambda: done.append("other"))
+    threading.Timer(0.0, go_on.set).start()
+    work.ready("this")
+    assert done[0] == "first"
+    work.ready("that")
+    assert "not begun" not in done
+
+
+@pytest.mark.nightly
+def test_a_block_finds_what_was_rehearsed() -> None:
+    registration = parse(SMALL)
+    files = checkpoint_files(registration, root=Path(), copies=Path())
+    context = Context(registration, {place: paths[0] for place, paths in files.items()}, threads=1)
+    cell = cells(registration)[0]
+    context.environment(cell.task).episode_steps = 8
+    ahead.compile_ahead(context, cell)
+    work = ahead._aheads[context]
+    while work._waiting or work._running:  # all of it, so that nothing is left to the block
+        for _, event in list(work._begun):
+            event.wait()
+    rehearsed = COMPILED.copy()
+    programs = ("_train", "_loss", "_begin", "_act", "_observe")
+    assert all(rehearsed[f"jit({name})"] for name in programs), rehearsed
+    stream = ahead._blank_stream(context.environment(cell.task), 2)
+    for other in cells(registration):
+        ahead.wait_until_compiled(context, other)
+        forks = [label.Fork(other, k, stream) for k in (1, 2)]
+        label.evaluate_block(context, forks, size=2, episodes=np.arange(3))
+        label.validation_losses(context, forks)
+    again = {name: COMPILED[f"jit({name})"] - rehearsed[f"jit({name})"] for name in programs}
+    assert again == dict.fromkeys(programs, 0)
