@@ -4,6 +4,7 @@ Strict: an unknown field or another version is refused. Non-finite numbers are s
 them; `seal` and `read_line` are each other's inverse, byte for byte.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -125,21 +126,39 @@ def read_line(line: str, *, where: str) -> ForkRow:
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:
     """A row of that kind on one line, after checking that the line is the row's own canonical spelling."""
     try:
-        given = json.loads(line)
-        version = given.get("schema") if isinstance(given, dict) else None
-        if version != kind.version:
-            raise WorldforkError(
-                f"{where}: a row of schema {version!r}; this version of worldfork reads {kind.version!r}. "
-                "Read it with the version that wrote it, or export it there to a flat table."
-            )
         row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
+        _require_version(line, kind, where=where)
         raise WorldforkError(f"{where}: not a {kind.subject} row ({error}).") from error
-    if digest(row.payload()) != row.digest or canonical(row.model_dump(mode="json", by_alias=True)) != line:
+    spelled = canonical(row.model_dump(mode="json", by_alias=True))
+    if spelled != line or _digest_of(spelled, row) != row.digest:
         raise WorldforkError(
             f"{where}: {kind.subject} {row.k} of {row.cell} is not what was written: its digest does not match."
         )
     return row
+
+
+def _require_version(line: str, kind: type[ChainedRow], *, where: str) -> None:
+    """Say so where a line that could not be read is a row of another version."""
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    version = given.get("schema") if isinstance(given, dict) else None
+    if version != kind.version:
+        raise WorldforkError(
+            f"{where}: a row of schema {version!r}; this version of worldfork reads {kind.version!r}. "
+            "Read it with the version that wrote it, or export it there to a flat table."
+        )
+
+
+def _digest_of(spelled: str, row: ChainedRow) -> str:
+    """The digest of a row's payload, from the row's own spelling: the payload is spelled as the row is, less the
+    digest, which is never a row's last field (`prev` follows it)."""
+    before, found, after = spelled.partition(f'"digest":{canonical(row.digest)},')
+    if not found or f'"digest":{canonical(row.digest)}' in after:  # in another place as well: take no chances
+        return digest(row.payload())
+    return hashlib.sha256(f"{before}{after}".encode()).hexdigest()
 
 
 def finite(values: Iterable[float]) -> tuple[Number, ...]:

@@ -43,17 +43,20 @@ class ConformalMartingale(Detector):
     def show(self, memory: _Betting, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
         alarmed, enough, jump, stay = False, self.capital, self.jump, 1 - self.jump
         seen, (low, flat, high) = memory.seen, memory.capital
+        count, bets, bisect_left, bisect_right = len(seen), len(BETS), bisect.bisect_left, bisect.bisect_right
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
-            below, place = bisect.bisect_left(seen, error), bisect.bisect_right(seen, error)
+            below, place = bisect_left(seen, error), bisect_right(seen, error)
             seen.insert(place, error)
+            count += 1
             # Large errors are strange: small p. The error is among those of its own size.
-            p = (len(seen) - place - 1 + tie * (place + 1 - below)) / len(seen)
-            dealt = jump * (low + flat + high) / len(BETS)
-            low = (stay * low + dealt) * (1 + BETS[0] * (p - 0.5))
-            flat = (stay * flat + dealt) * (1 + BETS[1] * (p - 0.5))
-            high = (stay * high + dealt) * (1 + BETS[2] * (p - 0.5))
+            p = (count - place - 1 + tie * (place + 1 - below)) / count
+            dealt = jump * (low + flat + high) / bets
+            # A bet of slope b multiplies its capital by 1 + b (p - 1/2).
+            low = (stay * low + dealt) * (1 - (p - 0.5))
+            flat = stay * flat + dealt
+            high = (stay * high + dealt) * (1 + (p - 0.5))
             if low + flat + high >= enough:
                 alarmed = True
                 fresh = _Betting(memory.draws)
-                seen, (low, flat, high) = fresh.seen, fresh.capital
+                seen, count, (low, flat, high) = fresh.seen, 0, fresh.capital
         return _Betting(memory.draws, seen, (low, flat, high)), alarmed

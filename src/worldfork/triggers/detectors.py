@@ -94,7 +94,8 @@ class PageHinkley(Detector):
             count += 1.0
             mean += (1.0 / count) * (error - mean)
             height = FORGETTING * height + (error - mean) - delta
-            lowest = min(lowest, height)
+            if height < lowest:
+                lowest = height
             if count >= FEWEST and height - lowest > threshold:
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed

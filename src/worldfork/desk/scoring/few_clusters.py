@@ -68,12 +68,21 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
     """
     if len(values) < 2:
         return _too_few(len(values))
+    if len(values) > ENUMERATED_SIGNS:
+        return _resampled_sign_flip_p(np.asarray(values, np.float64).tobytes(), seed, task)
     reached = abs(values.sum()) - 1e-9 * np.abs(values).sum()
-    if len(values) <= ENUMERATED_SIGNS:
-        sums = values[:1]  # flipping all signs changes no distance, so the first keeps its own
-        for value in values[1:]:
-            sums = np.concatenate([sums + value, sums - value])
-        return float((np.abs(sums) >= reached).mean())
+    sums = values[:1]  # flipping all signs changes no distance, so the first keeps its own
+    for value in values[1:]:
+        sums = np.concatenate([sums + value, sums - value])
+    return float((np.abs(sums) >= reached).mean())
+
+
+@functools.lru_cache(maxsize=4096)
+def _resampled_sign_flip_p(spelled: bytes, seed: int, task: str) -> float:
+    """The same differences come up often: of policies that fire alike, on retained forks and on all attempted,
+    against the better of two yardsticks and against each."""
+    values = np.frombuffer(spelled)
+    reached = abs(values.sum()) - 1e-9 * np.abs(values).sum()
     extreme = int((np.abs(_flipped_sums(values, _signs(len(values), seed, task))) >= reached).sum())
     return (1 + extreme) / (1 + RESAMPLES)
 

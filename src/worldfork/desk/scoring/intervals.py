@@ -27,6 +27,13 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
     """95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
+    return _bootstrap(np.asarray(values, np.float64).tobytes(), seed, task)
+
+
+@functools.lru_cache(maxsize=1024)
+def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
+    """The same values come up where retained forks are all that were attempted, or two policies fire alike."""
+    values = np.frombuffer(spelled)
     means = np.concatenate([values[chosen].mean(axis=1) for chosen in resamples(len(values), seed, task)])
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high))
@@ -36,9 +43,15 @@ def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
     """95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = _t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
     return Interval(centre - half, centre + half)
+
+
+@functools.cache
+def _t_quantile(degrees: int) -> float:
+    """Student's t at .975, which takes longer than the interval around it."""
+    return float(stats.t.ppf(0.975, degrees))
 
 
 def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
@@ -46,7 +59,7 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(stats.t.ppf(0.975, len(values) - 1) + stats.norm.ppf(0.80)) * error
+    return float(_t_quantile(len(values) - 1) + stats.norm.ppf(0.80)) * error
 
 
 def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:

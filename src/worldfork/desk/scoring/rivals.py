@@ -12,7 +12,7 @@ from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import controls, earnings, policies, position, proxies, swapped
 from worldfork.desk.scoring.decisions import NO_SIGNAL, Decisions
 from worldfork.desk.scoring.divergence import Divergence
-from worldfork.desk.scoring.endpoint import endpoint
+from worldfork.desk.scoring.endpoint import Baseline, baselines, endpoint
 from worldfork.desk.scoring.judgement import Earned, Gain, StratifiedAuc, SwappedControl
 from worldfork.desk.scoring.partition import Partition, partition
 from worldfork.desk.scoring.ranking import ranking
@@ -99,6 +99,10 @@ class _Scored:
         return position.strata(self.parts.direction, self.kept.prefork.k)
 
     @functools.cached_property
+    def baselines(self) -> tuple[Baseline, ...] | Undefined:
+        return baselines(self.kept.delta, self.kept.outcomes.hold, self.parts)
+
+    @functools.cached_property
     def place(self) -> Int[np.ndarray, "forks"]:
         """(direction, stream seed, k) of every attempted fork: what a checkpoint has once."""
         prefork = self.attempted.prefork
@@ -117,7 +121,7 @@ class _Control:
 
 def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerScore:
     """One trigger on one set of forks."""
-    kept, parts = view.kept, view.parts
+    kept = view.kept
     signal = None if decision.signal is None else decision.signal[view.scored]
     ranked = _ranking(signal, view)
     policy = _policy(decision.fired, view)
@@ -152,8 +156,8 @@ def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerSc
         passes_control=UNJUDGED,
         useful=UNJUDGED,
         endpoint=Endpoints(
-            leave_one_checkpoint_out=_endpoint(decision.fired, view, parts),
-            running_quantile=_endpoint(decision.running, view, parts),
+            leave_one_checkpoint_out=_endpoint(decision.fired, view),
+            running_quantile=_endpoint(decision.running, view),
         ),
         excluded_quantile=NO_SIGNAL
         if decision.signal is None
@@ -203,13 +207,11 @@ def _running(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Run
     )
 
 
-def _endpoint(
-    fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored, parts: Partition
-) -> Endpoint | Undefined:
+def _endpoint(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Endpoint | Undefined:
     if isinstance(fired, Undefined):
         return fired
     kept = view.kept
-    return endpoint(fired[view.scored], kept.delta, kept.outcomes.hold, parts, seed=view.rules.seed, task=kept.task)
+    return endpoint(fired[view.scored], kept.delta, view.baselines, seed=view.rules.seed, task=kept.task)
 
 
 def _judged(
