@@ -8,11 +8,13 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from waiting import until
 
+from worldfork.lab.ahead import Ahead, only_compiling
 from worldfork.lab.forks import ahead, label
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.models import checkpoint_files
-from worldfork.lab.programs import Ahead, only_compiling, program
+from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
+from worldfork.lab.programs import program
 from worldfork.registration import cells, parse
 
 SMALL = """
@@ -97,7 +99,14 @@ def test_whoever_needs_a_program_waits_for_its_thread_and_does_what_was_not_begu
     begun.wait()
     work.add("this", lambda: done.append("not begun"))
     work.add("that", lambda: done.append("other"))
-    threading.Timer(0.0, go_on.set).start()
+
+    def let_go() -> None:
+        try:  # until `ready` has taken off what was not begun
+            until(lambda: all(entry[0] != "this" for entry in list(work._waiting)), lambda: "still waiting")
+        finally:
+            go_on.set()
+
+    threading.Thread(target=let_go).start()
     work.ready("this")
     assert done[0] == "first"
     work.ready("that")
@@ -108,7 +117,7 @@ def test_whoever_needs_a_program_waits_for_its_thread_and_does_what_was_not_begu
 def test_a_block_finds_what_was_rehearsed() -> None:
     registration = parse(SMALL)
     files = checkpoint_files(registration, root=Path(), copies=Path())
-    context = Context(registration, {place: paths[0] for place, paths in files.items()}, threads=1)
+    context = Context(registration, named_checkpoints(files), threads=1)
     cell = cells(registration)[0]
     context.environment(cell.task).episode_steps = 8
     ahead.compile_ahead(context, cell)

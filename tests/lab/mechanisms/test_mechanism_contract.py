@@ -110,6 +110,11 @@ def test_the_last_rows_are_the_last_rows() -> None:
     np.testing.assert_array_equal(cut.observation[1, :15], seen.observation[1, :15])
     assert (cut.observation[1, 15:] == 0).all()
     assert last(seen, 60) is seen
+    shifted = last(seen, 20, same_shape=True)
+    assert shifted.observation.shape == seen.observation.shape
+    np.testing.assert_array_equal(shifted.size, cut.size)
+    np.testing.assert_array_equal(shifted.observation[:, :20], cut.observation)
+    assert (shifted.observation[:, 20:] == 0).all()
 
 
 def test_an_unknown_mechanism_or_setting_is_answered() -> None:

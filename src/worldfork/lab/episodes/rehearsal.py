@@ -3,8 +3,8 @@
 import numpy as np
 
 from worldfork.lab.agents.base import Agent, Arrays
+from worldfork.lab.ahead import blank
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.programs import blank
 
 __all__ = ["rehearse_control_step"]
 

@@ -2,7 +2,7 @@
 
 What a block calls is known from the registration: its update and its validation loss on windows of the stream's
 length, and its plans for so many parameter sets and episodes. All of it is rehearsed on zeros
-(`worldfork.lab.programs`) in the process that runs the streams. Agents say that their programs can be rehearsed
+(`worldfork.lab.ahead`) in the process that runs the streams. Agents say that their programs can be rehearsed
 (`rehearsable`); mechanisms must be worldfork's own, for another's code is not called where nobody asked for it.
 """
 
@@ -13,11 +13,11 @@ import weakref
 import numpy as np
 
 from worldfork import registry
+from worldfork.lab.ahead import Ahead
 from worldfork.lab.environments import Environment
 from worldfork.lab.episodes.rehearsal import rehearse_control_step
 from worldfork.lab.forks import label
 from worldfork.lab.forks.context import Context
-from worldfork.lab.programs import Ahead
 from worldfork.lab.stream import Recording, Stream, StreamLog
 from worldfork.registration import Arm, Cell, canonical
 
@@ -58,7 +58,7 @@ def _programs(arm: Arm, task: str) -> str:
     mechanism = arm.mechanism
     settings = {name: value for name, value in mechanism.settings.items() if name != "rate"}
     data = {"name", "tasks", "stream_seeds", "update_seeds", "stream", "mechanism"}
-    parts = [arm.model_dump(exclude=data), mechanism.name, mechanism.scope, mechanism.window, mechanism.steps == 0]
+    parts = [arm.model_dump(exclude=data), mechanism.name, mechanism.scope, mechanism.steps == 0]
     return canonical([task, *parts, settings, arm.stream.decision_points])
 
 

@@ -160,14 +160,19 @@ def unchanged(agent: Agent, parameters: Arrays, *, optimiser: Arrays, window: Wi
     return Update(parameters, optimiser, loss, loss, zero, zero, window.size, none, none)
 
 
-def last(window: Window, length: int) -> Window:
-    """The last `length` transitions of each stream, padded to that length or the window's own."""
+def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
+    """The last `length` transitions of each stream, padded to that length or the window's own.
+
+    With `same_shape` they are padded as the window was, so that the length is data and not the shape of a program:
+    for training, which draws below each stream's size and gets the same minibatches either way.
+    """
     padded = window.reward.shape[1]
     if length >= padded:
         return window
     size = np.minimum(window.size, length)
-    rows = np.minimum((window.size - size)[:, None] + np.arange(length), padded - 1)
-    real = np.arange(length) < size[:, None]
+    places = np.arange(padded if same_shape else length)
+    rows = np.minimum((window.size - size)[:, None] + places, padded - 1)
+    real = places < size[:, None]
     stream = np.arange(len(size))[:, None]
 
     def cut(values: np.ndarray) -> np.ndarray:

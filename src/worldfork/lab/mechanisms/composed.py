@@ -103,9 +103,9 @@ class Composed(Mechanism):
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
         """Train. No steps is no update: the branches are then one computation."""
-        seen = last(window, self.window)
         if self.steps == 0 and self.rests_without_steps:
-            return unchanged(agent, parameters, optimiser=optimiser, window=seen)
+            return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
+        seen = last(window, self.window, same_shape=True)
         begun = self.start(agent, Start(parameters, optimiser), origin=origin, batch_keys=batch_keys)
         course = self.course(agent, origin=origin, window=seen)
         fit = carry_out(agent, begun, seen, course=course, batch_keys=batch_keys)

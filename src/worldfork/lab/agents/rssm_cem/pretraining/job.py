@@ -16,7 +16,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.harvest import Harvested, gate_re
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Curve, train
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.programs import Ahead
+from worldfork.lab.ahead import Ahead
 from worldfork.progress import Notify, Progress, ignore, silent
 
 __all__ = ["Pretraining", "pretrain"]

@@ -35,7 +35,8 @@ from worldfork.lab.agents.rssm_cem.pretraining.learner import (
 )
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.programs import Ahead, Program
+from worldfork.lab.ahead import Ahead
+from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
 __all__ = ["Curve", "Trained", "train"]
