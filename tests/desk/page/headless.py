@@ -177,11 +177,20 @@ class Page:
         )
 
     def press(self, key):
-        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27}
+        codes = {
+            "Tab": 9,
+            "Enter": 13,
+            "Escape": 27,
+            "ArrowLeft": 37,
+            "ArrowUp": 38,
+            "ArrowRight": 39,
+            "ArrowDown": 40,
+        }
+        typed = {"text": "\r"} if key == "Enter" else {}  # a button is pressed by the character, not by the key
         for kind in ("keyDown", "keyUp"):
             self.send(
                 "Input.dispatchKeyEvent",
-                {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key]},
+                {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key], **typed},
             )
 
     def complaints(self):

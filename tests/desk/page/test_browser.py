@@ -5,6 +5,7 @@ import io
 import json
 import re
 import threading
+from pathlib import Path
 
 import ledgers
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from worldfork.desk.page import Watched, gather, render, server
 from worldfork.desk.scoring import fires, policy_total
 from worldfork.desk.scoring.sweep import sweep
-from worldfork.desk.wording import TERMS
+from worldfork.desk.wording import TERMS, followed_answer, gains_over_never, minus
 from worldfork.video import HOLD, UPDATE
 
 PART = 2  # the arm n-200
@@ -252,12 +253,21 @@ CONTRAST = """(() => {
     return [255, 255, 255];
   };
   const low = [];
-  for (const node of document.querySelectorAll("main *, header *")) {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  document.querySelector("[data-means]").focus();
+  // Paler by every opacity above it: ink over what is behind it.
+  const faded = (node, ink, ground) => {
+    let share = 1;
+    for (let at = node; at; at = at.parentElement) share *= Number(getComputedStyle(at).opacity);
+    return ink.slice(0, 3).map((value, place) => share * value + (1 - share) * ground[place]);
+  };
+  for (const node of document.querySelectorAll("main *, header *, #tooltip *")) {
     const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
     if (!own || !node.getClientRects().length || node.closest(":disabled, [aria-hidden] .crowd")) continue;
     const style = getComputedStyle(node);
-    const ink = parse(node instanceof SVGElement ? style.fill : style.color);
-    const [a, b] = [light(ink), light(behind(node))].sort((one, other) => other - one);
+    const ground = behind(node);
+    const ink = faded(node, parse(node instanceof SVGElement ? style.fill : style.color), ground);
+    const [a, b] = [light(ink), light(ground)].sort((one, other) => other - one);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < 4.5) low.push([node.tagName, node.getAttribute("class"), node.textContent.slice(0, 30), ratio]);
   }
@@ -266,10 +276,76 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_word_stands_out_from_what_is_behind_it(browser, address, dark):
-    """At least 4.5 to 1, the floor for text of this size."""
-    opened = browser.open(address, dark=dark)
-    assert opened.evaluate(CONTRAST) == []
+def test_every_word_stands_out_from_what_is_behind_it(browser, address, followed, dark):
+    """At least 4.5 to 1, the floor for text of this size; what is folded away and what a tooltip says too."""
+    for one in (address, followed[0]):
+        opened = browser.open(one, dark=dark)
+        assert opened.evaluate(CONTRAST) == []
+        assert opened.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+        opened.close()
+
+
+def test_everything_is_reached_and_done_by_keyboard_alone(page, material):
+    """From the skip link on, Tab reaches every section's link; Enter chooses the worst fork and the theme."""
+    delta = material.score["n-10", TASK].evidence.forks.delta
+    where = (
+        "(() => { const node = document.activeElement; return node.id || node.textContent.trim().slice(0, 40); })()"
+    )
+    seen = []
+    while not seen or "Worst fork" not in seen[-1]:
+        page.press("Tab")
+        seen.append(page.evaluate(where))
+        if seen[-1] == "theme":
+            before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            page.press("Enter")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+        assert len(seen) < 60, seen
+    assert seen[0] == "Skip to the answer"
+    titles = page.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)")
+    assert [name for name in seen if name in titles] == titles
+    page.press("Enter")
+    assert float(page.evaluate("document.getElementById('fork').dataset.delta")) == delta.min()
+    unnamed = (
+        "[...document.querySelectorAll('button, select, input, a[href], svg[tabindex], .scroll')].filter(one => "
+        "!(one.getAttribute('aria-label') || one.textContent.trim() || one.closest('label')?.textContent.trim()))"
+    )
+    assert page.evaluate(f"{unnamed}.map(one => one.outerHTML.slice(0, 80))") == []
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """The page of the published deployment study, and its score."""
+    material = gather(Path(__file__).parents[3] / "results" / "deployment-demo", permutations=50)
+    saved = render(material).save(tmp_path_factory.mktemp("followed") / "index.html")
+    return saved.path.as_uri(), material.score.deployment
+
+
+def test_a_deployment_study_says_first_whether_following_a_trigger_beats_never(browser, followed):
+    """On a phone's first screen the sentence, below it every policy with the score's own digits, the best first."""
+    address, tasks = followed
+    ((task, scored),) = tasks.items()
+    opened = browser.open(address, width=390, height=844)
+    said = followed_answer(task, scored)
+    first = "[...document.querySelectorAll('#answer .headline')]"
+    (sentence, bottom), *others = opened.evaluate(
+        f"{first}.map(one => [one.textContent, one.getBoundingClientRect().bottom])"
+    )
+    assert (sentence, others) == (minus(said.sentence), [])
+    assert bottom < 844
+    rows = opened.evaluate(
+        "[...document.querySelectorAll('#answer table.question tbody tr')].map(row => "
+        "[row.cells[0].textContent, row.querySelector('td.large data').value, row.cells[3].textContent])"
+    )
+    gains = gains_over_never(scored)
+    assert {name: (float(mean), grade) for name, mean, grade in rows} == {
+        name: (gained.mean, gained.grade) for name, gained in gains.items()
+    }
+    assert [name for name, _, _ in rows] == sorted(gains, key=lambda name: -gains[name].mean)
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    lines = "[...document.querySelectorAll('#deployment .picture')].map(one => JSON.parse(one.dataset.rows))"
+    drawn = [[row[1] for row in rows] for rows in opened.evaluate(lines)]
+    assert drawn == [list(outcome.by_episode) for name, outcome in scored.policies.items() if name != "never"]
+    assert opened.complaints() == []
     opened.close()
 
 

@@ -66,7 +66,7 @@ def test_text_from_a_table_stays_text(tmp_path):
     path = ledgers.flat(tmp_path / "hostile.parquet", checkpoints=HOSTILE, tasks=("<b>task</b>",), arms=HOSTILE[:2])
     elements = Elements(render(gather(path, permutations=50)).html)
     kinds = [tag for tag, _ in elements.found]
-    assert kinds.count("script") == 3
+    assert kinds.count("script") == 4
     assert "img" not in kinds
     assert not [attributes for _, attributes in elements.found if any(name.startswith("on") for name in attributes)]
     embedded = json.loads(elements.scripts[0])
@@ -97,13 +97,13 @@ def test_undefined_is_undefined_with_its_reason(tmp_path):
 
 
 def test_the_flat_table_is_inside(material, tmp_path):
-    tables = json.loads(Elements(render(material).html).scripts[1])
+    tables = json.loads(Elements(render(material).html).scripts[2])
     inside = {one["name"]: base64.b64decode(one["base64"]) for one in tables}
     exported = study_frame(material.study)
     assert pl.read_parquet(io.BytesIO(inside["small-dose.parquet"])).equals(exported)
     assert inside["small-dose.csv"].decode() == exported.drop("hold", "update").write_csv()
     path = ledgers.flat(tmp_path / "t.parquet")
-    (given,) = json.loads(Elements(render(gather(path, permutations=50)).html).scripts[1])
+    (given,) = json.loads(Elements(render(gather(path, permutations=50)).html).scripts[2])
     assert base64.b64decode(given["base64"]) == path.read_bytes()
 
 

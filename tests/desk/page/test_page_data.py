@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worldfork.desk.page import forks as forks_module
 from worldfork.desk.page import gather, thresholds, view
 from worldfork.desk.page import payload as payload_module
-from worldfork.desk.page.packing import pack, unpack
+from worldfork.desk.page.packing import bundle, pack, unbundle, unpack
 from worldfork.desk.page.payload import embed, payload
 from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.streams import condense, pack_stream
@@ -52,6 +52,22 @@ def read(columns):
 @given(st.lists(st.floats(allow_nan=False)))
 def test_packed_numbers_come_back_to_the_last_bit(values):
     assert unpack(pack(values, "f64")).tolist() == values
+
+
+@given(st.lists(st.floats(allow_nan=False)), st.lists(st.integers(0, 0xFFFF)))
+def test_columns_that_lie_in_one_block_come_back_to_the_last_bit(numbers, indices):
+    value = {
+        "a": [pack(numbers, "f64"), {"kind": "word", "data": "as it is"}],
+        "b": pack(indices, "u16"),
+        "c": None,
+    }
+    bundled, block = bundle(value)
+    assert json.loads(json.dumps(bundled)) == bundled
+    restored = unbundle(bundled, block)
+    assert restored["a"][0].tolist() == numbers
+    assert restored["a"][1:] == value["a"][1:]
+    assert restored["b"].tolist() == indices
+    assert restored["c"] is None
 
 
 def test_arms_stand_in_the_order_they_were_registered_in(material):

@@ -19,6 +19,7 @@ import jinja2
 from worldfork.desk.page import arms, deployments, filters, sections, view
 from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
+from worldfork.desk.page.packing import bundle
 from worldfork.desk.page.payload import embed, payload, size
 from worldfork.desk.page.record import record, varies
 from worldfork.desk.page.thresholds import threshold_permutations
@@ -105,6 +106,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
         "replay": replay_command(material),
         "version": version,
     }
+    bundled, columns = bundle(data)
     script = _script(tuple(f"{one.name}.js" for one in shown if one.script))
     text = (
         environment()
@@ -139,7 +141,8 @@ def render(material: Material, *, version: str | None = None) -> Page:
             style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             script=script,
             policy=_policy(script, live=version is not None),
-            ledger=embed(data),
+            ledger=embed(bundled),
+            columns=columns,
             tables=embed(downloads),
         )
     )
@@ -163,9 +166,9 @@ def environment() -> jinja2.Environment:
 
 @functools.cache
 def _script(of_sections: tuple[str, ...]) -> str:
-    """The scripts in one function, so that they leave no name behind."""
+    """The scripts in one function, so that they leave no name behind; it waits until the columns are inflated."""
     joined = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in (*TOOLS, *of_sections, LAST))
-    return f'"use strict";\n(() => {{\n{joined}\n}})();'
+    return f'"use strict";\n(async () => {{\n{joined}\n}})();'
 
 
 def _policy(script: str, *, live: bool) -> str:

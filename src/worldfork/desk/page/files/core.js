@@ -7,22 +7,40 @@ const ledger = JSON.parse(document.getElementById("ledger").textContent);
 const KINDS = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array };
 const MISSING = 0xffff;
 
-function unpack({ kind, data }) {
-  const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(data) : bytesOf(atob(data));
-  return new KINDS[kind](bytes.buffer);
-}
-
-function bytesOf(text) {
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);
   return bytes;
+}
+
+async function inflated(base64) {
+  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+if (!("DecompressionStream" in window)) {
+  const words = "This browser is from before 2023 and can not open the figures: the answer, the tables and the record can be read, the rest needs a newer one.";
+  document.body.prepend(Object.assign(document.createElement("p"), { className: "noscript", textContent: words }));
+  return;
+}
+const block = await inflated(document.getElementById("columns").textContent);
+
+// The bytes of a column stand by their place in a number: all first ones, all second ones.
+function unpack({ kind, at, count }) {
+  const size = KINDS[kind].BYTES_PER_ELEMENT;
+  const bytes = new Uint8Array(count * size);
+  for (let place = 0; place < size; place++)
+    for (let index = 0, from = at + place * count; index < count; index++) bytes[index * size + place] = block[from + index];
+  return new KINDS[kind](bytes.buffer);
 }
 
 // Packed columns unpacked wherever they stand; everything else as it is.
 function unpacked(value) {
   if (Array.isArray(value)) return value.map(unpacked);
   if (value === null || typeof value !== "object") return value;
-  if (value.kind in KINDS && typeof value.data === "string") return unpack(value);
+  if (value.kind in KINDS && "at" in value) return unpack(value);
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpacked(inner)]));
 }
 
