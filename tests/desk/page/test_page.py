@@ -13,9 +13,12 @@ import polars as pl
 import pytest
 
 from worldfork.desk.page import gather, render, write_page
+from worldfork.desk.page.index import index_line, render_index
 from worldfork.desk.page.videos import videos
 from worldfork.desk.reading import study_frame
+from worldfork.desk.wording import minus
 from worldfork.errors import WorldforkError
+from worldfork.ledger.verify import root
 
 HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", '"&amp;', "$x$", "<!--")
 
@@ -226,6 +229,25 @@ def test_a_malformed_amendment_is_one_clear_error(small, tmp_path):
     (copy / "amendments.jsonl").write_text('{"reason":"because"}\n')
     with pytest.raises(WorldforkError, match="amendments"):
         render(gather(copy, permutations=10))
+
+
+def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tmp_path):
+    table = gather(ledgers.flat(tmp_path / "t.parquet"), permutations=20)
+    index = tmp_path / "pages" / "index.html"
+    lines = [
+        index_line(one, tmp_path / "pages" / name / "index.html", index=index)
+        for name, one in (("<study>", material), ("table", table))
+    ]
+    assert lines[0].forks == 72
+    assert lines[0].root == root(material.study)
+    assert [name for name, _ in lines[0].answers] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
+    assert (lines[1].root, lines[1].contrasts) == ("", [])
+    page = render_index(lines).html
+    links = [a["href"] for tag, a in Elements(page).found if tag == "a"]
+    assert links == ["%3Cstudy%3E/index.html", "table/index.html"]
+    for sentence in (*lines[0].contrasts, "Does &lt;script&gt; stay text &amp; not run?"):
+        assert minus(sentence) in page
+    assert "<script" not in page
 
 
 def test_a_data_frame_has_a_page_that_lies_nowhere_until_it_is_saved(tmp_path):

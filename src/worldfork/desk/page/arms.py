@@ -9,7 +9,7 @@ from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.records import Contrast, Estimands
 from worldfork.desk.scoring.summary import Normalised, contrast_grades, normalised
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
-from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_summary, digits_for, ended
+from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_headlines, contrast_summary, digits_for
 
 __all__ = ["Comparison", "Pair", "Question", "aggregates", "question"]
 
@@ -89,13 +89,8 @@ class Question:
     @property
     def headlines(self) -> list[str]:
         """A sentence for each arm that differs from the first, and one for all others together."""
-        alike = [pair.later for pair in self.pairs if not pair.differs]
-        said = [pair.summary for pair in self.pairs if pair.differs]
-        if len(self.pairs) == 1:
-            return [pair.summary for pair in self.pairs]
-        if alike:
-            said.append(f"Not to be told apart from {self.first} on any task: {ended(alike)}.")
-        return said
+        alike = {pair.later for pair in self.pairs if not pair.differs}
+        return contrast_headlines(self.first, {pair.later: pair.summary for pair in self.pairs}, alike)
 
 
 def question(material: Material, shown: Sequence[Part], changes: dict[str, list[str]]) -> Question | None:

@@ -92,6 +92,14 @@ class Part:
         """A line for what they earn."""
         return _rules_axis(shown)
 
+    @property
+    def unreadable(self) -> Mapping[str, Sequence[str]]:
+        """Triggers that this ledger has nothing for, by the reason."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.score.triggers_unavailable.items():
+            reasons.setdefault(reason.why, []).append(name)
+        return reasons
+
     def passing(self, side: str) -> list[str]:
         """The registered candidates that beat their random controls."""
         return [

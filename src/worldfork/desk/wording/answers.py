@@ -1,7 +1,7 @@
 """The answer to "was updating worth it?", in sentences: of one task, of two arms, and of what was corrected."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from worldfork.counting import plural
@@ -18,6 +18,7 @@ __all__ = [
     "ContrastAnswer",
     "answer",
     "contrast_answer",
+    "contrast_headlines",
     "contrast_summary",
     "corrected",
     "ended",
@@ -142,9 +143,22 @@ def contrast_summary(
     if worse:
         parts.append(f"updates are worth less with {first} than with {second} on {ended(worse)}")
     if neither:
-        parts.append(f"{first} and {second} can not be told apart on {ended(neither)}")
+        parts.append(f"no difference between {first} and {second} can be told on {ended(neither)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
+
+
+def contrast_headlines(first: str, summaries: Mapping[str, str], alike: Collection[str]) -> list[str]:
+    """Every later arm against the first: a sentence for each that differs, and one for all others together.
+
+    >>> contrast_headlines("none", {"ewc": "Better.", "adapter": "Alike."}, {"adapter"})
+    ['Better.', 'Not to be told apart from none on any task: adapter.']
+    """
+    if len(summaries) == 1:
+        return list(summaries.values())
+    sentences = [summary for arm, summary in summaries.items() if arm not in alike]
+    same = [arm for arm in summaries if arm in alike]
+    return [*sentences, f"Not to be told apart from {first} on any task: {ended(same)}."] if same else sentences
 
 
 def corrected(score: Score) -> str:

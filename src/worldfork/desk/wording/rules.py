@@ -75,7 +75,7 @@ def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
             [
                 *by_standing["reference"],
                 _fixed("position_table", "position table", fixed, None, score, side, deployments),
-                _fixed("direction_clock", "", fixed, None, score, side, deployments),
+                _fixed("direction_clock", "direction clock", fixed, None, score, side, deployments),
                 _fixed("oracle", "oracle", fixed, None, score, side, deployments),
             ],
         ),

@@ -69,6 +69,10 @@ TERMS: Final[dict[str, str]] = {
         "Updates at the (direction, k) where the other checkpoints gained on average. It reads the schedule of the "
         "study, not the model: a signal worth having must beat it."
     ),
+    "direction clock": (
+        "Updates, in each direction, from some k on or up to some k, whichever suited the other checkpoints. Like "
+        "the position table it reads the schedule, not the model."
+    ),
     "fires": "How many forks a rule would have updated at.",
     "chance": "What rules earn that fire as often in every cell, but at random places.",
     "beats chance": (
