@@ -127,7 +127,8 @@ function section(id, of, draw, refreshedBy = null) {
 }
 function goTo(id, choices) {
   change({ ...choices, at: id });
-  byId(id)?.scrollIntoView();
+  // At once: on the way the address would name every section that passes by.
+  byId(id)?.scrollIntoView({ behavior: "instant" });
 }
 
 // ---- numbers as people read them ----
