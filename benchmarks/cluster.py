@@ -175,7 +175,12 @@ class Theatre:
         verdict = verify(self.root / name)
         if differing or verdict.problems or not verdict.complete:
             sys.exit(f"{scene}: {differing} differ; {verdict.problems}")
-        print(f"{scene}: {len(study)} files, equal bytes, {time.perf_counter() - began:.0f} s", flush=True)
+        took = time.perf_counter() - began
+        print(f"{scene}: {len(study)} files, equal bytes, {self.lost(name)} workers lost, {took:.0f} s", flush=True)
+
+    def lost(self, name: str) -> int:
+        """Workers that the drivers of a study say they lost."""
+        return (self.root / f"{name}.log").read_text(errors="replace").count(" is lost: ")
 
 
 def workers(theatre: Theatre) -> None:
@@ -226,7 +231,11 @@ def bare(theatre: Theatre) -> None:
     verdict = verify(study)
     if verdict.problems or not verdict.complete:
         sys.exit(f"bare: {verdict.problems}")
-    print(f"bare: no jax in the driver, {verdict.rows} rows of rssm_cem, {time.perf_counter() - began:.0f} s")
+    took = time.perf_counter() - began
+    lost = theatre.lost("bare")
+    print(f"bare: no jax in the driver, {verdict.rows} rows of rssm_cem, {lost} workers lost, {took:.0f} s")
+    if lost:
+        print((theatre.root / "bare.log").read_text(errors="replace"))
 
 
 SCENES = {scene.__name__: scene for scene in (workers, killed, together, mixed, bare)}

@@ -1,6 +1,7 @@
 """A whole study: null exactly zero, resumable, the same digits however it is run, and never lost."""
 
 import dataclasses
+import errno
 import itertools
 import json
 import os
@@ -358,6 +359,25 @@ def test_a_read_only_folder_is_told_clearly(tmp_path: Path) -> None:
         pytest.skip("this user may write anywhere")
     with pytest.raises(WorldforkError, match="can not be written"):
         run(path, folder / "study")
+
+
+@pytest.mark.parametrize("moment", [5, 28])
+def test_a_disk_that_fills_up_stops_a_run_and_the_same_call_carries_on(
+    tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    path, written, write_really = write(tmp_path), itertools.count(), os.write
+
+    def fills_up(descriptor: int, data: Any) -> int:
+        if next(written) >= moment:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_really(descriptor, data)
+
+    monkeypatch.setattr(os, "write", fills_up)
+    with pytest.raises(WorldforkError, match="the disk is full"):
+        run(path, tmp_path / "study")
+    monkeypatch.undo()
+    run(path, tmp_path / "study")
+    assert chained(tmp_path / "study") == chained(reference)
 
 
 def test_other_draws_of_an_update_share_everything_but_its_minibatches(tmp_path: Path, reference: Path) -> None:

@@ -150,11 +150,12 @@ class _Pool:
     def begin_workers(self) -> None:
         """Have workers begun, unless one was lost just now; give up where none comes for long."""
         now = self.clock()
-        if now >= self.resume_at:
+        asked = now >= self.resume_at
+        if asked:
             self.coming = self.cluster.grow()
         if self.busy or self.cluster.ready():
             self.seen_at = now
-        elif self.refusal and not self.coming:
+        elif self.refusal and asked and not self.coming:
             raise WorldforkError(self.refusal)
         elif now - self.seen_at > self.rules.patience:
             raise WorldforkError(
@@ -205,8 +206,8 @@ class _Pool:
         now = self.clock()
         if now - self.shown_at >= SHOWN_EVERY:
             self.shown_at = now
-            lines = (f"{worker}: {job.task}, {now - since:.0f} s" for worker, (job, since) in self.busy.items())
-            logger.info("%d workers are busy. %s", len(self.busy), "; ".join(lines))
+            lines = [f"{worker}: {job.task}, {now - since:.0f} s" for worker, (job, since) in self.busy.items()]
+            logger.info("%s", "; ".join(lines) or "waiting for a worker")
 
     def abandon(self) -> None:
         """What is under way is wanted no longer."""

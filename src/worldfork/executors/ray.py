@@ -24,6 +24,7 @@ from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, sprea
 __all__ = ["Ray"]
 
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
+SPELLED: Final = 600  # characters of what Ray says of a worker that it lost
 KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no task needs them
 
 
@@ -157,7 +158,7 @@ class _RayCluster:
         except self.ray.exceptions.RayError as error:
             worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
             self.end(worker)
-            return [Lost(worker, str(error).strip().splitlines()[0])]
+            return [Lost(worker, " ".join(str(error).split())[:SPELLED])]
         if reference in self.starting:
             worker = self.starting.pop(reference)
             self.idle[worker] = None
@@ -248,7 +249,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
         if running:
             ray.init(address=running, **quiet)
         else:  # one of this run's own, which listens to this machine alone
-            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"at `{running}`" if running else "on this machine"
         raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error

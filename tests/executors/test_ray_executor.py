@@ -1,0 +1,149 @@
+"""Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import PATIENCE
+
+from worldfork.errors import Failed, WorldforkError
+from worldfork.executors.ray import Ray
+
+pytestmark = pytest.mark.nightly
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Three nodes with a core each, whose processes find these tests."""
+    pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        for _ in range(3):
+            cluster.add_node(num_cpus=1)
+        yield cluster.address
+        cluster.shutdown()
+
+
+@pytest.fixture
+def make(address: str) -> Iterator[Any]:
+    """An executor on the cluster, with other settings; it is closed afterwards."""
+    made: list[Ray] = []
+
+    def build(**settings: Any) -> Ray:
+        made.append(Ray(address=address, **settings))
+        return made[-1]
+
+    yield build
+    for executor in made:
+        executor.close()
+
+
+def first_time(task: tuple[str, int]) -> bool:
+    """Whether nobody did this task before: on one machine, a file can tell."""
+    folder, number = task
+    try:
+        os.close(os.open(f"{folder}/{number}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def dies_once(task: tuple[str, int]) -> int:
+    if task[1] == 2 and first_time(task):
+        os._exit(9)
+    return task[1] ** 2
+
+
+def always_dies(task: tuple[str, int]) -> int:
+    if task[1] == 2:
+        os._exit(9)
+    return task[1] ** 2
+
+
+def hangs_once(task: tuple[str, int]) -> int:
+    if task[1] == 2 and first_time(task):
+        threading.Event().wait(2 * PATIENCE)
+    return task[1] ** 2
+
+
+def wrong_once(task: tuple[str, int]) -> int:
+    return -1 if task[1] == 2 and first_time(task) else task[1] ** 2
+
+
+def tasks(folder: Path) -> list[tuple[str, int]]:
+    return [(str(folder), number) for number in range(6)]
+
+
+SQUARES = {number: number**2 for number in range(6)}
+
+
+def test_a_worker_that_is_killed_costs_time_only(make: Any, tmp_path: Path) -> None:
+    assert dict(make().map(dies_once, tasks(tmp_path))) == SQUARES
+
+
+def test_a_task_that_kills_whoever_does_it_spares_the_others(make: Any, tmp_path: Path) -> None:
+    results = dict(make(attempts=2).map(always_dies, tasks(tmp_path)))
+    assert isinstance(results[2], Failed)
+    assert {**results, 2: 4} == SQUARES
+
+
+def test_a_worker_that_hangs_is_ended(make: Any, tmp_path: Path) -> None:
+    assert dict(make(deadline=20.0).map(hangs_once, tasks(tmp_path))) == SQUARES
+
+
+def test_a_worker_that_is_wrong_is_outvoted(make: Any, tmp_path: Path) -> None:
+    assert dict(make(twice=1).map(wrong_once, tasks(tmp_path))) == SQUARES
+
+
+def test_an_object_that_is_lost_is_put_again(make: Any, tmp_path: Path) -> None:
+    from ray._private.internal_api import free
+
+    import worldfork.blobs
+
+    path = tmp_path / "blob.bin"
+    path.write_bytes(b"x" * 1_000_000)
+    blob = worldfork.blobs.blob_of(path)
+    executor = make(workers=1)
+    assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
+    reference, _ = executor._cluster.objects.kept[blob.name]
+    free([reference])
+    assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
+    assert executor._cluster.misses.total() == 1
+
+
+class Reads:
+    """A task that reads a blob."""
+
+    def __init__(self, blob: Any) -> None:
+        self.blobs = (blob,)
+
+
+def length_of(task: Reads) -> int:
+    from worldfork.blobs import read_blob
+
+    return len(read_blob(task.blobs[0]))
+
+
+def test_where_there_is_no_cluster_that_is_said() -> None:
+    pytest.importorskip("ray")
+    executor = Ray(address="127.0.0.1:1")
+    with pytest.raises(WorldforkError, match="no Ray cluster to be had"):
+        list(executor.map(dies_once, []))
+
+
+@pytest.mark.parametrize("scene", ["killed", "together", "mixed", "bare"])
+def test_a_study_has_the_same_bytes_whoever_dies(scene: str) -> None:
+    script = [sys.executable, str(ROOT / "benchmarks" / "cluster.py"), "--only", scene]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{scene}: " in done.stdout
