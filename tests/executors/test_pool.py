@@ -9,6 +9,7 @@ import pytest
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+from worldfork.executors.ray import Ray
 
 
 class Die(Exception):
@@ -225,6 +226,12 @@ def test_where_nobody_can_check_a_doubtful_result_stands() -> None:
     cluster = MadeUp(1, lambda worker, task: Rows(task, doubtful=True))
     assert len(outcome(cluster)) == 12
     assert len(cluster.given) == 12
+
+
+def test_where_there_is_no_cluster_that_is_said_at_once() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(WorldforkError, match=r"no Ray cluster to be had at `127\.0\.0\.1:1`"):
+        Ray(address="127.0.0.1:1").map(square, [])
 
 
 def test_what_is_under_way_ends_with_the_one_who_asked() -> None:

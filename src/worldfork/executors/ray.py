@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import platform
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, PrivateAttr
 
 from worldfork.blobs import Blob, fetching
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
 
@@ -83,8 +84,12 @@ class _Worker:
                 missing.append(name)
                 raise WorldforkError(f"The object store has lost a blob ({error}).") from error
 
-        with fetching(fetch):
-            result = function(task)
+        try:
+            with fetching(fetch):
+                result = function(task)
+        except WorldforkError:
+            if not missing:
+                raise
         return _Missing() if missing else result
 
 
@@ -158,7 +163,7 @@ class _RayCluster:
         except self.ray.exceptions.RayError as error:
             worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
             self.end(worker)
-            return [Lost(worker, " ".join(str(error).split())[:SPELLED])]
+            return [Lost(worker, printable(" ".join(str(error).split()))[:SPELLED])]
         if reference in self.starting:
             worker = self.starting.pop(reference)
             self.idle[worker] = None
@@ -246,11 +251,19 @@ def _connected(address: str | None) -> tuple[Any, bool]:
     quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
     running = address or os.environ.get("RAY_ADDRESS")
     try:
+        _require_listener(running)
         if running:
             ray.init(address=running, **quiet)
         else:  # one of this run's own, which listens to this machine alone
             ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where = f"at `{running}`" if running else "on this machine"
         raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error
     return ray, True
+
+
+def _require_listener(address: str | None) -> None:
+    """See that somebody listens at `host:port`: Ray would try for minutes, and then end the process."""
+    host, colon, port = (address or "").rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=10).close()
