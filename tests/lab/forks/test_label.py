@@ -148,6 +148,48 @@ def test_a_shared_hold_is_the_owners_in_every_part() -> None:
         assert row.fit.transitions == min(100, STEPS * row.k)
 
 
+SEEN: set[tuple[str, int]] = set()
+
+
+@dataclasses.dataclass(frozen=True)
+class Counting(lq.LinearQuadratic):
+    """An agent that notes how many parameter sets it is given at a time."""
+
+    def begin(self, parameters: Any, observation: Any) -> Any:
+        SEEN.add(("act", len(parameters["A"])))
+        return super().begin(parameters, observation)
+
+    def fit(self, parameters: Any, optimiser: Any, window: Any, **settings: Any) -> Fit:
+        SEEN.add(("fit", len(parameters["A"])))
+        return super().fit(parameters, optimiser, window, **settings)
+
+    def loss(self, parameters: Any, window: Any) -> Any:
+        SEEN.add(("loss", len(parameters["A"])))
+        return super().loss(parameters, window)
+
+
+class CountingPlugin(lq.LinearQuadraticPlugin):
+    """It, by name."""
+
+    def build(self, environment: Any, *, precision: str) -> Counting:
+        return Counting(environment.matrices, **self.model_dump())
+
+
+@pytest.mark.parametrize("ks", [(1, 2), (1, 2, 3)])
+def test_blocks_have_one_shape_whether_full_or_not_and_whether_hold_is_shared_or_not(ks: tuple[int, ...]) -> None:
+    """Digits of an agent that feels its batch's shape may not depend on which forks were left to do."""
+    context = context_of(('agent = "linear_quadratic"', f'agent = "{__name__}:CountingPlugin"'))
+    (stream,) = run_streams(context, (AWAY,))
+    shape = {("fit", 3), ("loss", 3), ("act", 6)}
+    SEEN.clear()
+    rows = label(context, [Fork(AWAY, k, stream) for k in ks]).rows
+    assert shape == SEEN
+    SEEN.clear()
+    many = dataclasses.replace(AWAY, arm="many")
+    assert len(label(context, [Fork(many, row.k, stream, held=row) for row in rows]).rows) == len(ks)
+    assert shape == SEEN
+
+
 def test_an_update_is_given_its_checkpoints_optimiser_its_own_window_and_its_own_draws() -> None:
     """Every fork of a block against the agent's own training on what belongs to that fork."""
     context = context_of()
