@@ -45,7 +45,7 @@ def replace(path: Path, data: bytes) -> None:
             os.replace(partial, path)
         except OSError:
             with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
+                partial.unlink()
             raise
         _sync_folder(path.parent)
 
