@@ -73,7 +73,7 @@ def measure(
 ) -> dict[str, float]:
     """Decisions per second of a block of `sets` x `episodes`, and of its planner and its physics alone."""
     parameters = stacked(agent, sets)
-    events = [Event(purpose=Purpose.CALIBRATION, task=env.name, fork=p) for p in range(sets)]
+    events = [Event(purpose=Purpose.INITIAL_STATE, task=env.name, fork=p) for p in range(sets)]
     draws = Draws.of(events, np.arange(episodes))
     levels = np.zeros((sets, steps))
     arguments = {"levels": levels, "action_noise": 0.0, "halves": min(halves, episodes)}

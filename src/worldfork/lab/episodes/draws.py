@@ -47,6 +47,10 @@ class Draws:
         """The planner's keys at a control step; the planner folds its iterations in itself."""
         return fold_in(self.plan_keys, step)
 
+    def plannings(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
+        """The same at several control steps; of a small batch they cost no more than those of one."""
+        return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
+
     def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
         """The standard normals that sigma_a scales at a control step."""
         return normals(fold_in(self.noise_keys, step, 0), size, Purpose.ACTION_NOISE)

@@ -11,7 +11,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt32
@@ -23,6 +23,7 @@ from worldfork.lab.episodes.draws import Draws
 
 __all__ = ["Record", "Rolled", "Trace", "roll_out"]
 
+KEYS_AT_ONCE: Final = 4096  # of the planner: a small batch needs few at a step, and does not wait for them
 Physics = Callable[[], Any]
 # Told (which episodes, moment, their physics [P, E, S], what the step there earned [P, E]) as it happens; moment 0
 # is the initial state. Nothing of it is kept here.
@@ -154,10 +155,13 @@ def _episodes(
     returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
     steps: list[dict[str, Any]] = []
     measured: list[Mapping[str, Any]] = []
+    ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
     if record:
         record(0, start, returns)
     for step in range(levels.shape[-1]):
-        plan_keys = draws.planning(step)
+        if step % ahead == 0:
+            keys = draws.plannings(step, min(step + ahead, levels.shape[-1]))
+        plan_keys = keys[step % ahead]
         decision = agent.act(parameters, belief, plan_keys)
         size = environment.action_size
         normal = draws.noise(step, size) if action_noise else np.zeros((*shape, size))

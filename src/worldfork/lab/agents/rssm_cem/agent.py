@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, Float32, UInt32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
@@ -64,7 +64,7 @@ class RSSMCEM:
     def device(self) -> str:
         return str(jax.devices()[0].device_kind)
 
-    @property
+    @functools.cached_property
     def imagined(self) -> RSSM:
         """The model as the planner runs it."""
         return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
@@ -79,17 +79,20 @@ class RSSMCEM:
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """The belief at an episode's first observation."""
-        return _begin(self.model, self.planner.horizon, dict(parameters), jnp.asarray(observation, jnp.float32))
+        return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
+        for outcome in (belief.action, replaced):
+            if isinstance(outcome, jax.Array):
+                outcome.copy_to_host_async()  # whoever steps the world waits for them, and for nothing else
         return Decision(belief.action, replaced, belief)
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
-        latent, error, kl = _observe(self.model, dict(parameters), belief, jnp.asarray(observation, jnp.float32))
+        latent, error, kl = _observe(self.model, dict(parameters), belief, _single(observation))
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
@@ -161,6 +164,11 @@ class RSSMCEM:
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Parameters before any training, and an optimiser that has taken no step."""
         return _fresh(self.model, keys)
+
+
+def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E O"]:
+    """Rounded here: the device is handed four bytes a number, and no program is called to round them."""
+    return np.array(observation, np.float32)
 
 
 def imagination(
