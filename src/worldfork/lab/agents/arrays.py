@@ -45,10 +45,12 @@ def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:
     """Euclidean norm of the change of each parameter set."""
     squares = np.zeros(size(before))
     for name in sorted(before):
-        old, new = np.asarray(before[name], np.float64), np.asarray(after[name], np.float64)
-        # One set at a time: how a sum is rounded must not depend on how many sets there are.
+        old, new = np.asarray(before[name]), np.asarray(after[name])
+        # One set at a time: how a sum is rounded must not depend on how many sets there are. It also stays within
+        # the processor's cache.
         with np.errstate(over="ignore", invalid="ignore"):
-            squares += [np.sum(np.square(new[p] - old[p])) for p in range(len(squares))]
+            moved = (np.subtract(new[p], old[p], dtype=np.float64) for p in range(len(squares)))
+            squares += [np.sum(np.square(change)) for change in moved]
     return np.sqrt(squares)
 
 
