@@ -84,3 +84,9 @@ def test_a_function_of_position_knows_nothing_at_a_fixed_place():
         np.sin(3.0 * direction + k), delta > 0, position.strata(direction, k), checkpoint
     )
     assert found.auc == 0.5
+
+
+def test_places_are_numbered_by_direction_and_k_whatever_their_names():
+    direction, k = np.array([7, 7, 3, 3, 3, 7]), np.array([20, 4, 20, 4, 9, 20])
+    assert position.strata(direction, k).tolist() == [4, 3, 2, 0, 1, 4]
+    assert position.strata(np.zeros(0, int), np.zeros(0, int)).tolist() == []

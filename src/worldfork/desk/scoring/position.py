@@ -25,9 +25,9 @@ ROUNDING: Final = 1e-9
 
 def strata(direction: Int[np.ndarray, "forks"], k: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:
     """A number for each (direction, k)."""
-    codes = [np.unique(column, return_inverse=True)[1] for column in (direction, k)]
-    width = int(codes[1].max(initial=-1)) + 1
-    return np.unique(codes[0] * max(width, 1) + codes[1], return_inverse=True)[1]
+    _, which_direction = np.unique(direction, return_inverse=True)
+    ks, which_k = np.unique(k, return_inverse=True)
+    return np.unique(which_direction * len(ks) + which_k, return_inverse=True)[1]
 
 
 def position_table(
