@@ -49,7 +49,11 @@ def source_digest(files: dict[str, str]) -> str:
 
 
 def changed_modules(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """One line per module that is not what it was."""
+    """One line per module that is not what it was.
+
+    >>> changed_modules({"kept": "0", "edited": "1", "left": "2"}, {"kept": "0", "edited": "7", "added": "3"})
+    ['the module added is new', 'the module edited was changed', 'the module left is gone']
+    """
     lines = []
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
