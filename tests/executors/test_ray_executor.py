@@ -144,6 +144,55 @@ def length_of(task: Reads) -> int:
     return len(read_blob(task.blobs[0]))
 
 
+LISTENING = """
+import math, os
+from pathlib import Path
+from worldfork.executors.ray import Ray
+
+executor = Ray(workers=1)
+assert list(executor.map(math.sqrt, [4.0])) == [(0, 2.0)]
+parents = {}
+for stat in Path("/proc").glob("[0-9]*/stat"):
+    try:
+        parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended meanwhile
+        pass
+ours = {os.getpid()}
+while more := {child for child, parent in parents.items() if parent in ours} - ours:
+    ours |= more
+sockets = set()
+for process in ours:
+    for descriptor in Path(f"/proc/{process}/fd").glob("*"):
+        try:
+            sockets.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+        except OSError:
+            pass
+for table in ("tcp", "tcp6"):
+    for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and words[9] in sockets:  # it listens
+            print(words[1].partition(":")[0])
+executor.close()
+"""
+
+
+def test_a_cluster_for_one_run_listens_to_this_machine_alone() -> None:
+    pytest.importorskip("ray")
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENING],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        env=environment,
+    )
+    addresses = done.stdout.split()
+    assert addresses
+    assert all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1
+
+
 @pytest.mark.parametrize("scene", ["killed", "together", "mixed", "bare"])
 def test_a_study_has_the_same_bytes_whoever_dies(scene: str) -> None:
     script = [sys.executable, str(ROOT / "benchmarks" / "cluster.py"), "--only", scene]

@@ -25,6 +25,7 @@ from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, sprea
 __all__ = ["Ray"]
 
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
+logger = logging.getLogger("worldfork.executors")
 SPELLED: Final = 600  # characters of what Ray says of a worker that it lost
 KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no task needs them
 
@@ -240,26 +241,44 @@ def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
 def _connected(address: str | None) -> tuple[Any, bool]:
     """Ray, connected to a cluster, and whether that was done here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
+    running = address or os.environ.get("RAY_ADDRESS")
     try:
-        import ray
+        with contextlib.nullcontext() if running else _loopback():
+            import ray
+
+            if ray.is_initialized():
+                return ray, False
+            quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
+            if running:
+                _require_listener(running)
+                ray.init(address=running, **quiet)
+            else:  # one of this run's own
+                ray.init(address="local", include_dashboard=False, **quiet)
     except ModuleNotFoundError as error:
         raise WorldforkError(
             "The executor `ray` needs Ray: pip install '.[cluster]' in a clone of worldfork."
         ) from error
-    if ray.is_initialized():
-        return ray, False
-    quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
-    running = address or os.environ.get("RAY_ADDRESS")
-    try:
-        _require_listener(running)
-        if running:
-            ray.init(address=running, **quiet)
-        else:  # one of this run's own, which listens to this machine alone
-            ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at `{running}`" if running else "on this machine"
         raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error
+    if not running and not ray.util.get_node_ip_address().startswith("127."):
+        logger.warning("Ray was imported before this run, and listens to the network: see docs/cluster.md")
     return ray, True
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Have Ray listen to this machine alone: it does so where it believes that there can be no cluster."""
+    name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # read when Ray is imported, and inherited by its processes
+    before = os.environ.get(name)
+    os.environ[name] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _require_listener(address: str | None) -> None:
