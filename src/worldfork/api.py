@@ -1,7 +1,7 @@
 """What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
     from worldfork.registry import Located
+    from worldfork.triggers import Trigger
 
 __all__ = ["Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"]
 
@@ -118,7 +119,8 @@ def score(
 ) -> "Score":
     """Score a study by what it registered, or a flat table or data frame by the paper's rules.
 
-    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual", "my_module:Mine")`.
+    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual", "my_module:Mine")`. A
+    study's own code is never imported by itself: a trigger of yours is scored where you name it.
     """
     from worldfork.desk.scoring import score_ledger
 
@@ -138,14 +140,21 @@ def read_table(source: "str | Path | Frame") -> "Table":
     return read(source)
 
 
-def report(source: "Source", folder: Path | str | None = None, *, progress: Progress = silent) -> "Page":
+def report(
+    source: "Source",
+    folder: Path | str | None = None,
+    *,
+    triggers: "Sequence[str | Trigger] | str | None" = None,
+    progress: Progress = silent,
+) -> "Page":
     """The page: one self-contained HTML file. In a notebook it shows itself.
 
     It is written to `folder`/index.html; by default into a study's `report`, and beside a table under its name.
+    `triggers` are those to compare, as in `score`.
     """
     from worldfork.desk.page import write_page
 
-    return write_page(source, folder, progress=progress)
+    return write_page(source, folder, triggers=triggers, progress=progress)
 
 
 def check(

@@ -58,6 +58,15 @@ def test_the_screen_says_the_verdict_first(tmp_path):
         assert part in more
 
 
+def test_what_is_left_out_is_said_once_with_the_reason(tmp_path):
+    words = " ".join(run(table(tmp_path)).output.split())
+    assert words.count("adwin") == 1
+    assert "Left out: adwin, page_hinkley, kswin, conformal (needs the error of every step of the stream" in words
+    assert "p (Holm): the larger of two" in words
+    found = run(table(tmp_path), "--triggers", "residual")
+    assert "Left out" not in found.output
+
+
 def test_a_pipeline_can_fail_on_a_verdict(tmp_path):
     path = table(tmp_path)
     assert run(path, "--fail-on", "helpful,unresolved").exit_code == 0

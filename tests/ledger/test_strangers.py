@@ -173,8 +173,10 @@ def test_a_file_from_outside_is_not_passed_on(study: Study, victim: Path, tmp_pa
 
 
 def names_outside_code(study: Study) -> None:
-    """Make the study one of an agent that does not come with worldfork; every digest is computed anew."""
+    """Make the study one of an agent and a candidate that do not come with worldfork; every digest is computed
+    anew."""
     spelled = study.registered().registration
+    spelled["scoring"]["triggers"] = ["residual", "stranger_plugin:Trigger"]
     spelled["tasks"]["linear_quadratic"]["agent"] = "stranger_plugin:Agent"
     for cell in study.cells():
         rechain(
@@ -189,6 +191,7 @@ def names_outside_code(study: Study) -> None:
     (study.path / "registration.json").write_text(canonical(stored) + "\n")
     text = (study.path / "registration.toml").read_text()
     text = text.replace('agent = "linear_quadratic"', 'agent = "stranger_plugin:Agent"')
+    text += '\n[scoring]\ntriggers = ["residual", "stranger_plugin:Trigger"]\n'
     (study.path / "registration.toml").write_text(text)
     (study.path / "kept.json").unlink()
 
@@ -201,7 +204,12 @@ def test_reading_a_study_imports_none_of_the_code_that_it_names(
     names_outside_code(study)
     assert verify(study.path).problems == ()
     assert command("verify", study.path) == 0
-    assert command("score", study.path, "--permutations", "50") == 0
+    shown = CliRunner().invoke(app, ["score", str(study.path), "--permutations", "50"])
+    assert shown.exit_code == 0
+    said = (
+        "Left out: stranger_plugin:Trigger (does not come with worldfork, and is imported only where it is named: "
+    )
+    assert f"{said}--triggers residual,stranger_plugin:Trigger)." in " ".join(shown.output.split())
     assert command(*REPORT, study.path) == 0
     assert command("export", study.path, "-o", tmp_path / "forks.csv") == 0
     assert command("export", study.path, "--publish", "-o", tmp_path / "published") == 0

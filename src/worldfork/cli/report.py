@@ -28,6 +28,7 @@ def report(
         False, "--live", help="Serve the page on this machine and refresh it as rows arrive."
     ),
     port: int = typer.Option(8765, min=0, max=65535, help="Of --live; 0 takes any free one."),
+    triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
 ) -> None:
@@ -44,7 +45,7 @@ def report(
 
     def scored(ledger: Path) -> Material:
         with bars(transient=True) as progress:
-            return gather(ledger, seed=seed, permutations=permutations, progress=progress)
+            return gather(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
 
     if len(ledgers) > 1:
         if live or figures is not None:

@@ -68,7 +68,7 @@ def score(
     changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
     changes |= {} if rate is None else {"rate": rate}
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
-    changes |= {"triggers": tuple(name.strip() for name in triggers.split(","))} if triggers else {}
+    changes |= {"triggers": triggers} if triggers else {}
     opened = open_ledger(ledger)
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)

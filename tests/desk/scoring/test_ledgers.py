@@ -41,11 +41,33 @@ def test_arms_and_pairs_are_chosen_by_name():
         ({"contrast": ("a", "z")}, "no arm `z`"),
         ({"rates": 0.3}, "no rule `rates`; there are divergence, rate"),
         ({"rate": 3.0}, "between 0 and 1"),
+        ({"triggers": [Trigger]}, r"the class Trigger itself: give an instance, Trigger\(\), or its name"),
+        ({"triggers": Trigger}, "the class Trigger itself"),
+        ({"triggers": 3}, "names, or objects that derive from Trigger; got 3"),
+        ({"triggers": ("residual", 3)}, "names, or objects that derive from Trigger; one is 3"),
     ],
 )
 def test_a_choice_that_can_not_be_made(choice, message):
     with pytest.raises(WorldforkError, match=message):
         score_ledger(arms("a", "b"), **choice)
+
+
+def test_a_text_holds_one_trigger_or_several():
+    ledger = open_ledger(arms("a"))
+    assert rules_of(ledger, triggers="residual").triggers == ("residual",)
+    assert rules_of(ledger, triggers="residual, noise").triggers == ("residual", "noise")
+    assert rules_of(ledger, triggers=None).triggers is None
+
+
+def test_a_score_shows_itself_in_one_line():
+    score = score_ledger(arms("a", "b"), **QUICK)
+    verdicts = [score[arm, "world"].verdict for arm in ("a", "b")]
+    counted = (
+        f"2 {verdicts[0]}" if verdicts[0] == verdicts[1] else ", ".join(f"1 {verdict}" for verdict in verdicts)
+    )
+    forks = sum(score[arm, "world"].forks.attempted for arm in ("a", "b"))
+    assert repr(score) == f"Score(table: 2 arms, {forks} forks; {counted})"
+    assert repr(score_ledger(arms("a"), **QUICK)) == f"Score(table: 1 arm, {forks // 2} forks; {verdicts[0]})"
 
 
 def test_a_replication_has_one_arm():

@@ -14,6 +14,7 @@ from worlds import crossed, frame, study
 from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Prediction, Rules, score
 from worldfork.desk.scoring.ledgers import score_ledger
+from worldfork.desk.scoring.undefined import Undefined
 from worldfork.errors import WorldforkError
 
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
@@ -121,9 +122,29 @@ def test_a_score_says_in_frames_what_it_says_in_records():
     row = triggers.row(by_predicate=(pl.col("arm") == "b") & (pl.col("trigger") == "noise"), named=True)
     noise = found["b", "world"].triggers["noise"]
     assert (row["auc"], row["auc_low"], row["random_p"]) == (noise.auc, noise.auc_interval.low, noise.random.p)
+    assert (row["standing"], row["useful"]) == (noise.standing, noise.useful.useful)
+    assert row["does_not_beat"] == ", ".join(noise.useful.does_not_beat) != ""
+    for test, p in noise.adjusted.items():
+        assert row[f"adjusted_{test}_p"] == (None if isinstance(p, Undefined) else p)
+    for yardstick in ("never", "always", "better_of_both", "position_table"):
+        assert row[f"gain_over_{yardstick}"] == noise.gains[yardstick].mean
     always = policies.filter(pl.col("policy") == "always")
     assert always["total"].to_list() == [found[arm, "world"].policies_all_attempted.always for arm in ("a", "b")]
     assert len(policies) == 2 * (3 + 2 * len(QUICK.triggers))
+
+
+def test_a_candidate_that_is_not_read_is_left_out_by_name_with_the_reason():
+    registered = ("noise", "percentile", "residul", "spread:Narrow")
+    found = score(read_table(study(1)).arms, Rules(permutations=30, candidates=registered))["world"]
+    left_out = found.triggers_unavailable
+    assert set(left_out) == {*registered[1:], "adwin", "page_hinkley", "kswin", "conformal"}
+    assert left_out["percentile"] == "is registered as a candidate, and its values were not recorded"
+    assert "nothing has this name" in left_out["residul"]
+    assert left_out["spread:Narrow"].endswith("only where it is named: --triggers noise,spread:Narrow")
+    assert found.to_json()["triggers_unavailable"] == left_out
+    assert found.candidates == 4
+    named = score(read_table(study(1)).arms, Rules(permutations=30, candidates=registered, triggers=("noise",)))
+    assert named["world"].triggers_unavailable == {}, "whoever names some leaves the others out"
 
 
 def test_frames_hold_a_null_where_a_figure_is_undefined_and_keep_their_types():

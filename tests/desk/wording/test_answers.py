@@ -1,5 +1,7 @@
 """Advice and its certainty: never, always, when a signal says so, or not resolved, and how many more it takes."""
 
+import dataclasses
+
 import numpy as np
 import polars as pl
 import pytest
@@ -69,6 +71,16 @@ def test_a_signal_that_knows_nothing_beats_nothing():
     said = only(score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k])))
     assert said.triggers == "None of 1 candidate trigger beats chance after correction."
     assert only(score(lambda c, k: -30.0 - c)).triggers == ""
+
+
+def test_there_is_one_count_of_candidates_read_or_not():
+    draws = np.random.default_rng(1).random((8, 13))
+    found = score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k]))
+    (task,) = next(iter(found.arms.values())).tasks.values()
+    ten = answer(dataclasses.replace(task, candidates=10)).triggers
+    assert ten == "None of 10 candidate triggers (9 of them not read) beats chance after correction."
+    unread = answer(dataclasses.replace(task, candidates=10, triggers_all_attempted={})).triggers
+    assert unread == "None of 10 candidate triggers was read."
 
 
 def test_the_sentence_names_size_and_scale():

@@ -1,12 +1,14 @@
 """What a report is made of: a ledger, and all that scoring says about it."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.study import Rows
 from worldfork.desk.reading.table import Table
 from worldfork.desk.scoring import Rules, Score, score_ledger
+from worldfork.desk.triggers import Trigger
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 
@@ -43,9 +45,17 @@ class Material:
         return self.score.rules
 
 
-def gather(source: Source, *, seed: int = 0, permutations: int = 20_000, progress: Progress = silent) -> Material:
-    """Read and score a study, a flat table or a data frame; every later arm is compared with the first."""
+def gather(
+    source: Source,
+    *,
+    seed: int = 0,
+    permutations: int = 20_000,
+    triggers: Sequence[str | Trigger] | str | None = None,
+    progress: Progress = silent,
+) -> Material:
+    """Read and score a study, a flat table or a data frame; every later arm is compared with the first. `triggers`
+    are those to compare, where not all that can be read without importing anything."""
     ledger = open_ledger(source)
-    scored = score_ledger(ledger, seed=seed, permutations=permutations, progress=progress)
+    scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
     file = Path(source) if isinstance(source, str | Path) and ledger.study is None else None
     return Material(ledger, scored, file)

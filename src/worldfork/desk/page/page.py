@@ -11,6 +11,7 @@ import functools
 import hashlib
 import html
 import importlib.metadata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.reading.study import flat_frame
 from worldfork.desk.scoring.undefined import settle
+from worldfork.desk.triggers import Trigger
 from worldfork.desk.wording import TERMS, corrected
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
@@ -74,12 +76,13 @@ def write_page(
     *,
     seed: int = 0,
     permutations: int = 20_000,
+    triggers: Sequence[str | Trigger] | str | None = None,
     progress: Progress = silent,
 ) -> Page:
     """Read and score a ledger, and write its page: `folder`/index.html; by default STUDY/report/index.html, or
     TABLE.html beside a table. The page of a data frame is only returned, unless a folder is named."""
     place = default_place(source) if folder is None else Path(folder) / "index.html"
-    page = render(gather(source, seed=seed, permutations=permutations, progress=progress))
+    page = render(gather(source, seed=seed, permutations=permutations, triggers=triggers, progress=progress))
     return page if place is None else page.save(place)
 
 

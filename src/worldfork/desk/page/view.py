@@ -94,10 +94,10 @@ class Part:
 
     @property
     def unreadable(self) -> Mapping[str, Sequence[str]]:
-        """Triggers that this ledger has nothing for, by the reason."""
+        """Triggers that are left out, by the reason."""
         reasons: dict[str, list[str]] = {}
         for name, reason in self.score.triggers_unavailable.items():
-            reasons.setdefault(reason.why, []).append(name)
+            reasons.setdefault(reason, []).append(name)
         return reasons
 
     def passing(self, side: str) -> list[str]:

@@ -14,6 +14,7 @@ __all__ = ["effects", "policies", "triggers"]
 Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
 Cell = float | int | bool | str | None
+YARDSTICKS = ("never", "always", "better_of_both", "position_table")
 KEYS = {"arm": pl.String, "task": pl.String}
 
 
@@ -45,6 +46,9 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_key(key),
             "trigger": name,
             "reference": is_reference(name),
+            "standing": trigger.standing,
+            "useful": _useful(trigger),
+            "does_not_beat": _not_beaten(trigger),
             "auc": _known(trigger.auc),
             **_ends("auc", trigger.auc_interval),
             "auc_interval_kind": _known(trigger.auc_interval_kind),
@@ -55,6 +59,8 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_control("random", trigger.random),
             **_control("shift", trigger.random_shift),
             "passes_control": _known(trigger.passes_control),
+            **{f"adjusted_{test}_p": _known(p) for test, p in trigger.adjusted.items()},
+            **{f"gain_over_{yardstick}": _gain(trigger, yardstick) for yardstick in YARDSTICKS},
             "n_defined": trigger.n_defined,
             "correlation": _known(trigger.correlation),
             "partial_correlation": _known(trigger.partial_correlation),
@@ -66,9 +72,9 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
     ]
     return _frame(
         rows,
-        text=("trigger", "auc_interval_kind"),
+        text=("trigger", "standing", "does_not_beat", "auc_interval_kind"),
         whole=("fires", "running_quantile_fires", "n_defined"),
-        flags=("reference", "passes_control"),
+        flags=("reference", "useful", "passes_control"),
     )
 
 
@@ -96,6 +102,24 @@ def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, C
 
 def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
     return task.triggers if estimand == "retained" else task.triggers_all_attempted
+
+
+def _useful(trigger: TriggerScore) -> bool | None:
+    judged = None if trigger.standing == "reference" else trigger.useful
+    return None if judged is None or isinstance(judged, Undefined) else judged.useful
+
+
+def _not_beaten(trigger: TriggerScore) -> str | None:
+    judged = None if trigger.standing == "reference" else trigger.useful
+    return None if judged is None or isinstance(judged, Undefined) else ", ".join(judged.does_not_beat)
+
+
+def _gain(trigger: TriggerScore, name: str) -> float | None:
+    """What the policy earns more than a yardstick in a checkpoint, on average."""
+    if isinstance(trigger.gains, Undefined):
+        return None
+    mean = trigger.gains[name].mean
+    return None if isinstance(mean, Undefined) else mean
 
 
 def _key(key: tuple[str, str]) -> dict[str, Cell]:

@@ -10,6 +10,7 @@ from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import score
+from worldfork.desk.triggers import chosen_triggers
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
 
@@ -30,7 +31,7 @@ def score_ledger(
 
     `arm` scores one arm alone. Every later arm is compared with the first, or `contrast` names the two to
     compare, as a pair or as "FIRST,SECOND".
-    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual",)`, `divergence=None`.
+    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
@@ -38,6 +39,7 @@ def score_ledger(
     scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
+    scored = dataclasses.replace(scored, name=ledger.name)
     if ledger.study is None or ledger.registration is None or ledger.registration.deployment is None:
         return scored
     followed = score_deployments(ledger.study, ledger.table.arms, seed=rules.seed)
@@ -49,6 +51,8 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
     known = [field.name for field in dataclasses.fields(Rules)]
     if unknown := [name for name in changes if name not in known]:
         raise WorldforkError(f"There is no rule `{unknown[0]}`; there are {', '.join(known)}.")
+    if changes.get("triggers") is not None:
+        changes["triggers"] = chosen_triggers(changes["triggers"])
     rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)
     return dataclasses.replace(rules, **changes)
 

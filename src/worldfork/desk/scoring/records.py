@@ -368,7 +368,7 @@ class TaskScore:
     policies_all_attempted: ReferencePolicies
     triggers: Mapping[str, TriggerScore]
     triggers_all_attempted: Mapping[str, TriggerScore]
-    triggers_unavailable: Mapping[str, Undefined]
+    triggers_unavailable: Mapping[str, str]  # those that are left out, and why
     contraction: Contraction
     proxies: Proxies
     variance_components: VarianceComponents
@@ -379,6 +379,7 @@ class TaskScore:
     severity: tuple[Severity, ...] | Undefined  # all attempted forks, the most severe first
     components: Components | Undefined  # all of them, draws of the update among them
     predictions: tuple[PredictionAnswer, ...] = ()
+    candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
 
     def to_json(self) -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from worldfork.counting import plural
 from worldfork.desk.scoring import frames
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.family import Family
@@ -34,6 +35,7 @@ class Score:
     task's record, and so is `score["task"]` where there is one arm. A table that names no arm has one, called "".
     """
 
+    name: str = ""  # of the study or the table
     arms: Mapping[str, ArmScore]
     contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
     rules: Rules
@@ -41,6 +43,14 @@ class Score:
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
     # By task, what policies came to that were followed all the way; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        tasks = list(self._tasks().values())
+        forks = sum(figures.forks.attempted for figures in tasks)
+        verdicts = ["undecided" if isinstance(one.verdict, Undefined) else one.verdict for one in tasks]
+        counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+        verdict = verdicts[0] if len(tasks) == 1 else counted
+        return f"Score({self.name}: {plural(len(self.arms), 'arm')}, {plural(forks, 'fork')}; {verdict})"
 
     def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
         if isinstance(key, tuple):

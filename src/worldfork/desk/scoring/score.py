@@ -30,7 +30,7 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.severity import severity
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.scoring.verdicts import judge_all, judge_mean, registered_family
-from worldfork.desk.triggers import Unavailable, read_triggers
+from worldfork.desk.triggers import Unavailable, read_triggers, unread_candidates
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
 
@@ -113,6 +113,8 @@ def score_task(
     divergence = diverged(forks, rules.divergence)
     kept = forks.take(~divergence.dropped)
     readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
+    if rules.triggers is None:
+        readings |= unread_candidates(rules.candidates or (), forks.prefork)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
@@ -146,7 +148,7 @@ def score_task(
         triggers=compared.retained,
         triggers_all_attempted=compared.all_attempted,
         triggers_unavailable={
-            name: Undefined(reading.why) for name, reading in readings.items() if isinstance(reading, Unavailable)
+            name: reading.why for name, reading in readings.items() if isinstance(reading, Unavailable)
         },
         contraction=contraction(kept, seed=rules.seed, edges=rules.edges.get(forks.task)),
         proxies=Proxies(

@@ -83,6 +83,7 @@ def judge_all(tasks: Mapping[Place, TaskScore], family: Family) -> dict[Place, T
             ),
             triggers=retained[place],
             triggers_all_attempted=attempted[place],
+            candidates=len(family.candidates),
         )
         for place, one in tasks.items()
     }

@@ -32,6 +32,7 @@ __all__ = ["show", "show_gate"]
 
 COLOURS = {"harmful": "red", "helpful": "green", "unresolved": "yellow", "undecided": "yellow"}
 WIDE = 105  # columns: narrower screens have no room for every interval
+LARGER_P = "p (Holm): the larger of two, against random and against shifted fires, corrected."
 EXEMPT = 3  # cells without a divergence rule that are listed
 
 
@@ -42,12 +43,32 @@ def show(score: Score, console: Console, *, verbose: bool = False) -> None:
         for task, figures in scored.tasks.items():
             _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
     show_deployments(score.deployment, console)
-    console.print(f"[dim]{escape(corrected(score))}[/]")
+    console.print(f"[dim]{escape(corrected(score))} {LARGER_P}[/]")
+    for line in _left_out(score):
+        console.print(escape(line))
     if verbose:
         _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
         for why in dict.fromkeys(reason["why"] for reason in reasons):
             count = sum(reason["why"] == why for reason in reasons)
             console.print(f"[dim]{plural(count, 'undefined figure')}: {escape(why)}.[/]")
+
+
+def _left_out(score: Score) -> list[str]:
+    """The triggers that were not scored, with the reason: those of one reason on one line."""
+    every = [
+        (f"{arm} · {task}" if arm else task, figures)
+        for arm, scored in score.arms.items()
+        for task, figures in scored.tasks.items()
+    ]
+    places: dict[tuple[str, str], list[str]] = {}
+    for place, figures in every:
+        for name, why in figures.triggers_unavailable.items():
+            places.setdefault((name, why), []).append(place)
+    together: dict[tuple[str, str], list[str]] = {}
+    for (name, why), named in places.items():
+        where = "" if len(named) == len(every) else f" of {', '.join(named)}"
+        together.setdefault((where, why), []).append(name)
+    return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
 
 
 def show_gate(seeds: Iterable[Seed], console: Console) -> None:
@@ -89,7 +110,7 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
 def _rules(score: TaskScore, digits: int, *, wide: bool) -> Table:
     """What every rule earns per deployment, yardsticks apart; a narrow screen has no room for the intervals."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    heads = ["", "earns", *(["95%"] if wide else []), "fires", "chance", "p", "beats it", "useful", "AUC"]
+    heads = ["", "earns", *(["95%"] if wide else []), "fires", "chance", "p (Holm)", "beats it", "useful", "AUC"]
     for head in heads:
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for group in rule_groups(score, side="all_attempted"):

@@ -1,7 +1,13 @@
 """Rules that are fed the pre-fork stream and say when to update, on every fork of a table."""
 
 from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
-from worldfork.desk.triggers.reading import imports_nothing_new, is_reference, read_triggers
+from worldfork.desk.triggers.reading import (
+    chosen_triggers,
+    imports_nothing_new,
+    is_reference,
+    read_triggers,
+    unread_candidates,
+)
 from worldfork.triggers import Segment, Trigger
 
 __all__ = [
@@ -11,7 +17,9 @@ __all__ = [
     "Signal",
     "Trigger",
     "Unavailable",
+    "chosen_triggers",
     "imports_nothing_new",
     "is_reference",
     "read_triggers",
+    "unread_candidates",
 ]

@@ -17,7 +17,14 @@ from worldfork.randomness import Event
 from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 
-__all__ = ["imports_nothing_new", "is_reference", "read_triggers", "segments"]
+__all__ = [
+    "chosen_triggers",
+    "imports_nothing_new",
+    "is_reference",
+    "read_triggers",
+    "segments",
+    "unread_candidates",
+]
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
@@ -47,6 +54,55 @@ def read_triggers(
             trigger = given if isinstance(given, Trigger) else _build(name, prefork)
             readings[name] = _read(trigger, name, deployments, count=len(prefork), seed=seed)
     return readings
+
+
+def chosen_triggers(given: object) -> tuple[str | Trigger, ...]:
+    """The triggers that somebody asks for: names (one text may hold several, with commas), objects, or both.
+
+    >>> chosen_triggers("residual, adwin")
+    ('residual', 'adwin')
+    """
+    if isinstance(given, str):
+        return tuple(name.strip() for name in given.split(","))
+    if isinstance(given, Trigger | type):
+        given = (given,)
+    if not isinstance(given, Iterable):
+        raise WorldforkError(f"`triggers` are names, or objects that derive from Trigger; got {given!r:.60}.")
+    chosen: list[str | Trigger] = []
+    for trigger in given:
+        if isinstance(trigger, type):
+            name = trigger.__name__
+            raise WorldforkError(
+                f"`triggers` has the class {name} itself: give an instance, {name}(), or its name, "
+                f"`{trigger.__module__}:{name}`."
+            )
+        if not isinstance(trigger, str | Trigger):
+            raise WorldforkError(
+                f"`triggers` are names, or objects that derive from Trigger; one is {trigger!r:.60}."
+            )
+        chosen.append(trigger)
+    return tuple(chosen)
+
+
+def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, Unavailable]:
+    """The registered candidates that are not read unless somebody names them, or not at all, each with the reason.
+
+    Those that are code of others are read by whoever names them: a study may come from a stranger.
+    """
+    known = _known(prefork)
+    unread = [name for name in candidates if name not in known]
+    outside = [name for name in unread if ":" in name or name in registry.names("triggers")]
+    all_named = ",".join(name for name in candidates if name in known or name in outside)
+    reasons = {}
+    for name in unread:
+        if name in outside:
+            why = f"does not come with worldfork, and is imported only where it is named: --triggers {all_named}"
+        elif name in registry.names("signals"):
+            why = "is registered as a candidate, and its values were not recorded"
+        else:
+            why = "is registered as a candidate, and nothing has this name: no recorded signal and no trigger"
+        reasons[name] = Unavailable(why)
+    return reasons
 
 
 def is_reference(name: str) -> bool:

@@ -72,14 +72,18 @@ def trigger_words(score: TaskScore) -> str:
     candidates = {
         name: figures for name, figures in score.triggers_all_attempted.items() if figures.standing == "candidate"
     }
+    registered = max(score.candidates, len(candidates))
+    unread = registered - len(candidates)
+    count = plural(registered, "candidate trigger")
     if not candidates:
-        return ""
+        return f"None of {count} was read." if registered else ""
     useful = list(useful_triggers(score))
     passing = [name for name, figures in candidates.items() if figures.passes_control is True]
-    count = f"{plural(len(candidates), 'candidate trigger')}"
+    others = f" ({unread} of them not read)" if unread else ""
     if useful:
         return (
-            f"Of {count}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
+            f"Of {count}{others}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one "
+            "has to."
         )
     if passing:
         beat = (
@@ -87,8 +91,8 @@ def trigger_words(score: TaskScore) -> str:
             if len(passing) == 1
             else f"{len(passing)} beat chance{_most(candidates, passing)}"
         )
-        return f"Of {count}, {beat}; {'it is not' if len(candidates) == 1 else 'none is'} useful."
-    return f"None of {count} beats chance after correction."
+        return f"Of {count}{others}, {beat}; {'it is not' if registered == 1 else 'none is'} useful."
+    return f"None of {count}{others} beats chance after correction."
 
 
 def not_beaten(score: TaskScore) -> str:
