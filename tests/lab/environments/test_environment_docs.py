@@ -15,7 +15,7 @@ def test_the_code_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), page)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     assert page["observation"].shape == (8, 24)
     assert page["record"]["read"] == page["record"]["nominal"]
     assert page["data"].body("torso").xpos[2] == pytest.approx(page["observation"][0, 14])

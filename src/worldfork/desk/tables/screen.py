@@ -32,7 +32,8 @@ __all__ = ["show", "show_gate"]
 
 COLOURS = {"harmful": "red", "helpful": "green", "unresolved": "yellow", "undecided": "yellow"}
 WIDE = 105  # columns: narrower screens have no room for every interval
-LARGER_P = "p (Holm): the larger of two, against random and against shifted fires, corrected."
+LARGER_P = "p, Holm: the larger of two, against random and against shifted fires, corrected."
+CANDIDATES = "The candidates are those of the registration: [scoring] triggers."
 EXEMPT = 3  # cells without a divergence rule that are listed
 
 
@@ -44,6 +45,8 @@ def show(score: Score, console: Console, *, verbose: bool = False) -> None:
             _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
     show_deployments(score.deployment, console)
     console.print(f"[dim]{escape(corrected(score))} {LARGER_P}[/]")
+    if score.family.registered:
+        console.print(f"[dim]{escape(CANDIDATES)}[/]")
     for line in _left_out(score):
         console.print(escape(line))
     if verbose:
@@ -110,7 +113,7 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
 def _rules(score: TaskScore, digits: int, *, wide: bool) -> Table:
     """What every rule earns per deployment, yardsticks apart; a narrow screen has no room for the intervals."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    heads = ["", "earns", *(["95%"] if wide else []), "fires", "chance", "p (Holm)", "beats it", "useful", "AUC"]
+    heads = ["", "earns", *(["95%"] if wide else []), "fires", "chance", "p, Holm", "beats it", "useful", "AUC"]
     for head in heads:
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for group in rule_groups(score, side="all_attempted"):

@@ -68,7 +68,7 @@ def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
     shown = [
         Group("Without a signal", "", [_fixed("always", "", fixed, forks, score, side, deployments)]),
         Group("Candidate triggers", "candidate", by_standing["candidate"]),
-        Group("Not among the candidates ([scoring] triggers)", "exploratory", by_standing["exploratory"]),
+        Group("Not among candidates", "exploratory", by_standing["exploratory"]),
         Group(
             "Yardsticks",
             "reference",

@@ -115,7 +115,7 @@ function thresholdSection() {
 // References apart from the triggers that somebody would use.
 function groupedTriggers(names) {
   const of = (standing) => names.filter((name) => part().triggers[name].standing === standing);
-  const words = { exploratory: "not registered", reference: "reference" };
+  const words = { exploratory: "not among candidates", reference: "reference" };
   return ["candidate", "exploratory", "reference"].flatMap((standing) =>
     of(standing).map((name) => [name, standing === "candidate" ? name : `${name} (${words[standing]})`]),
   );
