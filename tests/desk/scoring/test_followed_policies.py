@@ -1,6 +1,7 @@
 """Policies that were followed all the way: thresholds from other checkpoints, figures that follow from the rows."""
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from deployed import DEPLOYED
+from scipy import stats
 
 import worldfork as wf
 from worldfork.desk.reading import open_ledger
-from worldfork.desk.scoring import deployments
 from worldfork.desk.scoring.decisions import decide
+from worldfork.desk.scoring.deployment_records import LedgerForecast
+from worldfork.desk.scoring.forecast import forecast
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.reliability import COVERAGE, cautions
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import read_triggers
@@ -176,11 +180,38 @@ def test_a_policy_decides_on_the_ledger_as_it_did_until_its_first_update(study: 
 def test_a_forecast_orders_policies() -> None:
     foreseen = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 1.0], [3.0, 3.0, 3.5], [4.0, 6.0, 4.0]])
     names = ["0", "1", "2"]
-    assert deployments._forecast(foreseen, foreseen * 2, names).rank_correlation == pytest.approx(1.0)
-    turned = deployments._forecast(foreseen, -foreseen, names)
+
+    def foretold(first: np.ndarray | None, second: np.ndarray) -> LedgerForecast:
+        return forecast(first, second, names, seed=0, task=TASK)
+
+    straight, turned = foretold(foreseen, foreseen * 2), foretold(foreseen, -foreseen)
+    assert straight.rank_correlation == pytest.approx(1.0)
+    assert straight.bootstrap == pytest.approx((1.0, 1.0))
     assert (turned.rank_correlation, turned.ordered_alike) == (pytest.approx(-1.0), 0.0)
-    assert isinstance(deployments._forecast(foreseen[:2], foreseen[:2], names).rank_correlation, Undefined)
-    assert isinstance(deployments._forecast(None, foreseen, names).rank_correlation, Undefined)
+    assert isinstance(foretold(foreseen[:2], foreseen[:2]).rank_correlation, Undefined)
+    assert isinstance(foretold(None, foreseen).rank_correlation, Undefined)
+
+
+def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> None:
+    draws = np.random.default_rng(3)
+    foreseen, realised = draws.normal(size=(4, 3)), draws.normal(size=(4, 3))
+    every = [
+        stats.spearmanr(foreseen[:, list(chosen)].mean(axis=1), realised[:, list(chosen)].mean(axis=1)).statistic
+        for chosen in itertools.product(range(3), repeat=3)
+    ]
+    found = forecast(foreseen, realised, ["0", "1", "2"], seed=0, task=TASK)
+    assert found.bootstrap == pytest.approx(tuple(np.quantile(every, [0.025, 0.975])))
+    few = forecast(foreseen[:, :2], realised[:, :2], ["0", "1"], seed=0, task=TASK)
+    assert isinstance(few.bootstrap, Undefined)
+
+
+def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> None:
+    few, own = score.deployment[TASK].cautions
+    assert f"covers {COVERAGE[5][0]:.0%} to {COVERAGE[5][1]:.0%}" in few
+    assert "even 5 checkpoints" in few
+    assert "not about fitting anew" in own
+    assert "over 10 checkpoints covers" in cautions(19, fitted_here=False)[0]
+    assert cautions(max(COVERAGE), fitted_here=False) == ()
 
 
 def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:

@@ -72,6 +72,40 @@ def test_all_that_come_with_worldfork_are_held_to_it() -> None:
     assert {name for name, _ in SETTINGS} == set(registry.BUILT_IN["mechanisms"])
 
 
+def test_no_steps_is_no_update_but_for_what_begins_elsewhere() -> None:
+    """The kit asks for the identity wherever a mechanism does not say otherwise; these two say so, and no other."""
+    moving = {name for name, settings in SETTINGS if not build(name, **settings).rests_without_steps}
+    assert moving == {"reset", "shrink-and-perturb"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*SETTINGS, ("shrink-and-perturb", {"toward": "checkpoint"})],
+)
+def test_the_checkpoint_is_read_by_those_that_look_back_to_it_alone(name: str, settings: dict[str, object]) -> None:
+    """As the table of docs/mechanisms.md says: the others do not notice another checkpoint."""
+    mechanism = build(name, **settings)
+    parameters, optimiser, seen, keys = given()
+    replay = seen if mechanism.reads_replay else None
+    updates = [
+        mechanism.update(
+            AGENT,
+            parameters,
+            optimiser=optimiser,
+            origin=Origin({key: scale * x for key, x in parameters.items()}, optimiser, replay),
+            window=seen,
+            batch_keys=keys,
+        )
+        for scale in (1.0, 1.5)
+    ]
+    same = all(np.array_equal(*(one.parameters[key] for one in updates)) for key in parameters)
+    looks_back = name == "anchor" or "checkpoint" in (
+        getattr(mechanism, "to", ""),
+        getattr(mechanism, "toward", ""),
+    )
+    assert same != looks_back
+
+
 def test_what_the_mechanism_could_see_is_counted() -> None:
     for name in ("finetune", "none"):
         update = run(build(name))

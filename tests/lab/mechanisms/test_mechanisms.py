@@ -266,28 +266,32 @@ class BlackBox:
     loss, fit = AGENT.loss, AGENT.fit
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "words_said"),
-    [
-        ("finetune", {}, ""),
-        ("none", {}, ""),
-        ("reset", {}, ""),
-        ("shrink-and-perturb", {}, ""),
-        ("accept-if-better", {}, ""),
-        ("finetune", {"passes": 1.0}, "passes over the window can not be had here"),
-        (
-            "finetune",
-            {"optimiser": "sgd", "learning_rate": 0.1, "warmup": 1},
-            "`sgd` and a schedule of the learning",
-        ),
-        ("rehearsal", {}, "minibatches mixed with replay can not be had here: this agent trains itself"),
-        ("anchor", {"strength": 1.0}, "a penalty on parameters can not be had"),
-        ("partial", {"groups": ["dynamics"]}, "groups of parameters can not be had"),
-        ("adapter", {}, "adapters beside its weights can not be had"),
-        ("shrink-and-perturb", {"toward": "fresh"}, "fresh parameters can not be had"),
-        ("reset", {"to": "fresh"}, "fresh parameters can not be had"),
-    ],
-)
+BLACK_BOX_ASKED = [
+    ("finetune", {}, ""),
+    ("none", {}, ""),
+    ("reset", {}, ""),
+    ("shrink-and-perturb", {}, ""),
+    ("accept-if-better", {}, ""),
+    ("finetune", {"passes": 1.0}, "passes over the window can not be had here"),
+    (
+        "finetune",
+        {"optimiser": "sgd", "learning_rate": 0.1, "warmup": 1},
+        "`sgd` and a schedule of the learning",
+    ),
+    ("rehearsal", {}, "minibatches mixed with replay can not be had here: this agent trains itself"),
+    ("anchor", {"strength": 1.0}, "a penalty on parameters can not be had"),
+    ("partial", {"groups": ["dynamics"]}, "groups of parameters can not be had"),
+    ("adapter", {}, "adapters beside its weights can not be had"),
+    ("shrink-and-perturb", {"toward": "fresh"}, "fresh parameters can not be had"),
+    ("reset", {"to": "fresh"}, "fresh parameters can not be had"),
+]
+
+
+def test_a_black_box_is_asked_about_all_that_come_with_worldfork() -> None:
+    assert {name for name, _, _ in BLACK_BOX_ASKED} == set(registry.BUILT_IN["mechanisms"])
+
+
+@pytest.mark.parametrize(("name", "settings", "words_said"), BLACK_BOX_ASKED)
 def test_a_black_box_does_what_acts_on_data_and_parameters_and_the_rest_is_refused(
     name: str, settings: dict[str, object], words_said: str
 ) -> None:

@@ -56,6 +56,7 @@ class LedgerForecast:
 
     policies: int  # never among them
     rank_correlation: Figure  # Spearman's, of ledger value and realised advantage
+    bootstrap: Bounds  # 95%, over resampled checkpoints; the policies are these and no sample of others
     without_one_low: Figure  # its range when one checkpoint is left out
     without_one_high: Figure
     by_checkpoint: Mapping[str, Figure]
@@ -69,6 +70,7 @@ class TaskDeployment:
     policies: Mapping[str, PolicyOutcome]
     best: str  # the policy with the largest return, in hindsight
     forecast: LedgerForecast
+    cautions: tuple[str, ...]  # what to keep in mind when reading the intervals, in sentences
     checkpoints: int
     cells: int
     episodes: int  # of each deployment

@@ -82,9 +82,11 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         else:
             console.print(
                 f"Does the ledger foresee it? Rank correlation over {forecast.policies} policies "
-                f"{number(forecast.rank_correlation, 2)}, without one checkpoint "
+                f"{with_span(forecast.rank_correlation, forecast.bootstrap, 2)}, without one checkpoint "
                 f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}."
             )
+        for caution in one.cautions:
+            console.print(f"[yellow]{escape(caution)}[/]")
         console.print()
 
 

@@ -29,7 +29,7 @@ from worldfork.ledger.row import ForkRow, mean
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration
 
-__all__ = ["PolicyValues", "follow", "one_step_rows"]
+__all__ = ["PolicyValues", "expected_returns_of", "follow", "one_step_rows"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +82,14 @@ def _follow(context: Context, shape: Shape) -> tuple[np.ndarray, ...]:
     state = begin(context, shape)
     own, expected, evaluated, expected_evaluated, fired = [], [], [], [], []
     for k in range(1, points + 1):
-        expected.append(_expected(context, shape, state, evaluation=False))
+        expected.append(expected_returns_of(context, shape, state, evaluation=False))
         done = advance(context, shape, state)
         state = done.state
         own.append([row.episode_return for row in done.rows])
         fired.append([row.fired for row in done.rows])
         if k in registered.evaluate_at:
             evaluated.append([mean(row.evaluation or ()) for row in done.rows])
-            expected_evaluated.append(_expected(context, shape, state, evaluation=True))
+            expected_evaluated.append(expected_returns_of(context, shape, state, evaluation=True))
 
     def folded(values: list[object]) -> np.ndarray:
         """The mean over segments, policy by cell."""
@@ -100,7 +100,9 @@ def _follow(context: Context, shape: Shape) -> tuple[np.ndarray, ...]:
     return (*(folded(list(each)) for each in values), points * folded(list(fired)))
 
 
-def _expected(context: Context, shape: Shape, state: State, *, evaluation: bool) -> Float64[np.ndarray, " P"]:
+def expected_returns_of(
+    context: Context, shape: Shape, state: State, *, evaluation: bool
+) -> Float64[np.ndarray, " P"]:
     """Of the next episode of every deployment, or of an evaluation of the models as they are."""
     agent, world = context.agent(shape.batch.task), context.environment(shape.batch.task)
     if not isinstance(agent, LinearQuadratic) or not isinstance(world, World):

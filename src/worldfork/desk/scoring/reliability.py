@@ -1,0 +1,29 @@
+"""How far to trust the intervals of a deployment, where their coverage was measured (benchmarks/deployment.py)."""
+
+from typing import Final
+
+__all__ = ["COVERAGE", "cautions"]
+
+# Checkpoints -> the lowest and the highest share of repetitions in which a nominal 95% interval held the value that
+# is known: over all policies whose rule was there beforehand and both outcomes, with one stream per checkpoint.
+COVERAGE: Final = {5: (0.84, 0.95), 10: (0.88, 0.95), 20: (0.90, 0.95), 40: (0.91, 0.96)}
+
+
+def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
+    """Sentences to print beside the intervals of a study of so many checkpoints."""
+    said = []
+    enough = max(COVERAGE)
+    if checkpoints < enough:
+        measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
+        low, high = COVERAGE[measured]
+        fewer = "even " if checkpoints < measured else ""
+        said.append(
+            f"Fewer than {enough} checkpoints: where values are known (linear-quadratic world, one stream each), "
+            f"nominal 95% over {fewer}{measured} checkpoints covers {low:.0%} to {high:.0%}."
+        )
+    if fitted_here:
+        said.append(
+            "Fitted thresholds come from this study's own forks: their intervals are about these thresholds, not "
+            "about fitting anew."
+        )
+    return tuple(said)
