@@ -66,7 +66,7 @@ def test_the_diagram_says_what_the_study_says(material):
     assert update - hold == pytest.approx(one.effect.all_attempted.mean, abs=0.011)
 
 
-@pytest.mark.parametrize("name", ["effects", "policies", "contraction", "ledger"])
+@pytest.mark.parametrize("name", ["effects", "policies", "contraction", "ledger", "arms"])
 def test_a_figure_is_returned_and_touches_nothing(material, name, monkeypatch, tmp_path):
     """No pyplot, no backend switch, no file; and a notebook can show it."""
     monkeypatch.chdir(tmp_path)
@@ -93,3 +93,16 @@ def test_the_effects_figure_says_the_scores_own_means(material):
         mean = scored.tasks["linear_quadratic"].effect.all_attempted.mean
         (shown,) = [float(label.split()[1]) for label in labels if label.split()[0] == arm]
         assert shown == pytest.approx(mean, abs=0.051)
+
+
+def test_every_fork_of_every_arm_is_a_mark(material):
+    axes = figures.arms(material.score).axes[0]
+    score = material.score
+    marks = [line for line in axes.lines if line.get_marker() in ("^", "v", "o")]
+    forks = [score[arm, "linear_quadratic"].evidence.forks for arm in score.arms]
+    assert sum(len(line.get_xdata()) for line in marks) == sum(map(len, forks))
+    helped = [line for line in marks if line.get_marker() == "^"]
+    assert sum(len(line.get_xdata()) for line in helped) == sum(int((one.delta > 0).sum()) for one in forks)
+    assert [label.get_text().split()[0] for label in axes.get_yticklabels()] == list(score.arms)
+    with pytest.raises(WorldforkError, match="no task `hopper`"):
+        figures.arms(score, task="hopper")

@@ -6,6 +6,7 @@
 Without `arm` the first arm is drawn; without `task` every task of it, one row of panels each.
 """
 
+from worldfork.desk.figures.arms import arms
 from worldfork.desk.figures.diagram import ledger
 from worldfork.desk.figures.drawing import Drawing
 from worldfork.desk.figures.following import deployment
@@ -14,4 +15,4 @@ from worldfork.desk.figures.returns import contraction
 from worldfork.desk.figures.saving import write_figures
 from worldfork.desk.figures.totals import policies
 
-__all__ = ["Drawing", "contraction", "deployment", "effects", "ledger", "policies", "write_figures"]
+__all__ = ["Drawing", "arms", "contraction", "deployment", "effects", "ledger", "policies", "write_figures"]

@@ -12,6 +12,7 @@ from worldfork.errors import WorldforkError
 __all__ = ["deployment"]
 
 ACROSS = 4  # panels in a row
+BELOW = 0.25  # of the height, under the lines, is for the bars
 
 
 def deployment(score: Score, *, task: str | None = None) -> Drawing:
@@ -31,12 +32,14 @@ def deployment(score: Score, *, task: str | None = None) -> Drawing:
     panels = figure.subplots(rows, across, squeeze=False, sharex=True, sharey=True)
     for axes, (key, outcome) in zip(panels.flat, policies.items(), strict=False):
         _line(axes, key, outcome)
+    low, high = panels[0, 0].get_ylim()
+    panels[0, 0].set_ylim(low - BELOW * (high - low), high)  # shared: room for the bars
     for axes in panels.flat[len(policies) :]:
         axes.set_visible(False)
     for axes in panels[:, 0]:
         axes.set_ylabel("return above never")
     for axes in panels[-1]:
-        axes.set_xlabel("episode of the deployment")
+        axes.set_xlabel("episode; bars: share that updated after it", fontsize=8)
     tidy(*panels.flat)
     return figure
 
@@ -51,6 +54,6 @@ def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
     axes.plot(episodes, values, "o-", ms=3, lw=1.5, color=HELP if (mean or 0.0) > 0 else HURT)
     below = axes.twinx()
     below.bar(episodes, shares, width=0.5, color=BAND, alpha=0.35)
-    below.set(ylim=(0, 6), yticks=[])
+    below.set(ylim=(0, 1.2 / BELOW * (1 + BELOW)), yticks=[])
     below.spines[:].set_visible(False)
     axes.set_title(f"{literal(name)}: {outcome.updates:.1f} updates, {number(mean, 1)}", fontsize=9)
