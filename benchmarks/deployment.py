@@ -18,12 +18,12 @@ value of the thresholds *as fitted* there (the mean, over the repetition's thres
 checkpoint; `--curve` follows fixed thresholds to know that), or the value of *fitting anew*, whose spread between
 repetitions no interval within one can see.
 
-Several processes follow with a `--seed` each; following needs no package of the desk, the report does.
+Several processes follow with a `--seed` each; neither following nor reporting needs a package of the desk.
 """
 
 import argparse
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +37,13 @@ from worldfork.triggers.policy import spelled
 
 CHECKPOINTS: Final = 40  # of a repetition
 GROUPS: Final = (5, 10, 20, 40)  # the same checkpoints, read as repetitions of so many
+DRAWN_SIZES: Final = (5, 10, 20, 40, 80)
+DRAWN: Final = 20_000
 FITTED: Final = (5, 20)  # checkpoints on which a repetition fits its own thresholds
 STREAMS: Final = 4  # of each checkpoint
 TASK: Final = "linear_quadratic"
 OUTCOMES: Final = ("own episodes", "evaluated")
+Values = Float64[np.ndarray, " checkpoints"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,12 +93,14 @@ class Followed:
         return cls(parts[0].policies, **columns)
 
 
-def follow_repetitions(repetitions: int, world: Drift, *, seed: int, curve: bool = False) -> Iterator[Followed]:
-    """One repetition after the other, each on checkpoints of its own."""
-    for first in range(0, repetitions * CHECKPOINTS, CHECKPOINTS):
-        registered = registration(first, CHECKPOINTS, world, seed=seed, curve=curve)
+def follow_repetitions(
+    repetitions: int, world: Drift, *, seed: int, first: int = 0, curve: bool = False, streams: int = STREAMS
+) -> Iterator[Followed]:
+    """One repetition after the other, each on checkpoints of its own, from `first` on."""
+    for place in range(first, first + repetitions * CHECKPOINTS, CHECKPOINTS):
+        registered = registration(place, CHECKPOINTS, world, seed=seed, curve=curve, streams=streams)
         thresholds = np.empty((0, CHECKPOINTS)) if curve else fitted(registered)
-        yield over_never(follow(registered, thresholds=spelled_thresholds(thresholds, first)), thresholds)
+        yield over_never(follow(registered, thresholds=spelled_thresholds(thresholds, place)), thresholds)
 
 
 def registration(
@@ -228,17 +233,15 @@ class Coverage:
 def covered(
     values: Float64[np.ndarray, "repetitions checkpoints"], truth: Float64[np.ndarray, " repetitions"]
 ) -> Coverage:
-    """The desk's interval over the checkpoints of every repetition, held against its truth."""
-    from worldfork.desk.scoring.intervals import student_t
-    from worldfork.desk.scoring.undefined import Interval
+    """The Student-t interval over the checkpoints of every repetition, held against its truth. All at once; a test
+    holds it against the desk's own."""
+    from scipy import stats
 
-    held = []
-    for one, value in zip(values, truth, strict=True):
-        interval = student_t(one)
-        assert isinstance(interval, Interval)
-        rounding = 1e-12 * max(1.0, abs(value))
-        held.append(interval.low - rounding <= value <= interval.high + rounding)
-    return Coverage(float(np.mean(held)), len(held))
+    count = values.shape[1]
+    half = stats.t.ppf(0.975, count - 1) * values.std(axis=1, ddof=1) / np.sqrt(count)
+    rounding = 1e-12 * np.maximum(1.0, np.abs(truth))
+    held = np.abs(values.mean(axis=1) - truth) <= half + rounding
+    return Coverage(float(held.mean()), len(held))
 
 
 def without_itself(known: Float64[np.ndarray, "repetitions checkpoints"]) -> Float64[np.ndarray, " repetitions"]:
@@ -247,38 +250,65 @@ def without_itself(known: Float64[np.ndarray, "repetitions checkpoints"]) -> Flo
 
 
 def report(followed: Followed, curve: Followed | None) -> None:
-    """Both tables, as docs/deployment.md has them."""
-    streams = followed.measured.shape[3]
+    """All tables, as docs/deployment.md has them."""
+    _, _, checkpoints, streams = followed.measured.shape
     print(
-        f"{followed.measured.shape[2]} checkpoints, {streams} streams each; the value of a policy is its advantage"
+        f"{checkpoints} checkpoints, {streams} streams each; the value of a policy is its advantage over never in"
     )
-    print("over never in the return of one episode; coverages with 1.96 standard errors of their own\n")
-    designs = [(size, count) for count in dict.fromkeys((1, streams)) for size in GROUPS]
-    heads = " | ".join(f"{size} x {count}" for size, count in designs)
-    print(f"| policy | updates | outcome | value | off by s.e. | skewness, 1 and {streams} streams | {heads} |")
-    print("|---|---:|---|---:|---:|---:|" + "---:|" * len(designs))
+    print("the return of one episode; coverages of a nominal 95%, with 1.96 standard errors of their own")
+    sizes = [size for size in GROUPS if checkpoints % size == 0 and checkpoints > size]
+    for count in dict.fromkeys((1, streams)):
+        print(f"\nRepetitions of their own, {count} of the streams:\n")
+        _table(followed, count, sizes, _apart)
+        print("\nRepetitions drawn with replacement from all checkpoints; in brackets what skewness predicts:\n")
+        _table(followed, count, DRAWN_SIZES, _drawn)
+    if curve is not None:
+        print()
+        report_fitted(followed, curve)
+
+
+def _table(followed: Followed, streams: int, sizes: Sequence[int], cell: Callable[..., str]) -> None:
+    print(f"| policy | updates | outcome | value | measured | skewness | {' | '.join(map(str, sizes))} |")
+    print("|---|---:|---|---:|---:|---:|" + "---:|" * len(sizes))
     for place, name in enumerate(followed.policies):
-        if name.startswith("own"):
-            continue
-        for index, outcome in enumerate(OUTCOMES):
-            measured, known = followed.measured[index, place], followed.known[index, place]
-            off = (measured - known).mean(axis=1)
-            error = off.std(ddof=1) / np.sqrt(len(off))
+        for index, outcome in enumerate(OUTCOMES if not name.startswith("own") else ()):
+            measured, known = (
+                column[index, place, :, :streams].mean(axis=1) for column in (followed.measured, followed.known)
+            )
             cells = [
                 name,
                 f"{followed.updates[place].mean():.1f}",
                 outcome,
-                f"{known.mean():.4f}",
-                f"{off.mean() / error if error else 0.0:+.1f}",
-                f"{skewness(measured[:, 0]):.1f}, {skewness(measured.mean(axis=1)):.1f}",
+                f"{known.mean():.3f}",
+                f"{measured.mean():.3f}",
+                f"{skewness(measured):.1f} ({skewness(known):.1f})",
+                *(cell(measured, known, size) for size in sizes),
             ]
-            for size, count in designs:
-                values = measured[:, :count].mean(axis=1).reshape(-1, size)
-                cells.append(str(covered(values, without_itself(known.mean(axis=1).reshape(-1, size)))))
             print(f"| {' | '.join(cells)} |")
-    if curve is not None:
-        print()
-        report_fitted(followed, curve)
+
+
+def _apart(measured: Values, known: Values, size: int) -> str:
+    """Repetitions that share no checkpoint, against the closed form."""
+    return str(covered(measured.reshape(-1, size), without_itself(known.reshape(-1, size))))
+
+
+def _drawn(measured: Values, known: Values, size: int) -> str:
+    """Repetitions of a population that is these checkpoints, whose value is their mean."""
+    chosen = np.random.default_rng(size).integers(0, len(measured), (DRAWN, size))
+    share = covered(measured[chosen], np.full(DRAWN, measured.mean())).share
+    return f"{share:.1%} ({expected_coverage(measured, size):.1%})"
+
+
+def expected_coverage(values: Values, size: int) -> float:
+    """Of a nominal 95% Student-t interval over `size` such values, by the next term of its Edgeworth expansion
+    (Hall, "The bootstrap and Edgeworth expansion", 1992): what is missing is (0.25 skewness² - 0.016 excess
+    kurtosis) / size."""
+    centred = values - values.mean()
+    excess = float((centred**4).mean() / (centred**2).mean() ** 2 - 3.0)
+    z = 1.959964
+    density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    skewed = skewness(values) ** 2 * (z**4 + 2 * z * z - 3) / 18
+    return float(0.95 - 2 * z * density / size * (skewed - excess * (z * z - 3) / 12))
 
 
 def report_fitted(followed: Followed, curve: Followed) -> None:
@@ -337,6 +367,8 @@ def main() -> None:
     options.add_argument("--world", choices=WORLDS, default="strong")
     options.add_argument("--repetitions", type=int, default=2, help=f"of {CHECKPOINTS} checkpoints")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--first", type=int, default=0, help="index of the first checkpoint")
+    options.add_argument("--streams", type=int, default=STREAMS, help="of each checkpoint")
     options.add_argument("--curve", action="store_true", help="follow fixed thresholds instead")
     options.add_argument("--output", type=Path, help="write what was followed, and report nothing")
     options.add_argument("--merge", type=Path, nargs="+", help="report on files that were written")
@@ -346,7 +378,15 @@ def main() -> None:
         parts = [Followed.read(path) for path in given.merge]
     else:
         parts = []
-        for part in follow_repetitions(given.repetitions, WORLDS[given.world], seed=given.seed, curve=given.curve):
+        followed = follow_repetitions(
+            given.repetitions,
+            WORLDS[given.world],
+            seed=given.seed,
+            first=given.first,
+            curve=given.curve,
+            streams=given.streams,
+        )
+        for part in followed:
             parts.append(part)
             if given.output:  # after every repetition: what was followed is not lost
                 Followed.joined(parts).write(given.output)

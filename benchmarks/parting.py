@@ -138,7 +138,7 @@ drift_period = {EPISODE if "step" in scenario.stream else EPISODE * POINTS // 2}
 episodes = 6
 [mechanism]
 steps = 15
-window = 50
+window = 200
 [[arms]]
 name = "built-on"
 [[arms]]

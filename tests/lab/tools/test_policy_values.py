@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from worldfork.desk.scoring.intervals import student_t
 from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.lab.environments.closed_form import expected_return, expected_returns
 from worldfork.lab.environments.linear_quadratic import Matrices
@@ -77,9 +78,21 @@ def test_coverage_counts_what_intervals_hold() -> None:
     independent = draws.normal(1.0, 1.0, (2000, 5))
     assert module.covered(independent, np.ones(2000)).share == pytest.approx(0.95, abs=0.015)
     assert module.correlation(independent) == pytest.approx(0.0, abs=0.03)
+    for values in independent[:20]:
+        low, high = student_t(values)
+        for truth, held in ((low + 1e-6, 1.0), (high - 1e-6, 1.0), (low - 1e-6, 0.0), (high + 1e-6, 0.0)):
+            assert module.covered(values[None], np.array([truth])).share == held
     shared = independent + draws.normal(0.0, 1.0, (2000, 1))
     assert module.covered(shared, np.ones(2000)).share < 0.8
     assert module.correlation(shared) == pytest.approx(0.5, abs=0.05)
+
+
+def test_skewed_values_are_covered_as_their_skewness_says() -> None:
+    module, draws = benchmark(), np.random.default_rng(3)
+    skewed = draws.gamma(1.0, size=(20_000, 40))  # skewness 2, excess kurtosis 6
+    expected = module.expected_coverage(skewed.reshape(-1), 40)
+    assert expected == pytest.approx(0.95 - (0.25 * 4 - 0.016 * 6) / 40, abs=0.002)
+    assert module.covered(skewed, np.ones(len(skewed))).share == pytest.approx(expected, abs=0.01)
 
 
 def test_a_threshold_is_worth_what_was_followed_beside_it() -> None:

@@ -6,7 +6,7 @@ __all__ = ["COVERAGE", "cautions"]
 
 # Checkpoints -> the lowest and the highest share of repetitions in which a nominal 95% interval held the value that
 # is known: over all policies whose rule was there beforehand and both outcomes, with one stream per checkpoint.
-COVERAGE: Final = {5: (0.84, 0.95), 10: (0.88, 0.95), 20: (0.90, 0.95), 40: (0.91, 0.96)}
+COVERAGE: Final = {5: (0.85, 0.92), 10: (0.87, 0.93), 20: (0.89, 0.95), 40: (0.92, 0.95)}
 
 
 def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
