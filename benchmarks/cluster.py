@@ -11,6 +11,7 @@ local process made. Prints a line per scene; exits 1 at the first difference.
     killed     three nodes; two nodes are killed and replaced, and the driver is killed and begun again
     together   two studies at once
     mixed      begun local, killed, finished on Ray; and the other way round
+    followed   a study with policies that are followed all the way, every task of it computed by two workers
     bare       a driver that can import neither jax nor mujoco, and a study whose workers need both
 """
 
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from kill_and_resume import chained
+from kill_and_resume import DEPLOYMENT, REGISTRATION, chained
 
 from worldfork.ledger.verify import verify
 
@@ -140,16 +141,17 @@ class Theatre:
             print(f"(three nodes in {time.perf_counter() - began:.0f} s)", flush=True)
         return self._machines
 
-    def driver(self, name: str, *options: str) -> "subprocess.Popen[bytes]":
-        """A driver of its own that runs the study into a folder of that name."""
-        command = [sys.executable, "-m", "worldfork.cli.main", "run", str(self.registration)]
+    def driver(self, name: str, *options: str, study: Path | None = None) -> "subprocess.Popen[bytes]":
+        """A driver of its own that runs the study, or another, into a folder of that name."""
+        command = [sys.executable, "-m", "worldfork.cli.main", "run", str(study or self.registration)]
         with (self.root / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [*command, "-o", str(self.root / name), "--quiet", *options], stdout=log, stderr=log
             )
 
-    def on_ray(self, name: str, *options: str) -> "subprocess.Popen[bytes]":
-        return self.driver(name, "--executor", "ray", "--address", self.machines.address, *options)
+    def on_ray(self, name: str, *options: str, study: Path | None = None) -> "subprocess.Popen[bytes]":
+        where = ("--executor", "ray", "--address", self.machines.address)
+        return self.driver(name, *where, *options, study=study)
 
     def finish(self, process: "subprocess.Popen[bytes]") -> None:
         if process.wait():
@@ -169,8 +171,8 @@ class Theatre:
             self.finish(process)
             sys.exit(f"{name}: the driver ended before it had {count} rows: ask for more --episodes")
 
-    def compare(self, scene: str, name: str, began: float) -> None:
-        reference, study = chained(self.root / "local"), chained(self.root / name)
+    def compare(self, scene: str, name: str, began: float, *, with_study: str = "local") -> None:
+        reference, study = chained(self.root / with_study), chained(self.root / name)
         differing = sorted(path for path in {*reference, *study} if reference.get(path) != study.get(path))
         verdict = verify(self.root / name)
         if differing or verdict.problems or not verdict.complete:
@@ -220,6 +222,15 @@ def mixed(theatre: Theatre) -> None:
     theatre.compare("mixed: begun on Ray, finished local", "ray-local", began)
 
 
+def followed(theatre: Theatre) -> None:
+    began = time.perf_counter()
+    path = theatre.root / "followed.toml"
+    path.write_text(REGISTRATION + DEPLOYMENT)
+    theatre.finish(theatre.driver("followed-local", study=path))
+    theatre.finish(theatre.on_ray("followed", "--set", "twice=1", study=path))
+    theatre.compare("followed: with policies, all of it twice", "followed", began, with_study="followed-local")
+
+
 def bare(theatre: Theatre) -> None:
     began = time.perf_counter()
     path = theatre.root / "model.toml"
@@ -238,7 +249,7 @@ def bare(theatre: Theatre) -> None:
         print((theatre.root / "bare.log").read_text(errors="replace"))
 
 
-SCENES = {scene.__name__: scene for scene in (workers, killed, together, mixed, bare)}
+SCENES = {scene.__name__: scene for scene in (workers, killed, together, mixed, followed, bare)}
 
 
 def rows(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """Blobs: what a worker reads is what the task names, wherever it comes from."""
 
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from kill_and_resume import REGISTRATION
 from worldfork.blobs import Blob, as_files, blob_of, fetching, read_blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.forks.plan import named_stream, stored_stream
-from worldfork.lab.forks.tasks import ForkPoint, Label, Labelled, Setting, identity_of, perform
+from worldfork.lab.forks.tasks import Describe, Described, ForkPoint, Label, Labelled, Setting, identity_of, perform
 from worldfork.lab.run import run
 from worldfork.ledger.store import Study
 from worldfork.registration import canonical, cells
@@ -87,6 +88,14 @@ def test_a_task_names_its_files_and_carries_none_of_their_content(study: Study) 
     assert result.same_as(again)
     written = study.cell(task.forks[0].cell.id).rows()[:3]
     assert [row.update for row in result.rows] == [row.update for row in written]
+
+
+def test_two_machines_of_one_kind_describe_a_study_alike(study: Study) -> None:
+    task = block_of(study)
+    here = perform(Describe(task.setting, (task.forks[0].cell,)))
+    assert isinstance(here, Described)
+    assert here == dataclasses.replace(here, host={"host": "another"})
+    assert here != dataclasses.replace(here, configurations=[{**here.configurations[0], "device": "another"}])
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class Described:
     configurations: list[dict[str, Any]]
     remarks: list[str]
     sources: dict[str, dict[str, str]]  # digest of all -> module -> digest
-    host: dict[str, str]  # where this is so
+    host: dict[str, str] = dataclasses.field(compare=False)  # where this is so, which may differ
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
