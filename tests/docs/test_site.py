@@ -11,7 +11,7 @@ from pages import FENCE, PAGES, ROOT
 
 # Languages of blocks that are not Python, and what stands for a test of each: commands are tried by test_commands,
 # TOML is parsed below, and a text is meant to be read (it needs trackers that worldfork does not install).
-NOT_PYTHON = {"", "console", "toml", "text"}
+NOT_PYTHON = {"bash", "toml", "text"}
 
 
 def test_the_site_builds_strictly_and_stands_alone(tmp_path: Path) -> None:
@@ -44,4 +44,6 @@ def test_every_block_of_code_is_fenced_with_a_language_that_is_known() -> None:
         for language, body in FENCE.findall(page.read_text("utf-8")):
             if language == "toml":
                 assert tomllib.loads(body), page.name
+        unfenced = re.findall(r"\n\n((?: {4}.*\S.*\n)+)", FENCE.sub("", page.read_text("utf-8")))
+        assert not unfenced, (page.name, unfenced)
     assert sum(language == "python" for _, language in languages) > 25
