@@ -43,7 +43,7 @@ ROOMS = {
     "registration": ("tests/registration", "tests/ledger/test_store.py", "tests/lab/forks/test_label.py"),
     "lab/episodes": ("tests/lab/episodes", "tests/lab/forks/test_label.py", "tests/lab/stream"),
     "desk/scoring": ("tests/desk/scoring",),
-    "ledger": ("tests/ledger",),
+    "ledger": ("tests/ledger", "tests/lab/test_deployments.py"),
     "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),
 }
 LEFT_BEHIND = {".git", ".venv", "runs", "carry", "checkpoints"}  # of what lies in the checkout's own folder

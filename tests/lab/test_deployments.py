@@ -223,6 +223,21 @@ def test_damage_to_a_deployment_is_found(tmp_path: Path, reference: Path, damage
     assert not verify(reference).problems
 
 
+def test_a_policy_that_met_other_draws_than_never_does_not_verify(tmp_path: Path, reference: Path) -> None:
+    """Well chained, and no pair: a difference to `never` would be one of luck."""
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(reference, copy)
+    folder = Study(copy).deployment("periodic", CELL)
+    rows = folder.rows()
+    (folder.path / folder.lines).unlink()
+    folder.begin(folder.configuration)
+    folder.append([rows[0], rows[1].model_copy(update={"draws": "0" * 64}), *rows[2:]])
+    (problem,) = verify(copy).problems
+    assert f"{CELL} under `periodic`, episode 2: it received other random draws than `" in problem
+
+
 def test_a_deployment_under_another_policy_is_refused(tmp_path: Path, reference: Path) -> None:
     import shutil
 
