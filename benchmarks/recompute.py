@@ -43,6 +43,8 @@ SIGNALS = (
     "drift",
     "clock",
 )
+# Where a study registers none.
+PAPERS_CANDIDATES = (*SIGNALS[:6], "adwin", "page_hinkley", "kswin", "conformal")
 NAMED = (
     *("arms", "tasks", "triggers", "triggers_all_attempted", "contrasts", "gains", "by_direction", "by_checkpoint"),
     *("by_direction_intervals", "drift_quartiles", "random_blocks", "auc_by_checkpoint", "standard_error_at"),
@@ -395,6 +397,10 @@ def main():
             check_task(columns, book, where, scores[arm, task])
             print(f"{where}: {book.compared - before} figures", flush=True)
     check_families(scores, means, book)
+    registered = json.loads((study / "registration.json").read_text())["registration"]["scoring"]
+    count = len(registered.get("triggers", PAPERS_CANDIDATES))
+    for arm, task in scores:
+        book.same(f"{arm} {task}.candidates", count, scores[arm, task]["candidates"])
     for pair in printed["contrasts"]:
         first, second = (ledger[name] for name in pair.split(" - "))
         for task in printed["contrasts"][pair]:

@@ -24,7 +24,7 @@ def address() -> Iterator[str]:
     """Three nodes with a core each, whose processes find these tests."""
     pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         from ray.cluster_utils import Cluster
 
