@@ -1,7 +1,7 @@
 """What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,7 @@ def run(
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
     amend: str | None = None,
+    tasks: Collection[str] | None = None,
     probe: bool = True,
     progress: Progress = silent,
     notify: Notify = ignore,
@@ -82,8 +83,9 @@ def run(
 
     `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
     object of your own (docs/extending.md); `workers` are its processes, and `settings` whatever else a named one
-    can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `probe` tries
-    agents, worlds and mechanisms that are not worldfork's on a small block before a new study is begun.
+    can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `tasks` leaves the
+    others to a later run. `probe` tries agents, worlds and mechanisms that are not worldfork's on a small block
+    before a new study is begun.
     `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
@@ -102,6 +104,7 @@ def run(
         workers=workers,
         settings=settings,
         amend=amend,
+        tasks=tasks,
         probe=probe,
         progress=progress,
         notify=notify,

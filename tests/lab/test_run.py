@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kill_and_resume import REGISTRATION, chained
+from kill_and_resume import DEPLOYMENT, REGISTRATION, chained
 from waiting import PATIENCE
 
 from worldfork.errors import WorldforkError
@@ -203,6 +203,50 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, reference:
             run(path, tmp_path / "study", executor=Executor(interrupted))
     run(path, tmp_path / "study")
     assert chained(tmp_path / "study") == chained(reference)
+
+
+TWO_TASKS = REGISTRATION.replace('tasks = ["linear_quadratic"]', 'tasks = ["first", "second"]').replace(
+    "[tasks.linear_quadratic]\n", '[tasks.first]\nenvironment = "linear_quadratic"\n'
+)
+TWO_TASKS += TWO_TASKS[TWO_TASKS.index("[tasks.first]") :].replace("first", "second")
+
+
+def test_tasks_can_be_run_one_after_the_other_into_the_same_study(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO_TASKS)
+    run(path, tmp_path / "whole")
+    run(path, tmp_path / "parts", tasks=["second"])
+    begun = verify(tmp_path / "parts")
+    assert (begun.rows, begun.expected, begun.problems) == (16, 32, ())
+    assert {cell.name for cell in (tmp_path / "parts/cells").iterdir()} == {
+        cell.name for cell in (tmp_path / "whole/cells").iterdir() if "second" in cell.name
+    }
+    run(path, tmp_path / "parts", tasks=["first"])
+    assert verify(tmp_path / "parts").complete
+    assert chained(tmp_path / "parts") == chained(tmp_path / "whole")
+
+
+def test_a_run_of_some_tasks_needs_the_checkpoints_of_those_alone(tmp_path: Path) -> None:
+    elsewhere = '[tasks.second]\ncheckpoints = "nowhere/{checkpoint}.safetensors"\n'
+    path = write(tmp_path, TWO_TASKS.replace("[tasks.second]\n", elsewhere))
+    with pytest.raises(WorldforkError, match="no checkpoint file"):
+        run(path, tmp_path / "study")
+    run(path, tmp_path / "study", tasks=["first"])
+    assert verify(tmp_path / "study").rows == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "complaint"),
+    [
+        (TWO_TASKS, ["third"], "has no task 'third'; its tasks are first, second"),
+        (TWO_TASKS + DEPLOYMENT, ["first"], "run all of its tasks together"),
+    ],
+)
+def test_tasks_that_can_not_be_run_alone_are_refused(
+    tmp_path: Path, text: str, tasks: list[str], complaint: str
+) -> None:
+    with pytest.raises(WorldforkError, match=complaint):
+        run(write(tmp_path, text), tmp_path / "study", tasks=tasks)
+    assert not (tmp_path / "study").exists()
 
 
 def kills(injected: int, random: int) -> str:

@@ -19,6 +19,9 @@ def run(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
     output: Path = typer.Option(..., "-o", "--output", help="The study folder: new, or one to carry on with."),
     amend: str | None = typer.Option(None, help="Why the registration changed after rows existed; it is reported."),
+    task: list[str] = typer.Option(
+        [], help="Run this task only, and leave the others to a later run. May be repeated. Default: all."
+    ),
     executor: str = typer.Option(
         "local", help="Where tasks are computed: local, ray, or module:attribute of your own."
     ),
@@ -47,7 +50,7 @@ def run(
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
 
-    again = f"worldfork run {registration} -o {output}" + _spelled(executor, workers, address, setting)
+    again = f"worldfork run {registration} -o {output}" + _spelled(task, executor, workers, address, setting)
     settings = _settings(setting) | ({} if address is None else {"address": address})
     with (
         interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
@@ -66,6 +69,7 @@ def run(
             workers=workers,
             settings=settings,
             amend=amend,
+            tasks=task or None,
             probe=not no_probe,
             progress=progress,
             notify=lambda line: typer.echo(line, err=True),
@@ -73,6 +77,9 @@ def run(
     verdict = wf.verify(output)
     followed = f" and {plural(verdict.episodes, 'episode')} of deployments" if verdict.expected_episodes else ""
     forks = f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}"
+    if verdict.rows < verdict.expected:
+        typer.echo(f"{forks} of {verdict.expected:,} forks: the other tasks are still to be run into {output}.")
+        return
     typer.echo(f"{forks}{followed}. Next: worldfork score {output}")
 
 
@@ -90,9 +97,12 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def _spelled(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
-    """The options that say where, as they were typed."""
-    typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
+def _spelled(
+    tasks: Sequence[str], executor: str, workers: int | None, address: str | None, setting: Sequence[str]
+) -> str:
+    """The options that say what and where, as they were typed."""
+    typed: list[tuple[str, object]] = [("--task", task) for task in tasks]
+    typed += [("--executor", executor if executor != "local" else None), ("--workers", workers)]
     typed += [("--address", address), *(("--set", entry) for entry in setting)]
     return "".join(f" {name} {value}" for name, value in typed if value is not None)
 

@@ -10,7 +10,7 @@ same call: what is in the ledger stays, what is missing is done.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -68,6 +68,7 @@ def run(
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
     amend: str | None = None,
+    tasks: Collection[str] | None = None,
     probe: bool = True,
     fit_thresholds: FitThresholds | None = None,
     progress: Progress = silent,
@@ -78,8 +79,9 @@ def run(
     `registration` is a file, the name of one that comes with worldfork, or a record; relative paths in it start
     where its file lies. `executor` is a name of the registry or an object with its method `map`; `settings` are
     those of a named one, and `workers` is one of them. `amend` says why the registration changed after rows
-    existed. A new study with an agent, a world or a mechanism that does not come with worldfork is tried first on
-    one small block, unless `probe` is false.
+    existed. `tasks` leaves the others to a later run of the same registration, which needs their checkpoints only
+    then. A new study with an agent, a world or a mechanism that does not come with worldfork is tried first on one
+    small block, unless `probe` is false.
     `fit_thresholds` is how the desk fits the thresholds of [deployment] on the one-step rows of other checkpoints.
     """
     text, root = open_authored(registration)
@@ -89,7 +91,8 @@ def run(
         _executor(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
         writing(folder, text.registration, authored=text.text, amend=amend) as study,
     ):
-        this = _Run(text, root, Path(folder), chosen, progress=progress, notify=notify)
+        wanted = _tasks(text.registration, tasks)
+        this = _Run(text, root, Path(folder), chosen, tasks=wanted, progress=progress, notify=notify)
         described = this.describe(study)
         if probe and not any(cell.has_rows() for cell in study.cells()):
             this.probe(here=getattr(chosen, "here", False))
@@ -119,13 +122,14 @@ class _Run:
         folder: Path,
         executor: Executor,
         *,
+        tasks: Collection[str],
         progress: Progress,
         notify: Notify,
     ) -> None:
         self.registration = text.registration
-        self.cells = cells(self.registration)
+        self.cells = tuple(cell for cell in cells(self.registration) if cell.task in tasks)
         self.executor, self.progress, self.notify = executor, progress, notify
-        self.models = checkpoint_files(self.registration, root=root, copies=folder / "checkpoints")
+        self.models = checkpoint_files(self.registration, tasks=tasks, root=root, copies=folder / "checkpoints")
         spelled = canonical(self.registration.model_dump(mode="json", by_alias=True))
         self.setting = Setting(spelled, tuple(named_checkpoints(self.models).items()))
         self.followed: Described | None = None  # what determines the rows of [deployment]
@@ -173,7 +177,7 @@ class _Run:
 
     def run_streams(self, study: Study) -> None:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
-        batches = stream_batches(self.registration)
+        batches = [batch for batch in stream_batches(self.registration) if batch[0] in self.identities]
         missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
         self.progress("streams", 0, len(missing))
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
@@ -185,7 +189,7 @@ class _Run:
                 study.cell(cell.id).note("timings.jsonl", took)
             self.progress("streams", done, len(missing))
         for cell, owner in self._stream_of.items():
-            if cell != owner:
+            if cell != owner and cell in self.identities:
                 study.cell(cell.id).share_stream(study.cell(owner.id))
 
     def run_forks(self, study: Study, rows: Rows) -> None:
@@ -197,7 +201,8 @@ class _Run:
             missing = [
                 block
                 for block in fork_blocks(self.registration, shared=shared)
-                if any(k > len(rows[cell]) for cell, k in block)
+                if block[0][0] in rows
+                and any(k > len(rows[cell]) for cell, k in block)
                 and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
             ]
             named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
@@ -256,6 +261,23 @@ class _Run:
         if owner not in self._named:
             self._named[owner] = named_stream(study, owner)
         return self._named[owner]
+
+
+def _tasks(registration: Registration, wanted: Collection[str] | None) -> Collection[str]:
+    """The tasks that this call runs."""
+    if wanted is None or set(wanted) == set(registration.tasks):
+        return registration.tasks.keys()
+    if unknown := sorted(set(wanted) - set(registration.tasks)):
+        raise WorldforkError(
+            f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "
+            f"{', '.join(registration.tasks)}."
+        )
+    if registration.deployment is not None:
+        raise WorldforkError(
+            f"`{registration.name}` follows policies all the way, with thresholds that are fitted once all forks "
+            "are there: run all of its tasks together."
+        )
+    return wanted
 
 
 def _perform(task: Any) -> Any:

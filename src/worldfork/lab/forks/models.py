@@ -1,6 +1,6 @@
 """The checkpoints of a study: where their files are, and copies of them beside the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from worldfork import registry
@@ -17,11 +17,14 @@ __all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoi
 
 
 def checkpoint_files(
-    registration: Registration, *, root: Path, copies: Path
+    registration: Registration, *, root: Path, copies: Path, tasks: Collection[str] | None = None
 ) -> dict[tuple[str, int], tuple[Path, ...]]:
-    """The files of every checkpoint that has files: the study's copies where it has them, else the originals."""
+    """The files of every checkpoint of `tasks` that has files: the study's copies where it has them, else the
+    originals. None stands for all tasks."""
     found = {}
     for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
+        if tasks is not None and task not in tasks:
+            continue
         original = checkpoint_source(registration, task, index, root=root)
         if original is None:
             continue
