@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worldfork.desk.scoring import Score
     from worldfork.desk.scoring.planned import Power
     from worldfork.executors.base import Executor
-    from worldfork.lab.agents.rssm_cem.pretraining.job import Pretraining
+    from worldfork.lab.agents.rssm_cem.pretraining.record import Pretraining
     from worldfork.lab.deployments.replay import FollowedReplay
     from worldfork.lab.deployments.stage import FitThresholds
     from worldfork.lab.forks.replay import Replay
@@ -227,15 +227,28 @@ def pretrain(
     recipe: Path | str,
     folder: Path | str,
     *,
+    executor: "Executor | str" = "local",
+    workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     minutes: float | None = None,
     progress: Progress = silent,
     notify: Notify = ignore,
 ) -> "Pretraining | None":
     """Train checkpoints by a recipe (a file, or the name of one that comes with worldfork), or carry on where an
-    earlier call stopped. After `minutes` it saves and returns None: the same call goes on."""
-    from worldfork.lab.agents.rssm_cem.pretraining.job import pretrain as run_job
+    earlier call stopped. Groups of seeds (`seeds_per_group` of the recipe) are trained wherever the executor says.
+    After `minutes` a training in this process is saved and None returned: the same call goes on."""
+    from worldfork.lab.tools.pretraining import pretrain as train
 
-    return run_job(recipe, folder, minutes=minutes, progress=progress, notify=notify)
+    return train(
+        recipe,
+        folder,
+        executor=executor,
+        workers=workers,
+        settings=settings,
+        minutes=minutes,
+        progress=progress,
+        notify=notify,
+    )
 
 
 def replay(

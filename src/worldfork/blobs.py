@@ -15,7 +15,7 @@ from pathlib import Path
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["Blob", "as_files", "blob_of", "fetching", "read_blob"]
+__all__ = ["Blob", "as_files", "blob_of", "fetching", "read_blob", "shares_disk"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +51,18 @@ def read_blob(blob: Blob) -> bytes:
 def as_files(blobs: Sequence[Blob], *, stem: str) -> Iterator[Path]:
     """The path of the first of these blobs, with the others beside it: the driver's own files where they can be
     read here, else copies called `stem`, in a folder that is gone afterwards."""
-    if _fetch.get() is None:
+    if shares_disk():
         yield blobs[0].path
         return
     with tempfile.TemporaryDirectory(prefix="worldfork-") as folder:
         for blob in blobs:
             Path(folder, stem + blob.path.suffix).write_bytes(read_blob(blob))
         yield Path(folder, stem + blobs[0].path.suffix)
+
+
+def shares_disk() -> bool:
+    """Whether this process can use the driver's paths."""
+    return _fetch.get() is None
 
 
 @contextlib.contextmanager

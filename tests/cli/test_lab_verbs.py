@@ -280,8 +280,10 @@ def test_an_error_is_the_first_thing_that_is_printed(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("verb", [["evaluate", "x"], ["pretrain", "x", "-o", "y"], ["calibrate-drift", "x"]])
-def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "verb", [["evaluate", "x"], ["pretrain", "pretrain-demo", "-o", "y"], ["calibrate-drift", "x"]]
+)
+def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, tmp_path, capsys):
     """An installation without the lab has no jax: simulated by hiding it from the import system."""
     import sys
 
@@ -292,6 +294,7 @@ def test_without_the_lab_a_lab_verb_says_what_to_install(verb, monkeypatch, caps
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["worldfork", *verb])
     with pytest.raises(SystemExit) as ended:
         command.main()

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from worldfork.cli.executors import heard, settings_of, spelled
+
 if TYPE_CHECKING:
-    from worldfork.lab.agents.rssm_cem.pretraining.job import Pretraining
+    from worldfork.lab.agents.rssm_cem.pretraining.record import Pretraining
 
 __all__ = ["pretrain"]
 
@@ -16,24 +18,50 @@ def pretrain(
     output: Path = typer.Option(
         ..., "-o", "--output", help="Folder for checkpoints, curves and the training state."
     ),
+    executor: str = typer.Option(
+        "local", help="Where groups are trained: local, ray, slurm, or module:attribute of your own."
+    ),
+    workers: int | None = typer.Option(
+        None, min=1, help="Processes that train a group each; a recipe's `seeds_per_group` makes groups."
+    ),
+    address: str | None = typer.Option(None, help="The Ray cluster. Default: RAY_ADDRESS, or one for this run."),
+    setting: list[str] = typer.Option(
+        [], "--set", help="Another setting of the executor, such as gpus=1 or twice=2. May be repeated."
+    ),
     minutes: float | None = typer.Option(None, min=0.1, help="Save and stop after so long; run again to go on."),
     save_every: int = typer.Option(10, min=1, help="Episodes between saves of the training state."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars, and nothing about episodes."),
 ) -> None:
-    """Train checkpoints on clean physics: all seeds of all tasks of a recipe in one program.
+    """Train checkpoints on clean physics: all seeds in one program, or group by group on many machines.
 
     Example: worldfork pretrain pretrain-demo -o runs/demo-checkpoints
 
-    Interrupt it whenever you like: the same command resumes from the last save.
+    Interrupt it whenever you like: the same command resumes. Digits depend on how many seeds a program trains,
+    which the recipe says (`seeds_per_group`), and not on executors and workers.
     """
+    from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
-    from worldfork.lab.agents.rssm_cem.pretraining import job
+    from worldfork.lab.tools import pretraining
 
-    with bars(quiet=quiet) as progress:
-        done = job.pretrain(
+    again = f"worldfork pretrain {recipe} -o {output}" + spelled(executor, workers, address, setting)
+    settings = settings_of(setting) | ({} if address is None else {"address": address})
+    with (
+        interruptible(f"interrupted; what was saved is kept. To carry on: {again}") as check,
+        bars(quiet=quiet) as draw,
+        heard(),
+    ):
+
+        def progress(what: str, done: int, total: int) -> None:
+            check()
+            draw(what, done, total)
+
+        done = pretraining.pretrain(
             recipe,
             output,
+            executor=executor,
+            workers=workers,
+            settings=settings,
             minutes=minutes,
             save_every=save_every,
             threads=threads,

@@ -1,16 +1,11 @@
 """`worldfork run`: a registration in, a ledger out."""
 
-import contextlib
-import json
-import logging
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
+from worldfork.cli.executors import heard, settings_of, spelled
 from worldfork.counting import plural
-from worldfork.errors import WorldforkError
 
 __all__ = ["run"]
 
@@ -23,7 +18,7 @@ def run(
         [], help="Run this task only, and leave the others to a later run. May be repeated. Default: all."
     ),
     executor: str = typer.Option(
-        "local", help="Where tasks are computed: local, ray, or module:attribute of your own."
+        "local", help="Where tasks are computed: local, ray, slurm, or module:attribute of your own."
     ),
     workers: int | None = typer.Option(
         None,
@@ -50,12 +45,13 @@ def run(
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
 
-    again = f"worldfork run {registration} -o {output}" + _spelled(task, executor, workers, address, setting)
-    settings = _settings(setting) | ({} if address is None else {"address": address})
+    options = spelled(executor, workers, address, setting)
+    again = f"worldfork run {registration} -o {output}" + "".join(f" --task {name}" for name in task) + options
+    settings = settings_of(setting) | ({} if address is None else {"address": address})
     with (
         interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
-        _heard(),
+        heard(),
     ):
 
         def progress(what: str, done: int, total: int) -> None:
@@ -81,46 +77,3 @@ def run(
         typer.echo(f"{forks} of {verdict.expected:,} forks: the other tasks are still to be run into {output}.")
         return
     typer.echo(f"{forks}{followed}. Next: worldfork score {output}")
-
-
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE as settings: a value is a number, true, false, null, or else a text."""
-    settings: dict[str, Any] = {}
-    for entry in given:
-        name, equals, value = entry.partition("=")
-        if not name or not equals:
-            raise WorldforkError(f"--set takes NAME=VALUE, such as deadline=600; got `{entry}`.")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
-    return settings
-
-
-def _spelled(
-    tasks: Sequence[str], executor: str, workers: int | None, address: str | None, setting: Sequence[str]
-) -> str:
-    """The options that say what and where, as they were typed."""
-    typed: list[tuple[str, object]] = [("--task", task) for task in tasks]
-    typed += [("--executor", executor if executor != "local" else None), ("--workers", workers)]
-    typed += [("--address", address), *(("--set", entry) for entry in setting)]
-    return "".join(f" {name} {value}" for name, value in typed if value is not None)
-
-
-@contextlib.contextmanager
-def _heard() -> Iterator[None]:
-    """What executors say of their workers, on standard error."""
-
-    class Echo(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            typer.echo(self.format(record), err=True)
-
-    logger, handler = logging.getLogger("worldfork.executors"), Echo()
-    logger.addHandler(handler)
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

@@ -1,13 +1,14 @@
 """The Executor contract: where the tasks of a study are computed."""
 
 import abc
-from collections.abc import Callable, Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from worldfork.errors import WorldforkError
-from worldfork.registry import Plugin
+from worldfork.registry import Plugin, build
 
-__all__ = ["Answers", "Executor", "ExecutorPlugin"]
+__all__ = ["Answers", "Executor", "ExecutorPlugin", "opened"]
 
 
 @runtime_checkable
@@ -39,6 +40,19 @@ class ExecutorPlugin(Plugin):
 
     def close(self) -> None:
         """Let go of whatever was kept between two calls of `map`."""
+
+
+@contextlib.contextmanager
+def opened(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Executor]:
+    """The executor itself, or the one of that name with these settings, which is closed afterwards."""
+    if not isinstance(executor, str):
+        yield executor
+        return
+    built = build("executors", executor, ExecutorPlugin, settings=settings, where="the executor's settings")
+    try:
+        yield built
+    finally:
+        built.close()
 
 
 class Answers:

@@ -8,15 +8,13 @@ is written through `worldfork.ledger.store`, and only this process writes. An in
 same call: what is in the ledger stays, what is missing is done.
 """
 
-import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from worldfork import registry
 from worldfork.errors import Failed, WorldforkError
-from worldfork.executors.base import Answers, Executor, ExecutorPlugin
+from worldfork.executors.base import Answers, Executor, opened
 from worldfork.lab.deployments import tasks as followed
 from worldfork.lab.deployments.stage import FitThresholds, run_deployments
 from worldfork.lab.forks.context import outside_code
@@ -88,7 +86,7 @@ def run(
     for located in outside_code(text.registration):
         notify(f"This registration runs code that does not come with worldfork: {located}")
     with (
-        _executor(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
+        opened(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
         writing(folder, text.registration, authored=text.text, amend=amend) as study,
     ):
         wanted = _tasks(text.registration, tasks)
@@ -285,20 +283,6 @@ def _perform(task: Any) -> Any:
     if isinstance(task, followed.DescribeDeployments | followed.Advance):
         return followed.perform(task)
     return perform(task)
-
-
-@contextlib.contextmanager
-def _executor(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Executor]:
-    if not isinstance(executor, str):
-        yield executor
-        return
-    built = registry.build(
-        "executors", executor, ExecutorPlugin, settings=settings, where="the executor's settings"
-    )
-    try:
-        yield built
-    finally:
-        built.close()
 
 
 def _write_in_order(

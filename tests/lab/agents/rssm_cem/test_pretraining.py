@@ -19,13 +19,14 @@ from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.deployment import deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.pretraining import job, loop, saving
+from worldfork.lab.agents.rssm_cem.pretraining import job, loop, record, saving
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.planner.cem import CEM
+from worldfork.lab.tools.pretraining import pretrain
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
     monkeypatch.setattr(job, "Worlds", ShorterWorlds)
     monkeypatch.setattr(job, "train", train)  # what the other tests have trained: training twice proves no more
     steps, sentences = [], []
-    done = job.pretrain(
+    done = pretrain(
         recipe, str(tmp_path), threads=1, progress=lambda *step: steps.append(step), notify=sentences.append
     )
     assert [path.name for path in done.checkpoints] == [
@@ -117,29 +118,29 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
     assert steps[-1] == ("tasks", 2, 2)
     assert sentences[1].startswith("episode 2 of 3: cartpole-swingup returns ")
     assert not (tmp_path / saving.NAME).exists()
-    again = job.pretrain(recipe, tmp_path, notify=sentences.append)
+    again = pretrain(recipe, tmp_path, notify=sentences.append)
     assert again == done
     assert "nothing to do" in sentences[-1]
     with pytest.raises(WorldforkError, match="holds the checkpoints of another recipe"):
-        job.pretrain("pretrain-demo", tmp_path)
+        pretrain("pretrain-demo", tmp_path)
     for broken in ("[]", "{}", "]["):
-        (tmp_path / saving.FINISHED).write_text(broken)
+        (tmp_path / record.FINISHED).write_text(broken)
         with pytest.raises(WorldforkError, match="not the record"):
-            job.pretrain(recipe, tmp_path)
+            pretrain(recipe, tmp_path)
 
 
 def test_a_job_that_is_out_of_time_says_how_to_go_on(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "Worlds", ShorterWorlds)
     monkeypatch.setattr(job, "train", lambda *arguments, **options: None)
     sentences = []
-    assert job.pretrain(recipe, tmp_path, minutes=0.5, notify=sentences.append) is None
+    assert pretrain(recipe, tmp_path, minutes=0.5, notify=sentences.append) is None
     assert sentences == [f"Saved in {tmp_path} after 0.5 minutes; do the same again to go on."]
 
 
 def test_the_verb_prints_what_became_of_every_seed(tmp_path):
     demo = read_recipe("pretrain-demo")
     seed = {"task": "cartpole-swingup", "seed": 4, "gate": 812.0, "index": 0, "returns": [800.0], "digest": "a"}
-    saving.finish(tmp_path, {"recipe": demo.digest, "training_seconds": 7.0, "seeds": [seed]})
+    record.write_finished(record.Pretraining(tmp_path, demo.digest, 7.0, 1.0, (record.Harvested(**seed),)))
     shown = CliRunner().invoke(app, ["pretrain", "pretrain-demo", "-o", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     assert "nothing to do" in shown.output
@@ -194,7 +195,7 @@ def test_cutting_the_padding_changes_no_prediction(recipe, trained):
 
 
 def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
-    assert [(one.task, one.seed, one.index) for one in harvested] == [
+    assert [(one.task, one.seed, one.index) for one in record.choose(recipe, harvested)] == [
         ("cartpole-swingup", 0, 0),
         ("cartpole-swingup", 1, None),
         ("cheetah-run", 3, 0),
@@ -244,7 +245,7 @@ def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path
     monkeypatch.setattr("worldfork.lab.agents.rssm_cem.pretraining.harvest.standing_returns", returns)
     harvest(recipe.model_copy(update={"precision": "fp16"}), ShortWorlds(recipe), trained, tmp_path)
     assert {(agent.model.precision, agent.imagined.precision) for agent in agents} == {("tf32", "fp16")}
-    manifest = checkpoints.read_manifest(tmp_path / "cartpole-swingup-0.safetensors")
+    manifest = checkpoints.read_manifest(tmp_path / "cartpole-swingup-seed0.safetensors")
     assert manifest["returns"]["precision"] == manifest["recipe"]["precision"] == "fp16"
 
 
@@ -258,7 +259,9 @@ def cartpole() -> tuple[RSSMCEM, object]:
 @pytest.fixture
 def copied(harvested, folder, tmp_path) -> Path:
     for suffix in (".safetensors", ".json", ".npz"):
-        (tmp_path / f"c{suffix}").write_bytes((folder / "checkpoints" / f"cartpole-swingup-0{suffix}").read_bytes())
+        (tmp_path / f"c{suffix}").write_bytes(
+            (folder / "checkpoints" / f"cartpole-swingup-seed0{suffix}").read_bytes()
+        )
     return tmp_path / "c.safetensors"
 
 

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-from worldfork.lab.agents.rssm_cem.pretraining.loop import Curve
+__all__ = ["Curve", "draw_curves", "write_curves"]
 
-__all__ = ["draw_curves", "write_curves"]
+Curve = dict[str, Any]  # one episode of one member, as data
 
 PANELS = {
     "planned_return": "return, planner with exploration noise",

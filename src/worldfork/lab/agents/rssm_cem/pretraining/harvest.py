@@ -1,7 +1,7 @@
 """From trained members to checkpoints: cut to size, put through the competence gate, evaluated, written.
 
-The gate and the reported return use different episodes; a seed below the floor is replaced by the next one and
-listed with its return, because the gate selects on what dR is correlated with (docs/protocol.md).
+The gate and the reported return use different episodes. Which of the seeds that pass become the checkpoints of a
+recipe is for `worldfork.lab.tools.pretraining` to say, which sees all groups.
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Trained
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.record import Evaluated, seed_stem
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
@@ -32,21 +33,9 @@ from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
-__all__ = ["Harvested", "cut", "gate_rehearsals", "harvest"]
+__all__ = ["cut", "gate_rehearsals", "harvest"]
 
 SOURCE = "pretraining: sequences drawn uniformly from all that was collected"
-
-
-@dataclasses.dataclass(frozen=True)
-class Harvested:
-    """One seed's fate: `index` is its checkpoint's number, None if it was rejected or not needed."""
-
-    task: str
-    seed: int
-    gate: float
-    index: int | None
-    returns: list[float]
-    digest: str | None
 
 
 def harvest(
@@ -55,16 +44,19 @@ def harvest(
     trained: Trained,
     folder: Path,
     *,
+    group: Recipe | None = None,
     progress: Progress = silent,
-) -> list[Harvested]:
-    """Gate, evaluate and save every task's checkpoints as `<folder>/<task>-<index>.safetensors`."""
-    kept: list[Harvested] = []
+) -> list[Evaluated]:
+    """Gate and evaluate every seed of the group, by default all of the recipe's, and save those that pass, as many
+    of each task as are wanted, as `<folder>/<task>-seed<seed>.safetensors`."""
+    group = group or recipe
+    evaluated: list[Evaluated] = []
     # Cut on the host: on the device every slice of every shape would be a program to compile.
     learned = jax.device_get(trained.learners.params)
     moments = jax.device_get(flatten(trained.learners.optimiser))
-    for done, (task, entry) in enumerate(recipe.tasks.items()):
+    for done, (task, entry) in enumerate(group.tasks.items()):
         environment = worlds.environments[task]
-        progress("tasks", done, len(recipe.tasks))
+        progress("tasks", done, len(group.tasks))
         agent = recipe.agent(entry.planner).build(environment, precision=recipe.precision)
         model = agent.model
         rows = [row for row, member in enumerate(worlds.members) if member.task == task]
@@ -76,13 +68,13 @@ def harvest(
             for occasion, count in (("gate", recipe.gate_episodes), ("report", recipe.report_episodes))
         )
         proof = worlds.proofs()[task]
-        index = 0
+        passed = 0
         for position, seed in enumerate(entry.seeds):
             mean = float(gate[position].mean())
-            accepted = mean >= entry.floor and index < entry.wanted
             digest = None
-            if accepted:
-                path = folder / f"{task}-{index}.safetensors"
+            if mean >= entry.floor and passed < entry.wanted:
+                passed += 1
+                path = folder / f"{seed_stem(task, seed)}.safetensors"
                 kept_replay = _replay(recipe, worlds, trained, rows[position], path=path)
                 digest = save(
                     path,
@@ -94,6 +86,7 @@ def harvest(
                             agent,
                             environment=environment,
                             seed=seed,
+                            group=[member.name for member in worlds.members],
                             gate=gate[position],
                             returns=returns[position],
                             proof=proof,
@@ -101,12 +94,9 @@ def harvest(
                         **kept_replay,
                     },
                 )
-            kept.append(
-                Harvested(task, seed, mean, index if accepted else None, returns[position].tolist(), digest)
-            )
-            index += accepted
-    progress("tasks", len(recipe.tasks), len(recipe.tasks))
-    return kept
+            evaluated.append(Evaluated(task, seed, mean, returns[position].tolist(), digest))
+    progress("tasks", len(group.tasks), len(group.tasks))
+    return evaluated
 
 
 def gate_rehearsals(recipe: Recipe, worlds: Worlds) -> list[Callable[[], None]]:
@@ -165,6 +155,7 @@ def _manifest(
     *,
     environment: Environment,
     seed: int,
+    group: list[str],
     gate: np.ndarray,
     returns: np.ndarray,
     proof: dict[str, Any],
@@ -184,6 +175,7 @@ def _manifest(
             "gradient_steps": (recipe.episodes - recipe.random_episodes)
             * environment.episode_steps
             * recipe.gradient_steps,
+            "together": group,  # the seeds of one program, on whose number digits depend
         },
         "returns": {
             "mean": float(returns.mean()),

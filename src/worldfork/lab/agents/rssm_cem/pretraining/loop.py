@@ -26,6 +26,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.collector import (
     choose_actions,
     initialise_collector,
 )
+from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.learner import (
     Learner,
     Learning,
@@ -39,9 +40,8 @@ from worldfork.lab.ahead import Ahead
 from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
-__all__ = ["Curve", "Trained", "train"]
+__all__ = ["Trained", "train"]
 
-Curve = dict[str, Any]  # one episode of one member, as data
 Watch = Callable[[int, list[Curve]], None]  # an episode that was finished, and how every member did in it
 
 

@@ -34,7 +34,7 @@ class Task(Record):
         return self
 
 
-LATER: Final = ("unroll", "collection_precision")
+LATER: Final = ("unroll", "collection_precision", "seeds_per_group")
 
 
 class Recipe(Training):
@@ -68,6 +68,9 @@ class Recipe(Training):
     unroll: Count = 1  # transitions compiled as one: fewer, longer kernels; another number rounds otherwise
     collection: Search = Search(candidates=256, horizon=3, iterations=4, elites=32)
     collection_precision: Precision = "tf32"  # of the planner that collects
+    # Seeds of one task that are trained in one program; None: all seeds of all tasks in one. Digits depend on how
+    # many a program trains, so that this belongs to the recipe and not to the machines.
+    seeds_per_group: Count | None = None
     # Of the gate's and the report's planner; training is TF32 in any case.
     precision: Precision = "tf32"
     gate_episodes: Count = 20
@@ -96,6 +99,19 @@ class Recipe(Training):
     def rate_share(self, done: float) -> float:
         """The share of the learning rates that is left when `done` of the training (0 to 1) is behind."""
         return 1.0 - (1.0 - self.final_rate) * max(0.0, 2.0 * done - 1.0)
+
+    def groups(self) -> "list[Recipe]":
+        """The parts that are trained in a program each: this recipe with some of its seeds."""
+        size = self.seeds_per_group
+        if size is None:
+            return [self]
+        return [
+            self.model_copy(
+                update={"tasks": {task: entry.model_copy(update={"seeds": entry.seeds[first : first + size]})}}
+            )
+            for task, entry in self.tasks.items()
+            for first in range(0, len(entry.seeds), size)
+        ]
 
     @property
     def digest(self) -> str:

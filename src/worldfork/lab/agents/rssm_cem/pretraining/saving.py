@@ -1,7 +1,8 @@
-"""Training on disk: a killed run goes on from its last save, a finished one says so."""
+"""Training on disk: a killed run goes on from its last save."""
 
 import json
 import os
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,10 @@ from safetensors.numpy import load_file, save_file
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
-from worldfork.ledger import files
 
-__all__ = ["finish", "load", "read_finished", "save"]
+__all__ = ["NAME", "load", "save"]
 
 NAME = "training.safetensors"
-FINISHED = "pretraining.json"
 
 
 def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list[Any], seconds: float) -> None:
@@ -25,8 +24,10 @@ def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list
     folder.mkdir(parents=True, exist_ok=True)
     leaves = {f"{n:05d}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(state))}
     about = {"recipe": recipe.digest, "episode": episode, "curves": curves, "seconds": seconds}
-    save_file(leaves, folder / f"{NAME}.part", metadata={"about": json.dumps(about)})
-    os.replace(folder / f"{NAME}.part", folder / NAME)
+    # A name of its own: a worker that was given up may still be writing what another goes on with.
+    part = folder / f"{NAME}.{platform.node()}-{os.getpid()}.part"
+    save_file(leaves, part, metadata={"about": json.dumps(about)})
+    os.replace(part, folder / NAME)
 
 
 def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], float] | None:
@@ -55,23 +56,3 @@ def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], 
         )
     state = jax.tree.unflatten(jax.tree.structure(like), list(map(jax.numpy.asarray, leaves)))
     return state, about["episode"], about["curves"], about["seconds"]
-
-
-def finish(folder: Path, record: dict[str, Any]) -> None:
-    """Write what became of every seed; the training state is not needed any more."""
-    files.replace(folder / FINISHED, (json.dumps(record, indent=1) + "\n").encode())
-    (folder / NAME).unlink(missing_ok=True)
-
-
-def read_finished(folder: Path) -> dict[str, Any] | None:
-    """What `finish` wrote; None if no run was finished there."""
-    path = folder / FINISHED
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise WorldforkError(f"{path} is not the record of a finished pretraining: choose another output folder.")
-    return record
