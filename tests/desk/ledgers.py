@@ -40,6 +40,12 @@ mechanism = { steps = 50 }
 name = "n-200"
 mechanism = { steps = 200 }
 
+[[predictions]]
+name = "little-is-lost"
+arm = "n-10"
+task = "linear_quadratic"
+between = [-1000.0, 1000.0]
+
 [tasks.linear_quadratic]
 agent = "linear_quadratic"
 drift_scale = 4.0

@@ -11,7 +11,7 @@ import ledgers
 import numpy as np
 import pytest
 
-from worldfork.desk.page import Watched, gather, render, server
+from worldfork.desk.page import Watched, gather, index_line, render, render_index, server
 from worldfork.desk.scoring import fires, policy_total
 from worldfork.desk.scoring.sweep import sweep
 from worldfork.desk.wording import TERMS, followed_answer, gains_over_never, minus
@@ -174,7 +174,7 @@ def test_arms_stand_beside_each_other_with_the_scores_own_figures(page, material
     pearson = f"{contrast.paired.pearson:+.3f}".replace("-", "\N{MINUS SIGN}")
     assert pearson in arms[1]
     assert str(contrast.paired.forks) in arms[1].split()
-    (spent,) = [one for one in rows if "error now" in one[0]]
+    (spent,) = [one for one in rows if "error\nnow" in one[0]]
     design = material.score["n-10", TASK].design
     assert f"{design.standard_error:.2f}" in spent[1] or f"{design.standard_error:.3f}" in spent[1]
 
@@ -358,7 +358,7 @@ def test_a_branch_has_one_colour_on_the_page_and_in_the_videos(browser, address)
 
 
 def test_words_are_explained_by_keyboard(page):
-    page.evaluate("document.querySelector('#answer .term').focus()")
+    page.evaluate("document.querySelector('#answer .caption .term').focus()")
     assert not page.evaluate("document.getElementById('tooltip').hidden")
     assert page.evaluate("document.getElementById('tooltip').textContent") == TERMS["dR"]
     assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tooltip"
@@ -427,6 +427,56 @@ def test_tables_fit_a_screen_of_1280(page):
         "[...document.querySelectorAll('.scroll')].filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1)"
     )
     assert page.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
+
+
+ALIGNED = """[...document.querySelectorAll("main table")].flatMap((table) => {
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+  const full = [...(table.tBodies[0]?.rows ?? [])].find((row) => row.cells.length === heads.length);
+  const side = (cell) => getComputedStyle(cell).textAlign.replace("start", "left");
+  return heads
+    .filter((head, place) => full && head.textContent.trim() && !head.classList.contains("wide"))
+    .map((head) => [head, full.cells[head.cellIndex]])
+    .filter(([head, cell]) => side(head) !== side(cell))
+    .map(([head]) => [head.closest("section").id, head.textContent.trim()]);
+})"""
+
+
+def test_a_heading_stands_over_its_column(browser, address, followed, material, tmp_path):
+    """On the same side as what it names, in every table, also in the index over several studies."""
+    lines = [index_line(material, tmp_path / "page.html", index=tmp_path / "index.html")]
+    index = render_index(lines).save(tmp_path / "index.html").path.as_uri()
+    for one in (address, followed[0], index):
+        opened = browser.open(one)
+        assert opened.evaluate("document.querySelectorAll('main table').length") > 0
+        assert opened.evaluate(ALIGNED) == []
+        opened.close()
+
+
+def test_the_index_shows_every_verdict_and_its_size_on_a_phone(browser, material, tmp_path):
+    lines = [index_line(material, tmp_path / "page.html", index=tmp_path / "index.html")]
+    index = render_index(lines).save(tmp_path / "index.html").path.as_uri()
+    opened = browser.open(index, width=390)
+    assert opened.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
+    shown = opened.evaluate("document.querySelector('#studies').innerText")
+    for name, said in lines[0].answers:
+        assert name in shown
+        assert minus(said.mean) in shown
+    opened.close()
+
+
+def test_a_study_with_arms_says_first_whether_updating_is_worth_it_at_all(page, material):
+    """A difference between arms does not: what each arm is worth stands above the chart, on the first screen."""
+    worth = "document.querySelector('#answer .worth')"
+    said = page.evaluate(f"{worth}.textContent")
+    for arm in material.score.arms:
+        assert re.search(rf"With arms?\b[^.]*\b{arm}\b", said), said
+    assert "Does a trigger know when?" in said
+    assert page.evaluate(f"{worth}.getBoundingClientRect().bottom < innerHeight")
+    alone = page.evaluate("[...document.querySelectorAll('td.alone data')].map(one => Number(one.value))")
+    contrasts = [tasks[TASK].all_attempted for tasks in material.score.contrasts.values()]
+    assert alone == [figure for one in contrasts for figure in (one.first, one.second)]
 
 
 @pytest.mark.nightly

@@ -115,7 +115,7 @@ def test_arms_are_told_apart_in_one_sentence():
 def test_what_was_corrected_is_said():
     assert corrected(score(lambda c, k: 1.0 + c)) == "One mean, no candidate trigger: nothing to correct for."
     told = corrected(score(lambda c, k: 1.0 + c, signal=lambda c, k: float(k)))
-    assert told == "Triggers over 1 candidate (Holm). References are not tested."
+    assert told == "Triggers are corrected (Holm) over 1 candidate. References are not tested."
 
 
 def test_every_definition_is_a_sentence():

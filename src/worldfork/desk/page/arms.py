@@ -9,7 +9,16 @@ from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.records import Contrast, Estimands
 from worldfork.desk.scoring.summary import Normalised, contrast_grades, normalised
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
-from worldfork.desk.wording import ContrastAnswer, contrast_answer, contrast_headlines, contrast_summary, digits_for
+from worldfork.desk.wording import (
+    ContrastAnswer,
+    contrast_answer,
+    contrast_headlines,
+    contrast_summary,
+    digits_for,
+    triggers_everywhere,
+    useful_triggers,
+    worth_by_arm,
+)
 
 __all__ = ["Comparison", "Pair", "Question", "aggregates", "question"]
 
@@ -85,6 +94,9 @@ class Question:
     pairs: Sequence[Pair]
     axis: Axis
     in_per_cent: bool
+    by_arm: str  # whether updating is worth it at all, arm by arm
+    triggers: str  # whether any candidate knew when; empty where there is none
+    no_trigger: bool  # none is useful anywhere
 
     @property
     def headlines(self) -> list[str]:
@@ -119,7 +131,13 @@ def question(material: Material, shown: Sequence[Part], changes: dict[str, list[
     values = [
         value for pair in pairs for one in pair.comparisons for value in (one.mean, one.interval, *one.checkpoints)
     ]
-    return Question(first, pairs, axis(values), in_per_cent)
+    answers = {arm: {part.task: part.answer for part in shown if part.arm == arm} for arm in material.score.arms}
+    scores = {part.name: part.score for part in shown}
+    return Question(
+        *(first, pairs, axis(values), in_per_cent, worth_by_arm(answers)),
+        triggers=triggers_everywhere(scores),
+        no_trigger=not any(useful_triggers(score) for score in scores.values()),
+    )
 
 
 def aggregates(material: Material) -> list[tuple[str, Normalised]]:

@@ -99,7 +99,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "count": count,
     "tick": tick,
     "spread": spread,
-    "ended": wording.ended,
+    "listed": wording.listed,
     "forks_of": forks_of,
     "minus": wording.minus,
     "words": words,

@@ -22,7 +22,7 @@ from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
 from worldfork.desk.page.packing import bundle
 from worldfork.desk.page.payload import embed, payload, size
-from worldfork.desk.page.record import record, varies
+from worldfork.desk.page.record import record, update_words, varies
 from worldfork.desk.page.thresholds import threshold_permutations
 from worldfork.desk.page.videos import replay_command, videos
 from worldfork.desk.reading.files import encode
@@ -126,6 +126,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
             compare_axis=functools.partial(view.compare_axis, parts),
             doses=view.doses(registration, parts),
             varies=changes,
+            update=update_words(registration) if registration else "",
             several_arms=len(material.score.arms) > 1,
             several_directions=len({cell.direction for cell in _cells(material)}) > 1,
             corrected=corrected(material.score),

@@ -119,7 +119,7 @@ def _contraction(score: TaskScore) -> dict[str, object]:
     digits = digits_for(score.effect.all_attempted)
     level = kept.outcomes.r_update.mean() - slope * kept.outcomes.r_hold.mean() if slope is not None else None
     words = [
-        f"n = {len(kept)} retained forks; dotted: the identity.",
+        f"n = {len(kept)} retained forks, whichever are chosen above; dotted: UPDATE returns what HOLD does.",
         _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
         _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
         _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
@@ -138,7 +138,7 @@ def _contraction(score: TaskScore) -> dict[str, object]:
 def _fitted_words(name: str, value: Figure, interval: Bounds | None, *, digits: int) -> str:
     if isinstance(value, Undefined):
         return f"{name} undefined ({value.why})"
-    return f"{name} {with_span(value, interval, digits).removeprefix('+')}"
+    return f"{name} {with_span(value, interval, digits).replace('+', '')}"
 
 
 def _stream(

@@ -22,7 +22,7 @@ from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, difference
 from worldfork.registration.advice import idle_settings
 
-__all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "varies"]
+__all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "update_words", "varies"]
 
 ALIKE: Final = ("device", "simulator", "packages", "source")  # what one study should have one of
 COUNTED: Final = {
@@ -123,15 +123,38 @@ def varies(registration: Registration) -> dict[str, list[str]]:
     return {name: [_readable(line) for line in lines] for name, lines in changes.items() if lines}
 
 
+def update_words(registration: Registration) -> str:
+    """What UPDATE does, as far as all arms do the same; empty where they share nothing."""
+    mechanisms = [arm.mechanism for arm in registration.arms]
+    first = mechanisms[0]
+    shared = {
+        name
+        for name in type(first).model_fields
+        if all(getattr(one, name) == getattr(first, name) for one in mechanisms)
+    }
+    training = {
+        "steps": plural(first.steps, "gradient step"),
+        "scope": f"of the {first.scope.replace('+', ' and the ')}",
+        "window": f"on at most the last {plural(first.window, 'transition')}",
+    }
+    settings = [f"{name} {value}" for name, value in first.settings.items()]
+    words = [
+        first.name if "name" in shared else "",
+        " ".join(text for name, text in training.items() if name in shared),
+        ", ".join(settings or ["its other settings at their defaults"]) if "settings" in shared else "",
+    ]
+    return ", ".join(text for text in words if text)
+
+
 def _readable(change: str) -> str:
     """A change of a setting as people read it.
 
     >>> _readable('mechanism.settings.rate: null -> 0.1')
-    'mechanism.settings.rate: not set → 0.1'
+    'mechanism.settings.rate: its default → 0.1'
     """
     where, _, values = change.partition(": ")
     before, _, after = values.partition(" -> ")
-    return f"{where}: {' → '.join('not set' if value == 'null' else value for value in (before, after))}"
+    return f"{where}: {' → '.join('its default' if value == 'null' else value for value in (before, after))}"
 
 
 def _cell_record(study: Study, cell: Cell) -> CellRecord:

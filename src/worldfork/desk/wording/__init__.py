@@ -1,7 +1,7 @@
 """How figures and verdicts are said: one place for the page, the screen, and the tables."""
 
 from worldfork.counting import plural
-from worldfork.desk.wording.advice import Advice, advise
+from worldfork.desk.wording.advice import Advice, advise, triggers_everywhere, useful_triggers
 from worldfork.desk.wording.answers import (
     Answer,
     ContrastAnswer,
@@ -10,13 +10,14 @@ from worldfork.desk.wording.answers import (
     contrast_headlines,
     contrast_summary,
     corrected,
-    ended,
 )
+from worldfork.desk.wording.by_arm import worth_by_arm
 from worldfork.desk.wording.following import FollowedAnswer, followed_answer, followed_digits, gains_over_never
 from worldfork.desk.wording.numbers import (
     DASH,
     digits_for,
     known,
+    listed,
     minus,
     number,
     percent,
@@ -44,11 +45,11 @@ __all__ = [
     "contrast_summary",
     "corrected",
     "digits_for",
-    "ended",
     "followed_answer",
     "followed_digits",
     "gains_over_never",
     "known",
+    "listed",
     "minus",
     "number",
     "percent",
@@ -56,5 +57,8 @@ __all__ = [
     "rate",
     "rule_groups",
     "span",
+    "triggers_everywhere",
+    "useful_triggers",
     "with_span",
+    "worth_by_arm",
 ]

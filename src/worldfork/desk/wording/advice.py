@@ -13,10 +13,10 @@ from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import is_reference
-from worldfork.desk.wording.numbers import known, rate
+from worldfork.desk.wording.numbers import known, listed, rate
 from worldfork.desk.wording.terms import BEATEN
 
-__all__ = ["Advice", "advise", "not_beaten", "trigger_words", "useful_triggers"]
+__all__ = ["Advice", "advise", "not_beaten", "trigger_words", "triggers_everywhere", "useful_triggers"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +95,25 @@ def trigger_words(score: TaskScore) -> str:
     return f"None of {count}{others} beats chance after correction."
 
 
+def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
+    """Which candidates are useful in a study, whose scores come by name; empty where none was read."""
+    triggers, beating = set(), 0
+    for score in scores.values():
+        of_task = {name: one for name, one in score.triggers_all_attempted.items() if one.standing == "candidate"}
+        triggers |= set(of_task)
+        beating += any(one.passes_control is True for one in of_task.values())
+    if not triggers:
+        return ""
+    useful = [
+        f"{listed([*names])} on {name}" for name, score in scores.items() if (names := useful_triggers(score))
+    ]
+    if useful:
+        return f"Useful: {'; '.join(useful)}."
+    chance = f"some beat chance in {beating}" if beating else "none beats chance in any"
+    count = plural(len(triggers), "candidate")
+    return f"None of {count} is useful in any of the {len(scores)} cases below; {chance} of them."
+
+
 def not_beaten(score: TaskScore) -> str:
     """What the candidates that beat chance do not beat, where none of them is useful."""
     if useful_triggers(score):
@@ -149,10 +168,10 @@ def _certainty(score: TaskScore) -> str:
     else:
         words = "The mean may lie on either side of 0"
     if more:
-        words += f"; about {plural(more, 'more checkpoint')} would resolve it, were mean and spread to stay"
+        words += f"; about {plural(more, 'more checkpoint')} would resolve it, if mean and spread stay as they are"
     elif grade != "resolved" and isinstance(judged.more_checkpoints, Undefined):
         words += f"; {judged.more_checkpoints.why}"
     without = known(judged.leave_one_out)
     if without and without.crosses and grade != "unresolved":
-        words += f". Without checkpoint {' or '.join(without.crosses)} the interval reaches 0"
+        words += f". Without checkpoint {listed(without.crosses, last='or')} the interval reaches 0"
     return words + "."

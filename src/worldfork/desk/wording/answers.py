@@ -11,7 +11,7 @@ from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.summary import ContrastGrade, Helped, Scale, helped, scale
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.wording.advice import Advice, advise, not_beaten, trigger_words
-from worldfork.desk.wording.numbers import digits_for, known, number, percent, with_span
+from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, with_span
 
 __all__ = [
     "Answer",
@@ -21,7 +21,6 @@ __all__ = [
     "contrast_headlines",
     "contrast_summary",
     "corrected",
-    "ended",
 ]
 
 WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
@@ -139,11 +138,11 @@ def contrast_summary(
             (better if mean > 0 else worse).append(f"{one.task} ({one.grade})")
     parts = []
     if better:
-        parts.append(f"updates are worth more with {first} than with {second} on {ended(better)}")
+        parts.append(f"updates are worth more with {first} than with {second} on {listed(better)}")
     if worse:
-        parts.append(f"updates are worth less with {first} than with {second} on {ended(worse)}")
+        parts.append(f"updates are worth less with {first} than with {second} on {listed(worse)}")
     if neither:
-        parts.append(f"no difference between {first} and {second} can be told on {ended(neither)}")
+        parts.append(f"no difference between {first} and {second} can be told on {listed(neither)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
 
@@ -158,32 +157,23 @@ def contrast_headlines(first: str, summaries: Mapping[str, str], alike: Collecti
         return list(summaries.values())
     sentences = [summary for arm, summary in summaries.items() if arm not in alike]
     same = [arm for arm in summaries if arm in alike]
-    return [*sentences, f"Not to be told apart from {first} on any task: {ended(same)}."] if same else sentences
+    return [*sentences, f"Not to be told apart from {first} on any task: {listed(same)}."] if same else sentences
 
 
 def corrected(score: Score) -> str:
     """What was corrected for how many tests."""
     means, candidates = len(score.family.means), len(score.family.candidates)
-    tests = candidates * means
     where = "registered" if score.family.registered else "in the table"
-    words = [f"Verdicts are corrected (Holm) over the {plural(means, 'mean')} {where}" if means > 1 else ""]
-    if tests:
-        over = f" x {plural(means, 'mean')} = {tests} tests" if means > 1 else ""
-        words.append(f"triggers over {plural(candidates, 'candidate')}{over}")
-    kept = [part for part in words if part]
-    if not kept:
+    parts = []
+    if means > 1:
+        parts.append(f"Verdicts are corrected (Holm) over the {plural(means, 'mean')} {where}")
+    if candidates:
+        over = f" \N{MULTIPLICATION SIGN} {plural(means, 'mean')} = {candidates * means} tests" if means > 1 else ""
+        subject = "triggers" if parts else "Triggers are corrected (Holm)"
+        parts.append(f"{subject} over {plural(candidates, 'candidate')}{over}")
+    if not parts:
         return "One mean, no candidate trigger: nothing to correct for."
-    text = ", ".join(kept)
-    return f"{text[0].upper()}{text[1:]}{'' if means > 1 else ' (Holm)'}. References are not tested."
-
-
-def ended(names: Sequence[str]) -> str:
-    """A list in words.
-
-    >>> ended(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{', '.join(parts)}. References are not tested."
 
 
 def _of(shown: Scale) -> str:

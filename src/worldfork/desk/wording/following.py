@@ -8,7 +8,7 @@ from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
 from worldfork.desk.scoring.few_clusters import SIGNIFICANT
 from worldfork.desk.scoring.judgement import Grade
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording.numbers import digits_for, known, number, percent, rate, with_span
+from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, rate, with_span
 
 __all__ = ["FollowedAnswer", "followed_answer", "followed_digits", "gains_over_never"]
 
@@ -110,7 +110,7 @@ def _certainty(one: TaskDeployment, gained: Advantage) -> str:
         words += f". With this spread, {one.checkpoints} checkpoints find a difference of {size} four times in five"
     without = known(gained.leave_one_out)
     if without and without.crosses and grade != "unresolved":
-        words += f". Without checkpoint {' or '.join(without.crosses)} the interval reaches 0"
+        words += f". Without checkpoint {listed(without.crosses, last='or')} the interval reaches 0"
     return words + "."
 
 
@@ -124,5 +124,4 @@ def _grade(gained: Advantage) -> Grade | None:
 
 
 def _listed(gains: Mapping[str, Advantage], names: list[str]) -> str:
-    graded = [f"{name} ({_grade(gains[name])})" for name in names]
-    return " and ".join([", ".join(graded[:-1]), graded[-1]] if len(graded) > 1 else graded)
+    return listed([f"{name} ({_grade(gains[name])})" for name in names])

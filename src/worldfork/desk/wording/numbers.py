@@ -2,11 +2,12 @@
 
 import re
 import typing
+from collections.abc import Sequence
 
 from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
-__all__ = ["DASH", "digits_for", "known", "minus", "number", "percent", "rate", "span", "with_span"]
+__all__ = ["DASH", "digits_for", "known", "listed", "minus", "number", "percent", "rate", "span", "with_span"]
 
 WIDEST = 1e10  # beyond it digits say nothing that an exponent does not
 DASH = "–"
@@ -26,7 +27,7 @@ def digits_for(effect: MeanEstimate | Contrast | DirectionContrast) -> int:
     """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
     size = max((abs(value) for value in values if value is not None), default=100.0)
-    return 1 if size >= 10 else 2 if size >= 1 else 3
+    return 1 if size >= 10 or size == 0 else 2 if size >= 1 else 3
 
 
 def number(value: Figure | None, digits: int = 1) -> str:
@@ -85,6 +86,15 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
     if interval is None or isinstance(interval, Undefined):
         return number(value, digits)
     return f"{number(value, digits)} {span(interval, digits)}"
+
+
+def listed(names: Sequence[str], *, last: str = "and") -> str:
+    """A list in words.
+
+    >>> listed(["a", "b", "c"]), listed(["0", "1"], last="or"), listed(["a"])
+    ('a, b and c', '0 or 1', 'a')
+    """
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def minus(text: str) -> str:

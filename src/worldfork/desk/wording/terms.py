@@ -58,7 +58,7 @@ TERMS: Final[dict[str, str]] = {
         "at a decision point. Measured dR is noisy, which pulls the share toward one half."
     ),
     "trigger": "A rule that reads a signal before the fork and says whether to update.",
-    "candidate": "A trigger that was registered to be tested.",
+    "candidate": "A trigger that the study registered to be tested; of a flat table, every signal that it has.",
     "reference": (
         "A yardstick, not a trigger for use: it reads what no deployment could (the true drift), or nothing at all "
         "(a clock, a coin)."

@@ -53,7 +53,7 @@ function streamCaption(inside, log) {
   const lost = log.panels
     .filter(({ non_finite }) => non_finite)
     .map(({ name, non_finite }) => ` ${non_finite} values of ${name} are not finite and not drawn.`);
-  return `n = ${inside.length} forks, ${log.steps} control steps, ${log.episode_return.length} episodes. ${stems}, the grey steps are the frozen model's own return; below, means of ${log.width} steps with their range. The shaded segment is what a trigger sees before the chosen fork.${lost.join("")}`;
+  return `n = ${inside.length} forks, ${whole(log.steps)} control steps, ${log.episode_return.length} episodes. ${stems}, means over the paired episodes; the grey steps are the episodes of the frozen model on its way. Below: means of ${log.width} steps with their range, cut where it leaves the axis. The shaded segment is what a trigger sees before the chosen fork.${lost.join("")}`;
 }
 
 function drawStream(canvas, width, inside, log) {
@@ -273,7 +273,7 @@ function slopes(fork) {
       );
       return bottom + 12;
     },
-    `m = ${fork.hold.length} paired episodes, return per episode; UPDATE is better in ${fork.better}. Thick: the means.`,
+    `m = ${fork.hold.length} paired episodes, return per episode; UPDATE is better in ${fork.better} of them. Thick: the means.`,
     () => [["episode", "HOLD", "UPDATE"], ...fork.hold.map((hold, row) => [row + 1, hold, fork.update[row]])],
   );
 }

@@ -105,7 +105,7 @@ function thresholdSection() {
         { class: "lede" },
         `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`,
       );
-  const left = scatter ? el("div", {}, scatter.node, el("div", { class: "slider" }, slider)) : absent;
+  const left = scatter ? el("div", {}, scatter.node, el("div", { class: "slider" }, el("span", {}, "always fires"), slider, el("span", {}, "never fires"))) : absent;
   const node = el("div", {}, controls, el("div", { class: "two" }, left, readout));
   node.refresh = refresh;
   refresh();
