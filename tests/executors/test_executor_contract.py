@@ -1,5 +1,8 @@
 """Every executor that has a name keeps the contract that is asked of anybody's."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from worldfork import registry
@@ -11,12 +14,24 @@ def test_this_process_keeps_the_contract() -> None:
     check_executor("local")
 
 
+# Without a cluster: Ray begins one, and submitit's jobs are processes of this machine.
+CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ray": ("ray", {}),
+    "slurm": ("submitit", {"cluster": "local", "workers": 2}),
+}
+
+
+def test_every_executor_is_examined() -> None:
+    assert {"local", *CLUSTERS} == set(registry.names("executors"))
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [name for name in registry.names("executors") if name != "local"])
-def test_so_do_clusters(name: str) -> None:
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_so_do_clusters(name: str, tmp_path: Path) -> None:
     """A cluster takes half a minute to begin; what a pool of workers does is in test_pool.py."""
-    pytest.importorskip(name)
-    check_executor(name)
+    package, settings = CLUSTERS[name]
+    pytest.importorskip(package)
+    check_executor(name, settings=settings | ({"folder": str(tmp_path)} if name == "slurm" else {}))
 
 
 def test_so_do_processes() -> None:
