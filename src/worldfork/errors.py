@@ -22,6 +22,7 @@ class Failed:
     reason: str
     details: str  # the traceback, for whoever wrote the code that failed
     unfit: bool = False  # whether it is the worker that can not do it, and another may
+    exhausted: bool = False  # whether the worker ran out of memory, and a fresh one may not
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from waiting import PATIENCE, until
 
 from worldfork.errors import WorldforkError
-from worldfork.executors.local import Local, visible_gpus
+from worldfork.executors.local import Local, _spawning, visible_gpus
 
 
 def end_the_worker(number: int) -> int:
@@ -84,17 +84,62 @@ def test_a_script_without_a_guard_is_not_run_again_in_its_workers(tmp_path: Path
     assert done.stdout.splitlines() == ["once", "[(0, 1.0), (1, 2.0), (2, 3.0)]", "True"], done.stderr
 
 
-def test_an_interrupt_of_all_processes_is_one_sentence() -> None:
+def test_an_interrupt_that_another_thread_hears_waits_until_a_process_is_whole() -> None:
+    asked, done, begun = threading.Event(), threading.Event(), []
+
+    def hear() -> None:
+        asked.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        done.set()
+
+    def begin() -> None:
+        with _spawning([]):
+            asked.set()
+            done.wait()
+            begun.append("the whole of it")
+
+    threading.Thread(target=hear, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert begun
+
+
+# A worker that says that it is being started, and goes no further until its parent has gone.
+LATE = """
+import os, sys, time
+if "--multiprocessing-fork" in sys.orig_argv:
+    parent = os.getppid()
+    os.write(1, f"{os.getpid()}\\n".encode())
+    while os.getppid() == parent:
+        time.sleep(0.02)
+"""
+INTERRUPTED = """
+import test_local_executor as here
+from worldfork.cli.interrupts import interruptible
+from worldfork.executors.local import Local
+with interruptible('interrupted'):
+    for _ in Local(workers=2).map(here.say_and_wait, TASKS):
+        here.say_and_wait(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("started", "tasks", "lines"),
+    [
+        pytest.param(True, [1, 2], 2, id="while both compute"),
+        pytest.param(False, [1, 2], 2, id="while both are being started"),
+        pytest.param(True, [0, 1], 3, id="while the driver writes and the other computes"),
+    ],
+)
+def test_an_interrupt_of_all_processes_is_one_sentence(
+    started: bool, tasks: list[int], lines: int, tmp_path: Path
+) -> None:
     """Ctrl-C reaches the workers too, as a terminal sends it. Nobody complains of it, nor of semaphores that were
-    left behind. Both workers compute by then: one that is still being started may complain of what is gone."""
-    script = (
-        "import test_local_executor as here\n"
-        "from worldfork.cli.interrupts import interruptible\n"
-        "from worldfork.executors.local import Local\n"
-        "with interruptible('interrupted'):\n"
-        "    list(Local(workers=2).map(here.say_and_wait, [1, 2]))\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    left behind, whatever the workers are doing at the time."""
+    if not started:
+        (tmp_path / "sitecustomize.py").write_text(LATE)
+    script = INTERRUPTED.replace("TASKS", str(tasks))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     with subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
@@ -104,7 +149,7 @@ def test_an_interrupt_of_all_processes_is_one_sentence() -> None:
         start_new_session=True,
     ) as parent:
         assert parent.stdout is not None
-        for _ in range(2):
+        for _ in range(lines):
             parent.stdout.readline()
         os.killpg(parent.pid, signal.SIGINT)
         _, complaints = parent.communicate(timeout=PATIENCE)  # ends when the last process that holds stderr has

@@ -142,6 +142,29 @@ def test_a_task_that_takes_every_worker_with_it_is_given_up_and_the_others_are_d
     assert results == {number: value for number, value in SQUARES.items() if number != 5}
 
 
+def test_a_worker_that_runs_out_of_memory_is_lost_like_one_that_dies() -> None:
+    full: list[str] = []
+
+    def act(worker: str, task: int) -> Failed | None:
+        if task == 5 and len(full) < 2:
+            full.append(worker)
+            return Failed("MemoryError: 9 GB", "", exhausted=True)
+        return None
+
+    cluster = MadeUp(1, act)
+    assert outcome(cluster) == SQUARES
+    assert len(set(full)) == 2
+    assert not set(full) & set(cluster.workers)
+
+
+def test_a_task_that_no_memory_is_enough_for_is_given_up() -> None:
+    cluster = MadeUp(2, lambda worker, task: Failed("9 GB", "", exhausted=True) if task == 5 else None)
+    failed = outcome(cluster, attempts=3)[5]
+    assert isinstance(failed, Failed)
+    assert "3 workers were lost over it" in failed.reason
+    assert "ran out of memory (9 GB)" in failed.reason
+
+
 def test_a_worker_that_hangs_is_ended_at_its_deadline() -> None:
     hung: list[str] = []
 

@@ -1,6 +1,8 @@
 """Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte."""
 
 import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -8,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from waiting import PATIENCE
 
 from worldfork.blobs import blob_of, read_blob
 from worldfork.errors import Failed
 from worldfork.executors.ray import Ray
+from worldfork.lab.forks.tasks import attempted
 
 pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
@@ -71,6 +75,19 @@ def always_dies(task: tuple[str, int]) -> int:
     return task[1] ** 2
 
 
+def starves_once(task: tuple[str, int]) -> Any:
+    if task[1] == 2 and first_time(task):
+        room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (room + (64 << 20), resource.RLIM_INFINITY))
+    return attempted(lambda: len(np.zeros(256 << 20, np.uint8)) // (256 << 20) * task[1] ** 2)
+
+
+def killed_by_the_kernel_once(task: tuple[str, int]) -> int:
+    if task[1] == 2 and first_time(task):
+        os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does where a machine's memory is full
+    return task[1] ** 2
+
+
 def hangs_once(task: tuple[str, int]) -> int:
     if task[1] == 2 and first_time(task):
         threading.Event().wait(2 * PATIENCE)
@@ -90,6 +107,12 @@ SQUARES = {number: number**2 for number in range(6)}
 
 def test_a_worker_that_is_killed_costs_time_only(make: Any, tmp_path: Path) -> None:
     assert dict(make().map(dies_once, tasks(tmp_path))) == SQUARES
+
+
+@pytest.mark.parametrize("function", [starves_once, killed_by_the_kernel_once])
+def test_a_worker_that_runs_out_of_memory_costs_time_only(make: Any, function: Any, tmp_path: Path) -> None:
+    assert dict(make().map(function, tasks(tmp_path))) == SQUARES
+    assert (tmp_path / "2").exists(), "nobody ran out of memory"
 
 
 def test_a_task_that_kills_whoever_does_it_spares_the_others(make: Any, tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, util
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -57,13 +59,17 @@ def _in_processes(
     for number in range(workers):
         numbers.put(number)
     pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(), numbers, tuple(gpus)))
+    begun: list[BaseProcess] = []
+    # Before the semaphores go, which one that is still being started would look for, and complain.
+    end_all = util.Finalize(None, _end, (begun,), exitpriority=10)
     try:
         while True:
             # A few ahead, not all: a task carries its arrays.
             while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
-                with _spawning():
+                with _spawning(begun):
                     flying[pool.submit(function, following[1])] = following[0]
             if not flying:
+                end_all.cancel()  # they end by themselves
                 return
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 yield flying.pop(future), future.result()
@@ -74,23 +80,49 @@ def _in_processes(
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        end_all()
+
+
+def _end(processes: Iterable[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
 
 
 @contextlib.contextmanager
-def _spawning() -> Iterator[None]:
-    """What a spawned process must not inherit. It would run the caller's script again, unless that is guarded: a
-    task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
+def _spawning(begun: list[BaseProcess]) -> Iterator[None]:
+    """What a spawned process must not inherit; `begun` is given those that are. It would run the caller's script
+    again, unless that is guarded: a task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends
+    it."""
     main = sys.modules["__main__"]
     spec, file = main.__spec__, main.__dict__.pop("__file__", None)
     main.__spec__ = None
+    known = set(active_children())
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with _interrupted_later():  # another thread may hear it, and then this one raises
+            yield
     finally:
+        begun.extend(set(active_children()) - known)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         main.__spec__ = spec
         if file is not None:
             main.__dict__["__file__"] = file
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Half of a process can not be ended: Ctrl-C is obeyed once it is whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if heard and callable(before):
+            before(*heard[0])
 
 
 def _begin(parent: int, numbers: Any, gpus: Sequence[str]) -> None:

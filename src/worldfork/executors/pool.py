@@ -241,6 +241,10 @@ class _Pool:
         return job
 
     def _take_result(self, worker: str, result: Any) -> Iterator[tuple[int, Any]]:
+        if isinstance(result, Failed) and result.exhausted:  # what it holds goes with it
+            self.cluster.end(worker)
+            yield from self._take_loss(worker, f"ran out of memory ({result.reason})")
+            return
         job, _ = self.busy.pop(worker)
         self.pause = self.rules.pause
         if isinstance(result, Failed) and result.unfit:

@@ -57,6 +57,8 @@ Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]
 Result = TypeVar("Result")
 
+EXHAUSTED: Final = "RESOURCE_EXHAUSTED"  # what XLA says of a device whose memory is full
+
 # What of cell.json the worker is, and not the registration: the same for all cells of an arm and a task.
 WORKERS: Final = ("device", "processor", "compiler_flags", "simulator", "packages", "code", "source")
 
@@ -215,7 +217,8 @@ def attempted(work: Callable[[], Result]) -> Result | Failed:
     except WorldforkError as error:
         return Failed(str(error), traceback.format_exc())
     except Exception as error:
-        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+        exhausted = isinstance(error, MemoryError) or EXHAUSTED in str(error)
+        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc(), exhausted=exhausted)
 
 
 class _Unfit(WorldforkError):
