@@ -164,6 +164,21 @@ def test_a_fork_shows_its_row(page, material):
     assert "checkpoint 1" in page.evaluate("document.getElementById('fork').textContent")
 
 
+def test_a_fork_says_where_it_stands_among_all(page, material):
+    delta = material.score["n-10", TASK].evidence.forks.delta
+    standing = "document.querySelector('#fork .big small').textContent"
+    for what, words in (("worst", "the worst of 24 forks"), ("best", "the best of 24 forks")):
+        page.evaluate(
+            f"[...document.querySelectorAll('.card .link')].find(one => /{what}/i.test(one.textContent)).click()"
+        )
+        page.settle()
+        assert words in page.evaluate(standing)
+    page.evaluate("document.querySelector('#forks-body tr[data-fork]:nth-child(4) a').click()")
+    page.settle()
+    assert "3 of 24 forks are worse" in page.evaluate(standing)
+    assert len(set(delta)) == 24
+
+
 def test_arms_stand_beside_each_other_with_the_scores_own_figures(page, material):
     rows = page.evaluate(
         "[...document.querySelectorAll('#compare table')].filter(one => one.offsetParent)"
@@ -472,7 +487,9 @@ def test_a_study_with_arms_says_first_whether_updating_is_worth_it_at_all(page, 
     said = page.evaluate(f"{worth}.textContent")
     for arm in material.score.arms:
         assert re.search(rf"With arms?\b[^.]*\b{arm}\b", said), said
-    assert "Does a trigger know when?" in said
+    assert "Does a trigger know when?" in page.evaluate(
+        "document.querySelector('#answer .worth + .worth').textContent"
+    )
     assert page.evaluate(f"{worth}.getBoundingClientRect().bottom < innerHeight")
     alone = page.evaluate("[...document.querySelectorAll('td.alone data')].map(one => Number(one.value))")
     contrasts = [tasks[TASK].all_attempted for tasks in material.score.contrasts.values()]

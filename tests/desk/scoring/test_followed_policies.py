@@ -208,7 +208,8 @@ def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> N
 def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> None:
     few, own = score.deployment[TASK].cautions
     assert f"covers {COVERAGE[5][0]:.0%} to {COVERAGE[5][1]:.0%}" in few
-    assert "even 5 checkpoints" in few
+    assert "over 5 checkpoints" in few
+    assert few.endswith("and there are fewer here.")
     assert "not about fitting anew" in own
     assert "over 10 checkpoints covers" in cautions(19, fitted_here=False)[0]
     assert cautions(max(COVERAGE), fitted_here=False) == ()

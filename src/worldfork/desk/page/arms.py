@@ -99,6 +99,11 @@ class Question:
     no_trigger: bool  # none is useful anywhere
 
     @property
+    def leaning(self) -> bool:
+        """Whether any difference leans: then the word wants explaining."""
+        return any(one.answer.grade == "leaning" for pair in self.pairs for one in pair.comparisons)
+
+    @property
     def headlines(self) -> list[str]:
         """A sentence for each arm that differs from the first, and one for all others together."""
         alike = {pair.later for pair in self.pairs if not pair.differs}

@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,11 +38,16 @@ def videos(material: Material) -> list[Video]:
         return []
     shown, room = [], EMBEDDED
     worth = {(cell.id, row.k): (cell, row.delta) for cell, rows in material.rows.items() for row in rows}
+    # A video shows an extreme more often than not, and should say so.
+    peers: dict[tuple[str, str], list[float]] = {}
+    for cell, delta in worth.values():
+        if delta is not None:
+            peers.setdefault((cell.arm, cell.task), []).append(delta)
     for path in sorted((material.study.path / "report").glob("*")):
         if path.suffix not in KINDS or path.is_symlink() or not path.is_file():
             continue
         room -= path.stat().st_size
-        shown.append(_video(path, worth, embed=room >= 0))
+        shown.append(_video(path, worth, peers, embed=room >= 0))
     return sorted(shown, key=lambda video: math.inf if video.delta is None else video.delta)
 
 
@@ -55,7 +60,13 @@ def replay_command(material: Material) -> str | None:
     return f"worldfork replay {folder} --cell CELL --k K -o {folder}/report/CELL-kK-e1.gif"
 
 
-def _video(path: Path, worth: Mapping[tuple[str, int], tuple[Cell, float | None]], *, embed: bool) -> Video:
+def _video(
+    path: Path,
+    worth: Mapping[tuple[str, int], tuple[Cell, float | None]],
+    peers: Mapping[tuple[str, str], Sequence[float]],
+    *,
+    embed: bool,
+) -> Video:
     address = path.name
     if embed:
         address = f"data:{KINDS[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
@@ -68,5 +79,8 @@ def _video(path: Path, worth: Mapping[tuple[str, int], tuple[Cell, float | None]
     words = f"{where}, k = {k}, episode {episode}"
     if delta is not None:
         effect = "helped" if delta > 0 else "hurt" if delta < 0 else "changed nothing"
-        words = f"Updating {effect}: dR of the fork {minus(number(delta))} ({words})"
+        among = [] if cell is None else peers[cell.arm, cell.task]
+        place = {max(among, default=delta): "largest", min(among, default=delta): "least"}.get(delta)
+        rank = f", the {place} of {len(among)}" if place and len(among) > 1 else ""
+        words = f"Updating {effect}: dR of the fork {minus(number(delta))}{rank} ({words})"
     return Video(words, KINDS[path.suffix], address, name, k, episode, delta)

@@ -16,10 +16,11 @@ def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
     if checkpoints < enough:
         measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
         low, high = COVERAGE[measured]
-        fewer = "even " if checkpoints < measured else ""
+        fewer = ", and there are fewer here" if checkpoints < measured else ""
         said.append(
-            f"Fewer than {enough} checkpoints: where values are known (linear-quadratic world, one stream each), "
-            f"nominal 95% over {fewer}{measured} checkpoints covers {low:.0%} to {high:.0%}."
+            f"Intervals over fewer than {enough} checkpoints are too narrow: where values are known "
+            "(linear-quadratic world, one stream each), "
+            f"a nominal 95% over {measured} checkpoints covers {low:.0%} to {high:.0%}{fewer}."
         )
     if fitted_here:
         said.append(

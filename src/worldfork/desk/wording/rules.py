@@ -26,9 +26,9 @@ class Rule:
 
     @property
     def kind(self) -> str:
-        """How its dot is drawn: fixed, passes, or neither."""
-        if self.figures is None:
-            return "fixed"
+        """How its dot is drawn: untested, passes, or neither."""
+        if self.figures is None or self.figures.standing == "reference":
+            return "untested"
         return "passes" if self.figures.passes_control is True else ""
 
     @property

@@ -136,8 +136,9 @@ function drawBins(canvas, { name, words, low, mean, high, floor, cap }, log, { x
       (value, index) =>
         isNumber(value) && line("range", place(index), clip(low[index]), place(index), clip(high[index])),
     ),
-    svg("path", { class: "trace", d: path(mean.map((value, index) => [place(index), clip(value)])) }),
     axisY(y, { x: left, right, top, words, count: 3 }),
+    // Last: a line of the grid would cut the curve.
+    svg("path", { class: "trace", d: path(mean.map((value, index) => [place(index), clip(value)])) }),
   );
 }
 
@@ -167,7 +168,7 @@ function forkPanel(fork) {
       "p",
       { class: `big ${side}` },
       isScored(fork) ? `${GLYPH[side]} ${signed(fork.delta, digits)}` : "undefined",
-      el("small", {}, isScored(fork) ? "dR, return per episode" : "dR: an episode's return is not finite"),
+      el("small", {}, isScored(fork) ? `dR, return per episode; ${standing(fork)}` : "dR: an episode's return is not finite"),
     ),
     fork.diverged
       ? el("p", { class: "warning" }, "Diverged: counted among all attempted forks, left out of the retained ones.")
@@ -232,6 +233,16 @@ function forkPanel(fork) {
       ),
     fork.digest && el("p", { class: "small digest" }, "row ", el("code", {}, fork.digest), "…"),
   );
+}
+
+// Where a fork stands among all of its task and arm, by dR.
+function standing(fork) {
+  const scored = part().forks.filter(isScored);
+  const worse = scored.filter(({ delta }) => delta < fork.delta).length;
+  const better = scored.filter(({ delta }) => delta > fork.delta).length;
+  if (!worse) return `the worst of ${whole(scored.length)} forks`;
+  if (!better) return `the best of ${whole(scored.length)} forks`;
+  return `${whole(worse)} of ${whole(scored.length)} forks are worse`;
 }
 
 // The fork's own video where there is one, or what to type for it.
