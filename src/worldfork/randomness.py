@@ -121,6 +121,9 @@ def fold_in(key: Words, *counters: int | np.integer | Integer[np.ndarray, "..."]
         count = np.asarray(counter)
         if count.size and (count.min() < 0 or count.max() > 0xFFFFFFFF):
             raise WorldforkError(f"A key's counters are integers in [0, 2**32); got {counter!r}.")
+        if key.ndim == 1 and count.ndim == 0:
+            key = np.array(_threefry_of_one(int(key[0]), int(key[1]), 0, int(count)), dtype=np.uint32)
+            continue
         low = np.atleast_1d(count.astype(np.uint32))
         first, second = _threefry(key[..., 0], key[..., 1], np.zeros_like(low), low)
         key = np.stack([first, second], axis=-1).reshape((*np.broadcast_shapes(key.shape[:-1], count.shape), 2))
@@ -182,4 +185,17 @@ def _threefry(
                 x1 = x1 ^ x0
             x0 = x0 + schedule[(group + 1) % 3]
             x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x0, x1
+
+
+def _threefry_of_one(key0: int, key1: int, x0: int, x1: int) -> tuple[int, int]:
+    """The same for one key and one counter: Python's own integers are done before NumPy has begun."""
+    schedule = (key0, key1, key0 ^ key1 ^ 0x1BD11BDA)
+    x0, x1 = (x0 + key0) & 0xFFFFFFFF, (x1 + key1) & 0xFFFFFFFF
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = (x0 + x1) & 0xFFFFFFFF
+            x1 = ((x1 << rotation | x1 >> (32 - rotation)) & 0xFFFFFFFF) ^ x0
+        x0 = (x0 + schedule[(group + 1) % 3]) & 0xFFFFFFFF
+        x1 = (x1 + schedule[(group + 2) % 3] + group + 1) & 0xFFFFFFFF
     return x0, x1

@@ -15,7 +15,7 @@ updating turned out to be worth (paper, "Scoring"). The same object could be dep
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,3 +66,8 @@ class Trigger(Plugin):
     @abc.abstractmethod
     def decide(self, memory: Any, segment: Segment) -> tuple[Any, Answer]:
         """The memory to go on with, and the answer at this decision point. Called once for each, in order."""
+
+    def decide_together(self, memories: Sequence[Any], segments: Sequence[Segment]) -> list[tuple[Any, Answer]]:
+        """What `decide` returns for each of several deployments, which know nothing of one another. Whoever can go
+        over many of them faster than over one after the other does so here; the answers are the same."""
+        return [self.decide(memory, segment) for memory, segment in zip(memories, segments, strict=True)]

@@ -44,19 +44,23 @@ class ConformalMartingale(Detector):
         alarmed, enough, jump, stay = False, self.capital, self.jump, 1 - self.jump
         seen, (low, flat, high) = memory.seen, memory.capital
         count, bets, bisect_left, bisect_right = len(seen), len(BETS), bisect.bisect_left, bisect.bisect_right
+        total = low + flat + high
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
-            below, place = bisect_left(seen, error), bisect_right(seen, error)
+            place = bisect_right(seen, error)
+            below = bisect_left(seen, error) if place and seen[place - 1] == error else place
             seen.insert(place, error)
             count += 1
             # Large errors are strange: small p. The error is among those of its own size.
-            p = (count - place - 1 + tie * (place + 1 - below)) / count
-            dealt = jump * (low + flat + high) / bets
+            strange = (count - place - 1 + tie * (place + 1 - below)) / count - 0.5
+            dealt = jump * total / bets
             # A bet of slope b multiplies its capital by 1 + b (p - 1/2).
-            low = (stay * low + dealt) * (1 - (p - 0.5))
+            low = (stay * low + dealt) * (1 - strange)
             flat = stay * flat + dealt
-            high = (stay * high + dealt) * (1 + (p - 0.5))
-            if low + flat + high >= enough:
+            high = (stay * high + dealt) * (1 + strange)
+            total = low + flat + high
+            if total >= enough:
                 alarmed = True
                 fresh = _Betting(memory.draws)
                 seen, count, (low, flat, high) = fresh.seen, 0, fresh.capital
+                total = low + flat + high
         return _Betting(memory.draws, seen, (low, flat, high)), alarmed

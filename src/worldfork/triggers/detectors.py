@@ -7,23 +7,26 @@ finite has no size to compare: a detector is not shown it.
 import abc
 import dataclasses
 import functools
+import itertools
 import math
-import random
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt32
 from pydantic import Field
 
 from worldfork.randomness import Event, seed
-from worldfork.triggers.base import CellKey, Segment, Trigger
+from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
+from worldfork.triggers.sampling import Samples, draw_ahead
 
 __all__ = ["Adwin", "Detector", "Kswin", "PageHinkley"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
-POOLED: Final = 85  # Python's `sample` draws more than five of at most so many from a pool, and else otherwise
-BATCH: Final = 64  # tests that KSWIN computes at once: an alarm among them makes those after it useless
+MANY: Final = 24  # deployments from which on it is faster to go over them side by side
+BATCHES: Final = (32, 128, 4096)  # tests that KSWIN computes at once, at least and at most in each deployment and in
+# all of them: an alarm makes those after it useless
 
 
 class Detector(Trigger):
@@ -34,6 +37,16 @@ class Detector(Trigger):
     @abc.abstractmethod
     def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[Any, bool]:
         """The memory to go on with, and whether there was an alarm at any of these steps."""
+
+    def show_together(
+        self, memories: Sequence[Any], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple[Any, bool]]:
+        """What `show` returns for each of several deployments."""
+        return [self.show(memory, shown) for memory, shown in zip(memories, errors, strict=True)]
+
+    def decide_together(self, memories: Sequence[Any], segments: Sequence[Segment]) -> list[tuple[Any, Answer]]:
+        logged = [segment.steps["error"] for segment in segments]
+        return list(self.show_together(memories, [errors[np.isfinite(errors)] for errors in logged]))
 
     def decide(self, memory: Any, segment: Segment) -> tuple[Any, bool]:
         errors = segment.steps["error"]
@@ -100,6 +113,38 @@ class PageHinkley(Detector):
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed
 
+    def show_together(
+        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple[_Climb, bool]]:
+        """All deployments climb side by side as if none alarmed; those that do are gone over again by themselves."""
+        shown: dict[int, tuple[_Climb, bool]] = {}
+        for group in equally_long(errors):
+            known = [memories[index] for index in group]
+            measures = [
+                climb.measure or (float(errors[index].mean()), float(errors[index].std()) or 1.0)
+                for index, climb in zip(group, known, strict=True)
+            ]
+            centre, scale = np.array(measures).T
+            measured = (np.stack([errors[index] for index in group]).T - centre) / scale
+            count = np.array([climb.count for climb in known]) + np.arange(1, len(measured) + 1)[:, None]
+            weight, mean = 1.0 / count, np.array([climb.mean for climb in known])
+            heights, lows = np.empty((2, len(measured) + 1, len(group)))
+            heights[0], lows[0] = [climb.height for climb in known], [climb.lowest for climb in known]
+            for step, error in enumerate(measured):
+                mean += weight[step] * (error - mean)
+                height = np.multiply(heights[step], FORGETTING, out=heights[step + 1])
+                height += error - mean
+                height -= self.delta
+                np.minimum(height, lows[step], out=lows[step + 1])
+            alarmed = ((count >= FEWEST) & (heights[1:] - lows[1:] > self.threshold)).any(axis=0)
+            last = zip(measures, *np.stack([count[-1], mean, heights[-1], lows[-1]]).tolist(), strict=True)
+            for index, climb, alarm in zip(group, last, alarmed, strict=True):
+                again = self.show(memories[index], errors[index]) if alarm else None
+                shown[index] = again or (_Climb(*climb), False)
+        alone = (index for index in range(len(memories)) if index not in shown)
+        shown |= {index: self.show(memories[index], errors[index]) for index in alone}
+        return [shown[index] for index in range(len(memories))]
+
 
 class Kswin(Detector):
     """Kolmogorov-Smirnov test of the last errors against a sample of those before (Raab et al., 2020).
@@ -114,76 +159,98 @@ class Kswin(Detector):
     recent: int = Field(default=30, ge=2)
 
     def begin(self, cell: CellKey, *, event: Event) -> "_Sampled":
-        return _Sampled(_Samples(seed(event), of=self.window - self.recent, size=self.recent))
+        return _Sampled(Samples(seed(event), of=self.window - self.recent, size=self.recent))
 
     def show(self, memory: "_Sampled", errors: Float[np.ndarray, "shown"]) -> tuple["_Sampled", bool]:
-        waiting, tests, alarmed = np.concatenate([memory.errors, errors]), memory.tests, False
-        critical = _critical(self.recent, self.alpha)
-        while len(waiting) >= self.window:
-            count = min(len(waiting) - self.window + 1, BATCH)
-            windows = np.lib.stride_tricks.sliding_window_view(waiting[: count + self.window - 1], self.window)
-            sampled = np.take_along_axis(windows, memory.samples.first(tests + count)[tests:], axis=1)
-            rejected = np.flatnonzero(_steps_apart(sampled, windows[:, -self.recent :]) >= critical)
-            if len(rejected):  # an alarm forgets what led to it, and samples as in the beginning
-                waiting, tests, alarmed = waiting[rejected[0] + self.window :], 0, True
-            else:
-                waiting, tests = waiting[count:], tests + count
-        return _Sampled(memory.samples, waiting, tests), alarmed
+        return self.show_together([memory], [errors])[0]
+
+    def show_together(
+        self, memories: Sequence["_Sampled"], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple["_Sampled", bool]]:
+        """The tests of all deployments side by side, a batch of each at a time."""
+        waiting = [np.concatenate([memory.errors, shown]) for memory, shown in zip(memories, errors, strict=True)]
+        samples, tests = [memory.samples for memory in memories], [memory.tests for memory in memories]
+        left = [len(values) - self.window + 1 for values in waiting]  # windows to be tested; below 1: errors lacking
+        draw_ahead(samples, [done + more for done, more in zip(tests, left, strict=True)])
+        ranks = np.concatenate([np.zeros(0, np.uint32), *map(_ranks, waiting)])
+        begins = np.cumsum([0, *map(len, waiting)]).tolist()
+        alarmed, critical = [False] * len(memories), _critical(self.recent, self.alpha)
+        recent, at_once = np.arange(self.window - self.recent, self.window), _at_once(len(memories))
+        while active := [index for index, count in enumerate(left) if count > 0]:
+            counts = [min(left[index], at_once) for index in active]
+            starts = [begins[i + 1] - left[i] - self.window + 1 for i in active]
+            ends = list(itertools.accumulate(counts))
+            place = np.arange(ends[-1]) + np.repeat(
+                [start - end + count for start, end, count in zip(starts, ends, counts, strict=True)], counts
+            )
+            drawn = [samples[i].first(tests[i] + n)[tests[i] :] for i, n in zip(active, counts, strict=True)]
+            sampled = ranks.take(np.concatenate(drawn) + place[:, None])
+            apart = _steps_apart(sampled, ranks.take(recent + place[:, None]))
+            rejected = np.flatnonzero(apart >= critical)
+            following = np.searchsorted(rejected, np.array(ends) - counts)
+            first = np.append(rejected, ends[-1])[following].tolist()
+            for index, count, end, reject in zip(active, counts, ends, first, strict=True):
+                if reject < end:  # an alarm forgets what led to it, and samples as in the beginning
+                    alarmed[index], tests[index] = True, 0
+                    left[index] -= reject - (end - count) + self.window
+                else:
+                    tests[index] += count
+                    left[index] -= count
+        # What is left of a window that is not full: the last errors, all of which will be needed.
+        kept = [values[len(values) - count - self.window + 1 :] for values, count in zip(waiting, left, strict=True)]
+        return [
+            (_Sampled(*memory), alarm)
+            for memory, alarm in zip(zip(samples, kept, tests, strict=True), alarmed, strict=True)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Sampled:
     """The errors that the next window begins with, and how many windows were tested since the last alarm."""
 
-    samples: "_Samples"
+    samples: Samples
     errors: Float[np.ndarray, "waiting"] = dataclasses.field(default_factory=lambda: np.zeros(0))
     tests: int = 0
 
 
-class _Samples:
-    """Which of the earlier errors each test compares with: river seeds its generator anew after every alarm, so all
-    that follows an alarm is sampled as the beginning was, and is drawn once."""
-
-    def __init__(self, seed: int, *, of: int, size: int) -> None:
-        self._draws = random.Random(seed)  # noqa: S311  (river's generator, so that the samples are river's)
-        self._of, self._size = of, size
-        self._drawn = np.zeros((0, size), dtype=np.intp)
-
-    def first(self, count: int) -> Int[np.ndarray, "{count} size"]:
-        """The samples of the first tests."""
-        if (missing := count - len(self._drawn)) > 0:
-            more = [_sample(self._draws, self._of, self._size) for _ in range(missing)]
-            self._drawn = np.concatenate([self._drawn, np.array(more, dtype=np.intp)])
-        return self._drawn[:count]
+def equally_long(errors: Sequence[Float[np.ndarray, "_"]]) -> list[list[int]]:
+    """The deployments that were shown as many errors as enough others to go over them side by side."""
+    groups: dict[int, list[int]] = {}
+    for index, shown in enumerate(errors):
+        groups.setdefault(len(shown), []).append(index)
+    return [group for length, group in groups.items() if length and len(group) >= MANY]
 
 
-def _sample(draws: random.Random, of: int, size: int) -> list[int]:
-    """What `draws.sample(range(of), size)` returns, in a third of its time where it draws from a pool."""
-    if of > POOLED or size <= 5:
-        return draws.sample(range(of), size)
-    bits, pool, chosen = draws.getrandbits, list(range(of)), []
-    for left in range(of, of - size, -1):
-        width = left.bit_length()
-        place = bits(width)
-        while place >= left:
-            place = bits(width)
-        chosen.append(pool[place])
-        pool[place] = pool[left - 1]
-    return chosen
+def _at_once(deployments: int) -> int:
+    fewest, most, in_all = BATCHES
+    return min(most, max(fewest, in_all // deployments))
+
+
+def _ranks(values: Float[np.ndarray, "values"]) -> UInt32[np.ndarray, "values"]:
+    """The place of each value in order of size; equal values share one."""
+    order = np.argsort(values)
+    ordered = values[order]
+    ranks = np.zeros(len(values), dtype=np.uint32)
+    ranks[order[1:]] = np.cumsum(ordered[1:] > ordered[:-1])
+    return ranks
 
 
 def _steps_apart(
-    first: Float[np.ndarray, "tests size"], second: Float[np.ndarray, "tests size"]
+    first: UInt32[np.ndarray, "tests size"], second: UInt32[np.ndarray, "tests size"]
 ) -> Int[np.ndarray, "tests"]:
-    """The largest distance of two equally large samples' distribution functions, in steps of one observation."""
-    both = np.concatenate([first, second], axis=1)
-    order = np.argsort(both, axis=1)
-    values = np.take_along_axis(both, order, axis=1)
-    apart = np.cumsum(np.where(order < first.shape[1], 1, -1), axis=1)
+    """The largest distance of two equally large samples' distribution functions, in steps of one observation; of
+    each observation its rank is known."""
+    tests, size = first.shape
+    both = np.empty((tests, 2 * size), dtype=np.uint32)  # the rank, and in the last bit the sample
+    np.left_shift(first, 1, out=both[:, :size])
+    np.left_shift(second, 1, out=both[:, size:])
+    both[:, size:] |= 1
+    both.sort(axis=1)
+    apart = np.cumsum(1 - 2 * (both & 1).astype(np.int16), axis=1, dtype=np.int16)
     # Between equal values no distribution function is read: all of them count before the next larger one.
-    last = np.ones(both.shape, dtype=bool)
-    last[:, :-1] = values[:, 1:] > values[:, :-1]
-    return np.asarray(np.where(last, np.abs(apart), 0).max(axis=1))
+    both >>= 1
+    apart[:, :-1] *= both[:, 1:] != both[:, :-1]
+    return np.asarray(np.maximum(apart.max(axis=1), -apart.min(axis=1)))
 
 
 @functools.cache

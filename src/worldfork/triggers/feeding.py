@@ -2,14 +2,14 @@
 
 import contextlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 
-__all__ = ["draw_event", "feed", "naming"]
+__all__ = ["draw_event", "feed", "feed_together", "naming"]
 
 # Where worldfork's own triggers draw, fixed when the first ledgers were scored; any other trigger draws where its
 # name says.
@@ -27,6 +27,23 @@ def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, even
     for segment in deployment:
         memory, answer = trigger.decide(memory, segment)
         answers.append(answer)
+    return answers
+
+
+def feed_together(
+    trigger: Trigger, deployments: Sequence[Sequence[Segment]], *, cells: Sequence[CellKey], events: Sequence[Event]
+) -> list[list[Answer]]:
+    """What `feed` answers on each of several deployments, which are fed side by side."""
+    memories = [trigger.begin(cell, event=event) for cell, event in zip(cells, events, strict=True)]
+    answers: list[list[Answer]] = [[] for _ in deployments]
+    for place in range(max(map(len, deployments), default=0)):
+        fed = [index for index, segments in enumerate(deployments) if place < len(segments)]
+        decided = trigger.decide_together(
+            [memories[index] for index in fed], [deployments[index][place] for index in fed]
+        )
+        for index, (memory, answer) in zip(fed, decided, strict=True):
+            memories[index] = memory
+            answers[index].append(answer)
     return answers
 
 

@@ -26,6 +26,7 @@ from worldfork.desk.scoring.undefined import Interval
 
 __all__ = ["BLOCKS", "Policies", "control_totals", "interval", "judge", "p_value"]
 
+_Totals = dict[str, Float[np.ndarray, "permutations policies"]]  # under each null
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -52,20 +53,20 @@ def control_totals(
     permutations: int,
     seed: int,
     advance: Callable[[int], None] = lambda forks: None,
-) -> list[dict[str, Float[np.ndarray, "permutations policies"]]]:
+) -> list[_Totals]:
     """For each set of policies and each variant, the totals under that null. `advance` hears of finished forks."""
-    widths = [policies.fired.shape[1] for policies in sets]
+    totals, jobs = [_nothing(policies, permutations) for policies in sets], _jobs(prefork)
 
-    def nothing() -> dict[str, Float[np.ndarray, "permutations policies"]]:
-        return {name: np.zeros((permutations, sum(widths))) for name in VARIANTS}
-
-    def work(job: list[tuple[int, slice]]) -> dict[str, Float[np.ndarray, "permutations policies"]]:
-        earned = nothing()
+    def work(job: list[tuple[int, slice]]) -> list[_Totals]:
+        same = _same(sets, slice(job[0][1].start, job[-1][1].stop))
+        distinct = [sets[index] for index in dict.fromkeys(same)]
+        earned = [_nothing(policies, permutations) for policies in distinct]
+        scratch = _Scratch()
         for index, span in job:
-            _add_cell(earned, prefork, index, span, delta, sets, seed)
-        return earned
+            draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
+            _add_cell(earned, _groups(delta[span], distinct, span), draws, forks=span.stop - span.start, of=scratch)
+        return [earned[list(dict.fromkeys(same)).index(first)] for first in same]
 
-    totals, jobs = nothing(), _jobs(prefork)
     # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
     # its own would only get in their way.
     with (
@@ -73,11 +74,11 @@ def control_totals(
         concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
     ):
         for job, earned in zip(jobs, _bounded_map(pool, work, jobs), strict=True):
-            for name in VARIANTS:
-                totals[name] += earned[name]
+            for total, more in zip(totals, earned, strict=True):
+                for name in VARIANTS:
+                    total[name] += more[name]
             advance(sum(span.stop - span.start for _, span in job))
-    bounds = np.cumsum([0, *widths])
-    return [{name: totals[name][:, start:stop] for name in VARIANTS} for start, stop in itertools.pairwise(bounds)]
+    return totals
 
 
 def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomControl:
@@ -105,29 +106,37 @@ def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float
     return (1 + reached) / (1 + len(totals))
 
 
+def _nothing(policies: Policies, permutations: int) -> _Totals:
+    return {name: np.zeros((permutations, policies.fired.shape[1])) for name in VARIANTS}
+
+
+def _same(sets: Sequence[Policies], span: slice) -> list[int]:
+    """For each set, the first one that is the same on these forks: most often nothing was dropped from them, and one
+    sum serves retained and all attempted forks."""
+
+    def alike(one: Policies, other: Policies) -> bool:
+        return all(
+            np.array_equal(getattr(one, name)[span], getattr(other, name)[span]) for name in ("scored", "fired")
+        )
+
+    return [next(first for first, known in enumerate(sets) if alike(known, policies)) for policies in sets]
+
+
 def _add_cell(
-    totals: dict[str, Float[np.ndarray, "permutations policies"]],
-    prefork: Prefork,
-    index: int,
-    span: slice,
-    delta: Float[np.ndarray, "forks"],
-    sets: Sequence[Policies],
-    seed: int,
+    totals: Sequence[_Totals], groups: Sequence["_Group"], draws: np.random.Generator, *, forks: int, of: "_Scratch"
 ) -> None:
     """Add what each set's policies earn in one cell under each null."""
-    groups = _groups(delta[span], sets, span)
-    permutations = len(totals["random"])
-    forks = span.stop - span.start
-    draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
+    permutations = len(totals[0]["random"])
     shift = draws.random(permutations)
     for group in groups:
         moved = (shift * len(group.delta)).astype(np.int64)
-        earned = _circular(group.delta, group.fired).take(moved, axis=0)
-        for columns in group.columns:
-            totals["shift"][:, columns] += earned
+        around = _circular(group.delta, group.fired)
+        earned = of.array("earned", (permutations, around.shape[1]), np.float64)
+        np.take(around, moved, axis=0, out=earned, mode="clip")
+        group.add(earned, [total["shift"] for total in totals])
     kind = np.uint32 if forks <= 32 else np.uint64
     orders = [
-        (totals[variant], group, _Order(group, blocks, kind))
+        ([total[variant] for total in totals], group, _Order(group, blocks, kind))
         for group in groups
         for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
     ]
@@ -136,38 +145,62 @@ def _add_cell(
         stop = min(start + rows * TURNS, permutations)
         shape = (-(-(stop - start) // TURNS), forks)
         keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)
-        for total, group, order in orders:
-            earned = order.totals(keys)[: stop - start]
-            for columns in group.columns:
-                total[start:stop, columns] += earned
+        for variant_totals, group, order in orders:
+            earned = order.totals(keys, of)[: stop - start]
+            group.add(earned, [total[start:stop] for total in variant_totals])
+
+
+class _Scratch:
+    """Arrays that are filled again and again: asking the system for new ones takes as long as filling them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], kind: Any) -> Any:
+        """The array of that name in this shape, with whatever it was last filled with."""
+        size = shape[0] * shape[1]
+        kept = self._kept.get(name)
+        if kept is None or kept.size < size or kept.dtype != kind:
+            kept = self._kept[name] = np.empty(size, kind)
+        return kept[:size].reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Policies that are scored on the same forks of a cell, and the columns their totals are for."""
+    """Policies of some sets that are scored on the same forks of a cell. What they earn has a column for each policy:
+    of each set in turn, or of all sets at once where they fire alike."""
 
-    columns: tuple[slice, ...]
+    sets: tuple[int, ...]
+    alike: bool
     scored: Bool[np.ndarray, "attempted"]
     delta: Float[np.ndarray, "forks"]
     fired: Bool[np.ndarray, "forks policies"]
 
+    def add(
+        self, earned: Float[np.ndarray, "draws policies"], totals: Sequence[Float[np.ndarray, "draws _"]]
+    ) -> None:
+        """Add the columns to the totals of the sets that they are for."""
+        start = 0
+        for index in self.sets:
+            width = totals[index].shape[1]
+            totals[index][...] += earned[:, start : start + width]
+            start += 0 if self.alike else width
+
 
 def _groups(delta: Float[np.ndarray, "attempted"], sets: Sequence[Policies], span: slice) -> list[_Group]:
-    bounds = np.cumsum([0, *(policies.fired.shape[1] for policies in sets)]).tolist()
-    columns: list[tuple[slice, ...]] = [(slice(start, stop),) for start, stop in itertools.pairwise(bounds)]
     scored = [policies.scored[span] for policies in sets]
     fired = [policies.fired[span] for policies in sets]
+    every = tuple(range(len(sets)))
     if all(keep.all() for keep in scored):  # as in most cells: one sort for all sets,
-        if all(np.array_equal(fired[0], flags) for flags in fired[1:]):  # and in many of them one product
-            columns, fired = [tuple(column[0] for column in columns)], fired[:1]
-        else:
-            columns, fired = [(slice(0, bounds[-1]),)], [np.hstack(fired)]
-        scored = scored[:1]
-    return [
-        _Group(where, keep, delta[keep], flags[keep])
-        for where, keep, flags in zip(columns, scored, fired, strict=True)
-        if keep.any() and flags.shape[1]
-    ]
+        alike = all(np.array_equal(fired[0], flags) for flags in fired[1:])  # and in many of them one product
+        flags = fired[0] if alike else np.hstack(fired)
+        groups = [_Group(every, alike, scored[0], delta, flags)]
+    else:
+        groups = [
+            _Group((index,), False, scored[index], delta[scored[index]], fired[index][scored[index]])
+            for index in every
+        ]
+    return [group for group in groups if group.scored.any() and group.fired.shape[1]]
 
 
 class _Order:
@@ -194,14 +227,23 @@ class _Order:
         self.place = kind((1 << place_bits) - 1)
         self.random = kind((1 << (width - 3)) - (1 << place_bits))
 
-    def totals(self, keys: UInt[np.ndarray, "rows attempted"]) -> Float[np.ndarray, "draws policies"]:
-        """The draws that these keys give, `TURNS` for each row."""
-        labelled = (keys if self.columns is None else keys[:, self.columns]) & self.random
+    def totals(
+        self, keys: UInt[np.ndarray, "rows attempted"], of: _Scratch
+    ) -> Float[np.ndarray, "draws policies"]:
+        """The draws that these keys give, `TURNS` for each row; filled anew by the next call."""
+        drawn = keys if self.columns is None else keys[:, self.columns]
+        labelled = of.array("labelled", drawn.shape, drawn.dtype)
+        np.bitwise_and(drawn, self.random, out=labelled)
         labelled |= self.label
         labelled.sort(axis=1)
         labelled &= self.place
-        earned = self.delta.take(labelled.astype(np.intp)) @ self.earning
-        return earned.reshape(len(keys) * TURNS, -1)
+        places = of.array("places", labelled.shape, np.intp)
+        places[...] = labelled
+        ordered = of.array("ordered", labelled.shape, np.float64)
+        self.delta.take(places, out=ordered, mode="clip")  # no place is out of bounds, and clipping costs nothing
+        earned = of.array("earned", (len(keys), self.earning.shape[1]), np.float64)
+        np.matmul(ordered, self.earning, out=earned)
+        return np.asarray(earned).reshape(len(keys) * TURNS, -1)
 
 
 def _circular(

@@ -14,7 +14,7 @@ from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
-from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed
+from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed_together
 from worldfork.triggers.feeding import naming
 
 __all__ = [
@@ -188,26 +188,32 @@ def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, co
     for deployment in deployments:
         if why := _lacks(trigger, deployment.stream):
             return Unavailable(why)
+    events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in deployments]
+    with naming(trigger):
+        given = _answers(trigger, deployments, events)
     answers: list[Answer] = [None] * count
-    for deployment in deployments:
-        event = draw_event(name, task=deployment.task, cell=deployment.cell, seed=seed)
-        with naming(trigger):
-            given = _answers(trigger, deployment, event)
-        for fork, answer in zip(deployment.forks, given, strict=True):
+    for deployment, answered in zip(deployments, given, strict=True):
+        for fork, answer in zip(deployment.forks, answered, strict=True):
             if fork is not None:
                 answers[fork] = answer
     return _reading(answers, name, why_silent=trigger.silent)
 
 
-def _answers(trigger: Trigger, deployment: _Deployment, event: Event) -> list[Answer]:
+def _answers(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
     """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
-    if deployment.stream is None:
-        return feed(trigger, deployment.segments, cell=deployment.cell, event=event)
-    kept = ANSWERS.setdefault(deployment.stream, {})
-    key = (type(trigger), trigger.model_dump_json(), event, deployment.rows)
-    if key not in kept:
-        kept[key] = feed(trigger, deployment.segments, cell=deployment.cell, event=event)
-    return kept[key]
+    settings = (type(trigger), trigger.model_dump_json())
+    keys = [(*settings, event, each.rows) for each, event in zip(deployments, events, strict=True)]
+    kept = [{} if each.stream is None else ANSWERS.setdefault(each.stream, {}) for each in deployments]
+    unread = [index for index, key in enumerate(keys) if key not in kept[index]]
+    fed = feed_together(
+        trigger,
+        [deployments[index].segments for index in unread],
+        cells=[deployments[index].cell for index in unread],
+        events=[events[index] for index in unread],
+    )
+    for index, answered in zip(unread, fed, strict=True):
+        kept[index][keys[index]] = answered
+    return [known[key] for known, key in zip(kept, keys, strict=True)]
 
 
 def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
