@@ -15,6 +15,7 @@ __all__ = [
     "content_digest",
     "npz_arrays",
     "parquet_columns",
+    "read_bytes",
     "read_npz",
     "read_parquet",
     "write_npz",
@@ -51,8 +52,13 @@ def write_parquet(path: Path, columns: Columns) -> str:
 
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
     """The columns back, in the types they were written in."""
+    return parquet_columns(read_bytes(path), path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file of arrays as it is stored."""
     with _readable(path):
-        return parquet_columns(path.read_bytes(), path)
+        return path.read_bytes()
 
 
 def parquet_columns(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
@@ -79,8 +85,7 @@ def write_npz(path: Path, arrays: Columns) -> str:
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """The arrays back."""
-    with _readable(path):
-        return npz_arrays(path.read_bytes(), path)
+    return npz_arrays(read_bytes(path), path)
 
 
 def npz_arrays(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:

@@ -24,8 +24,11 @@ from worldfork.triggers.sampling import Samples, draw_ahead
 __all__ = ["Adwin", "Detector", "Kswin", "PageHinkley"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
-MANY: Final = 24  # deployments from which on it is faster to go over them side by side
-BATCHES: Final = (32, 128, 4096)  # tests that KSWIN computes at once, at least and at most in each deployment and in
+BATCHES: Final = (
+    32,
+    128,
+    4096,
+)  # tests that KSWIN computes at once, at least and at most in each deployment and in
 # all of them: an alarm makes those after it useless
 
 
@@ -113,38 +116,6 @@ class PageHinkley(Detector):
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed
 
-    def show_together(
-        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "_"]]
-    ) -> list[tuple[_Climb, bool]]:
-        """All deployments climb side by side as if none alarmed; those that do are gone over again by themselves."""
-        shown: dict[int, tuple[_Climb, bool]] = {}
-        for group in equally_long(errors):
-            known = [memories[index] for index in group]
-            measures = [
-                climb.measure or (float(errors[index].mean()), float(errors[index].std()) or 1.0)
-                for index, climb in zip(group, known, strict=True)
-            ]
-            centre, scale = np.array(measures).T
-            measured = (np.stack([errors[index] for index in group]).T - centre) / scale
-            count = np.array([climb.count for climb in known]) + np.arange(1, len(measured) + 1)[:, None]
-            weight, mean = 1.0 / count, np.array([climb.mean for climb in known])
-            heights, lows = np.empty((2, len(measured) + 1, len(group)))
-            heights[0], lows[0] = [climb.height for climb in known], [climb.lowest for climb in known]
-            for step, error in enumerate(measured):
-                mean += weight[step] * (error - mean)
-                height = np.multiply(heights[step], FORGETTING, out=heights[step + 1])
-                height += error - mean
-                height -= self.delta
-                np.minimum(height, lows[step], out=lows[step + 1])
-            alarmed = ((count >= FEWEST) & (heights[1:] - lows[1:] > self.threshold)).any(axis=0)
-            last = zip(measures, *np.stack([count[-1], mean, heights[-1], lows[-1]]).tolist(), strict=True)
-            for index, climb, alarm in zip(group, last, alarmed, strict=True):
-                again = self.show(memories[index], errors[index]) if alarm else None
-                shown[index] = again or (_Climb(*climb), False)
-        alone = (index for index in range(len(memories)) if index not in shown)
-        shown |= {index: self.show(memories[index], errors[index]) for index in alone}
-        return [shown[index] for index in range(len(memories))]
-
 
 class Kswin(Detector):
     """Kolmogorov-Smirnov test of the last errors against a sample of those before (Raab et al., 2020).
@@ -170,7 +141,9 @@ class Kswin(Detector):
         """The tests of all deployments side by side, a batch of each at a time."""
         waiting = [np.concatenate([memory.errors, shown]) for memory, shown in zip(memories, errors, strict=True)]
         samples, tests = [memory.samples for memory in memories], [memory.tests for memory in memories]
-        left = [len(values) - self.window + 1 for values in waiting]  # windows to be tested; below 1: errors lacking
+        left = [
+            len(values) - self.window + 1 for values in waiting
+        ]  # windows to be tested; below 1: errors lacking
         draw_ahead(samples, [done + more for done, more in zip(tests, left, strict=True)])
         ranks = np.concatenate([np.zeros(0, np.uint32), *map(_ranks, waiting)])
         begins = np.cumsum([0, *map(len, waiting)]).tolist()
@@ -197,7 +170,9 @@ class Kswin(Detector):
                     tests[index] += count
                     left[index] -= count
         # What is left of a window that is not full: the last errors, all of which will be needed.
-        kept = [values[len(values) - count - self.window + 1 :] for values, count in zip(waiting, left, strict=True)]
+        kept = [
+            values[len(values) - count - self.window + 1 :] for values, count in zip(waiting, left, strict=True)
+        ]
         return [
             (_Sampled(*memory), alarm)
             for memory, alarm in zip(zip(samples, kept, tests, strict=True), alarmed, strict=True)
@@ -211,14 +186,6 @@ class _Sampled:
     samples: Samples
     errors: Float[np.ndarray, "waiting"] = dataclasses.field(default_factory=lambda: np.zeros(0))
     tests: int = 0
-
-
-def equally_long(errors: Sequence[Float[np.ndarray, "_"]]) -> list[list[int]]:
-    """The deployments that were shown as many errors as enough others to go over them side by side."""
-    groups: dict[int, list[int]] = {}
-    for index, shown in enumerate(errors):
-        groups.setdefault(len(shown), []).append(index)
-    return [group for length, group in groups.items() if length and len(group) >= MANY]
 
 
 def _at_once(deployments: int) -> int:

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Int, UInt32
 
-__all__ = ["Samples", "draw_ahead"]
+__all__ = ["MANY", "Samples", "draw_ahead"]
 
 POOLED: Final = 85  # Python's `sample` draws more than five of at most so many from a pool, and else otherwise
-MANY: Final = 24  # generators from which on it is faster to go through their words side by side
+MANY: Final = 24  # deployments from which on it is faster to go over them side by side
 AHEAD: Final = 64  # samples that are drawn at once for one of them alone
 
 

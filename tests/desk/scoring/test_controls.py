@@ -119,6 +119,21 @@ def test_two_sets_of_policies_are_scored_side_by_side():
             np.testing.assert_allclose(found[null], alone[null])
 
 
+def test_two_sets_that_differ_in_few_cells_have_the_totals_that_each_has_alone():
+    """Cells in which nothing differs are added up once for both, and in a job without any difference so is all."""
+    draws = np.random.default_rng(2)
+    world = forks(draws.normal(size=1440), **crossed(30, k=24))
+    fired = draws.random((1440, 3)) < 0.4
+    other, scored = fired.copy(), np.ones(1440, bool)
+    other[1:5], scored[30:33] = ~other[1:5], False
+    sets = [Policies(scored, other), Policies(np.ones(1440, bool), fired), Policies(np.ones(1440, bool), fired)]
+    together = control_totals(world.prefork, world.delta, sets, permutations=99, seed=0)
+    for policies, found in zip(sets, together, strict=True):
+        alone = control_totals(world.prefork, world.delta, [policies], permutations=99, seed=0)[0]
+        for null in controls.VARIANTS:
+            np.testing.assert_allclose(found[null], alone[null], rtol=1e-12)
+
+
 def test_draws_depend_on_the_seed_and_on_nothing_else():
     world = forks(np.random.default_rng(0).normal(size=48), **crossed(2, k=12))
     flags = np.random.default_rng(1).random((3, 48)) < 0.3

@@ -1,6 +1,7 @@
 """Triggers on worlds with known answers, and how their answers become readings."""
 
 import dataclasses
+import random
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from worldfork.desk.triggers import Alarms, Segment, Signal, Trigger, Unavailabl
 from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, generator, seed
-from worldfork.triggers import draw_event, feed
+from worldfork.triggers import CellKey, draw_event, feed, feed_together
 from worldfork.triggers.detectors import Kswin, PageHinkley
+from worldfork.triggers.sampling import MANY, Samples, draw_ahead
 
 
 def prefork_of(**changes) -> Prefork:
@@ -112,6 +114,48 @@ def test_kswin_alarms_where_rivers_does(kind):
     steps = [Segment(k, 0.0, {"error": errors[k - 1 : k]}, {}) for k in range(1, len(errors) + 1)]
     assert any(expected)
     assert feed(Kswin(), steps, cell=CELLS[0], event=event) == expected
+
+
+def logs(count: int, steps: int) -> list[np.ndarray]:
+    """Errors of many deployments: still, drifting and jumping, some of them tied and some not finite."""
+    draws = np.random.default_rng(5)
+    errors = [draws.gamma(4, 0.05, steps) * np.linspace(1, 1 + index % 4, steps) for index in range(count)]
+    for index, log in enumerate(errors):
+        log[steps // 2 :] += 0.3 * (index % 3 == 1)
+        log[:: 40 + index] = np.nan if index % 5 == 2 else 0.25
+    return [np.round(log, 2) if index % 6 == 4 else log for index, log in enumerate(errors)]
+
+
+@pytest.mark.parametrize("name", ["adwin", "kswin", "page_hinkley", "conformal"])
+def test_many_deployments_side_by_side_are_answered_as_each_alone(name):
+    """Detectors go over many deployments at once; one of these ends earlier than the others."""
+    trigger = registry.build("triggers", name, Trigger)
+    deployments = [
+        [Segment(k, 0.0, {"error": part}, {}) for k, part in enumerate(np.split(log, 5), start=1)]
+        for log in logs(2 * MANY, 600)
+    ]
+    deployments[3] = deployments[3][:2]
+    events = [Event(purpose=Purpose.RESAMPLING, stream_seed=index) for index in range(len(deployments))]
+    cells = [CellKey(str(index), "away", 0) for index in range(len(deployments))]
+    together = feed_together(trigger, deployments, cells=cells, events=events)
+    alone = [
+        feed(trigger, fed, cell=cell, event=event)
+        for fed, cell, event in zip(deployments, cells, events, strict=True)
+    ]
+    assert together == alone
+    assert {alarm for answers in alone for alarm in answers} == {True, False}
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+@pytest.mark.parametrize(("of", "size"), [(70, 30), (85, 6), (10, 5), (90, 40)])
+def test_kswin_samples_as_python_does(of, size, count):
+    samples = [Samples(number, of=of, size=size) for number in range(count)]
+    for asked in (3, 90):
+        draw_ahead(samples, [asked] * count)
+        for number, drawn in enumerate(samples):
+            python = random.Random(number)
+            expected = [python.sample(range(of), size) for _ in range(asked)]
+            assert drawn.first(asked).tolist() == expected
 
 
 @pytest.mark.parametrize("pieces", [1, 7])

@@ -5,8 +5,6 @@ returns nor dR, and the import contract "a trigger never sees an outcome" keeps 
 """
 
 import dataclasses
-import functools
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -27,15 +25,6 @@ class StreamLog:
     def __post_init__(self) -> None:
         for column in self.columns.values():
             column.setflags(write=False)  # many triggers read one log
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """The same for the same columns."""
-        hashed = hashlib.sha256()
-        for name in sorted(self.columns):
-            hashed.update(f"{name}:{self.columns[name].shape};".encode())
-            hashed.update(self.columns[name].tobytes())
-        return hashed.hexdigest()
 
     def between(self, start: int, stop: int) -> dict[str, Float[np.ndarray, "some"]]:
         """Every column from control step `start` + 1 to `stop`: copies, since a view knows what it was cut from."""

@@ -5,6 +5,7 @@ again. A branch with a return that is not finite has failed: it counts as what t
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
+from worldfork.ledger.arrays import parquet_columns, read_bytes
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
@@ -188,8 +190,12 @@ def _floats(values: Sequence[float | None]) -> Float[np.ndarray, "values"]:
 
 def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog | None:
     """A cell's step log; what an agent does not have (a KL, say) is not in it. Arms that share one hold one."""
-    folder = study.cell(cell.id)
-    if not (folder.path / "stream.parquet").exists():
+    path, _ = study.cell(cell.id).stream_files()
+    if not path.exists():
         return None
-    log = StreamLog({name: np.array(column, dtype=np.float64) for name, column in folder.read_log().items()})
-    return logs.setdefault(log.digest, log)
+    content = read_bytes(path)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in logs:
+        columns = parquet_columns(content, path)
+        logs[digest] = StreamLog({name: np.array(column, dtype=np.float64) for name, column in columns.items()})
+    return logs[digest]

@@ -1,5 +1,7 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from worldfork.desk.reading.outcomes import Forks
@@ -78,7 +80,7 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     shared = {place: both for place, both in visits.items() if len(both) == 2}
     if not shared:
         return Undefined("the two directions of a stream have no drift level in common")
-    toward, away = (np.array([np.mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
+    toward, away = (np.array([_mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
     owners = [place[0] for place in shared]
     mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
     return DirectionContrast(
@@ -95,6 +97,10 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
         },
         levels=len({place[2] for place in shared}),
     )
+
+
+def _mean(visits: Sequence[float]) -> float:
+    return visits[0] if len(visits) == 1 else float(np.mean(visits))
 
 
 def _by_checkpoint(

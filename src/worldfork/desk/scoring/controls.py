@@ -10,7 +10,6 @@ fires there earns the sum of n in a row. So one sort serves all policies, and a 
 
 import concurrent.futures
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -111,8 +110,8 @@ def _nothing(policies: Policies, permutations: int) -> _Totals:
 
 
 def _same(sets: Sequence[Policies], span: slice) -> list[int]:
-    """For each set, the first one that is the same on these forks: most often nothing was dropped from them, and one
-    sum serves retained and all attempted forks."""
+    """For each set, the first one that is the same on these forks: most often nothing was dropped from them, and
+    one sum serves retained and all attempted forks."""
 
     def alike(one: Policies, other: Policies) -> bool:
         return all(
@@ -167,8 +166,8 @@ class _Scratch:
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Policies of some sets that are scored on the same forks of a cell. What they earn has a column for each policy:
-    of each set in turn, or of all sets at once where they fire alike."""
+    """Policies of some sets that are scored on the same forks of a cell. What they earn has a column for each
+    policy: of each set in turn, or of all sets at once where they fire alike."""
 
     sets: tuple[int, ...]
     alike: bool
@@ -227,9 +226,7 @@ class _Order:
         self.place = kind((1 << place_bits) - 1)
         self.random = kind((1 << (width - 3)) - (1 << place_bits))
 
-    def totals(
-        self, keys: UInt[np.ndarray, "rows attempted"], of: _Scratch
-    ) -> Float[np.ndarray, "draws policies"]:
+    def totals(self, keys: UInt[np.ndarray, "rows attempted"], of: _Scratch) -> Float[np.ndarray, "draws policies"]:
         """The draws that these keys give, `TURNS` for each row; filled anew by the next call."""
         drawn = keys if self.columns is None else keys[:, self.columns]
         labelled = of.array("labelled", drawn.shape, drawn.dtype)

@@ -46,11 +46,17 @@ def decide(
     """Where every trigger fires, for each named set of scored forks.
 
     A set's thresholds are fitted on its forks; the running quantile reads no label and sees all attempted ones.
+    Sets that are the same share their decisions.
     """
     parts = partition(forks.prefork)
     checkpoint, count = parts.checkpoint, len(parts.checkpoints)
     alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
-    decisions: dict[str, dict[str, Decisions]] = {side: {} for side in scored}
+    same = {
+        side: next(first for first, other in scored.items() if np.array_equal(keep, other))
+        for side, keep in scored.items()
+    }
+    distinct = {side: scored[side] for side in dict.fromkeys(same.values())}
+    decisions: dict[str, dict[str, Decisions]] = {side: {} for side in distinct}
     for name, reading in readings.items():
         if isinstance(reading, Alarms):
             for decided in decisions.values():
@@ -58,7 +64,7 @@ def decide(
         elif isinstance(reading, Signal):
             signal = tied(reading.values)
             running = policies.running_quantile(signal, forks.prefork, rate=rate)
-            for side, keep in scored.items():
+            for side, keep in distinct.items():
                 if count < 2:
                     decisions[side][name] = Decisions(signal, None, alone, running)
                     continue
@@ -67,4 +73,4 @@ def decide(
                 )
                 threshold = fitted[checkpoint]
                 decisions[side][name] = Decisions(signal, threshold, policies.fires(signal, threshold), running)
-    return decisions
+    return {side: decisions[first] for side, first in same.items()}

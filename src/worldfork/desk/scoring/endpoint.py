@@ -60,7 +60,7 @@ def endpoint(
     if isinstance(measured, Undefined):
         return measured
     by_checkpoint = {
-        baseline.checkpoint: float(delta[baseline.forks][flags].mean() - baseline.mean) / baseline.sigma
+        baseline.checkpoint: float(_mean(delta[baseline.forks[flags]]) - baseline.mean) / baseline.sigma
         for baseline in measured
         if baseline.sigma > 0 and (flags := fired[baseline.forks]).any()
     }
@@ -76,3 +76,8 @@ def endpoint(
         clusters=mean.clusters,
         by_checkpoint=by_checkpoint,
     )
+
+
+def _mean(values: Float[np.ndarray, "some"]) -> float:
+    """What `values.mean()` is, in a third of its time: there is one for every checkpoint of every policy."""
+    return float(np.add.reduce(values) / len(values))

@@ -34,7 +34,7 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
 def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
     """The same values come up where retained forks are all that were attempted, or two policies fire alike."""
     values = np.frombuffer(spelled)
-    means = np.concatenate([values[chosen].mean(axis=1) for chosen in resamples(len(values), seed, task)])
+    means = np.concatenate([values.take(chosen).mean(axis=1) for chosen in resamples(len(values), seed, task)])
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high))
 

@@ -105,11 +105,15 @@ def _fit(
     Values that are equal but for rounding are one distinct value; `ends` are the smallest and the largest of each.
     """
     lowest, highest = ends
-    own_places, which = np.unique(place, return_inverse=True)
+    new = np.ones(len(place), bool)
+    new[1:] = place[1:] != place[:-1]  # places ascend
+    own_places, which = place[new], np.cumsum(new) - 1
     own_sizes = np.bincount(which, minlength=len(own_places))
     # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
-    own_total = np.r_[np.cumsum(np.bincount(which, weights=gains, minlength=len(own_places))[::-1])[::-1], 0.0]
-    first = np.r_[0, own_places + 1]
+    own_total = np.zeros(len(own_places) + 1)
+    own_total[-2::-1] = np.cumsum(np.bincount(which, weights=gains, minlength=len(own_places))[::-1])
+    first = np.zeros(len(own_places) + 1, np.int64)
+    np.add(own_places, 1, out=first[1:])
     best_there = np.maximum.reduceat(total, first) - own_total
     best = float(best_there.max())
     enough = best - 1e-9 * max(1.0, abs(best))

@@ -50,11 +50,15 @@ def rivals(
     What depends on the family of tests is filled in when all of it is scored (verdicts.py).
     """
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
+    if not divergence.dropped.any():  # what is said of all attempted forks is said of those that were retained
+        del masks["retained"]
     fired = {
         side: {
-            name: decision.fired for name, decision in decided.items() if not isinstance(decision.fired, Undefined)
+            name: decision.fired
+            for name, decision in decisions[side].items()
+            if not isinstance(decision.fired, Undefined)
         }
-        for side, decided in decisions.items()
+        for side in masks
     }
     sets = [
         controls.Policies(masks[side], np.array(list(flags.values()), bool).reshape(len(flags), len(forks)).T)
@@ -64,7 +68,7 @@ def rivals(
         forks.prefork, forks.delta, sets, permutations=rules.permutations, seed=rules.seed, advance=advance
     )
     scores: dict[str, dict[str, TriggerScore]] = {}
-    for (side, decided), null in zip(decisions.items(), nulls, strict=True):
+    for side, null in zip(masks, nulls, strict=True):
         measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
         view = _Scored(forks, forks.take(masks[side]), masks[side], divergence, measured, rules)
         judged = {
@@ -73,9 +77,10 @@ def rivals(
         }
         scores[side] = {
             name: _trigger(decision, view, _control(decision, judged.get(name)))
-            for name, decision in decided.items()
+            for name, decision in decisions[side].items()
         }
-    return Estimands(all_attempted=scores["all_attempted"], retained=scores["retained"])
+    on_all = scores["all_attempted"]
+    return Estimands(all_attempted=on_all, retained=scores.get("retained", on_all))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Everything that is said about a ledger (docs/scoring.md defines every figure)."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from jaxtyping import Bool
@@ -36,6 +37,7 @@ from worldfork.progress import Progress, silent
 
 __all__ = ["contrast_all", "score", "score_task"]
 
+T = TypeVar("T")
 NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
 
 
@@ -111,18 +113,17 @@ def score_task(
     `advance` hears how many forks are done.
     """
     divergence = diverged(forks, rules.divergence)
-    kept = forks.take(~divergence.dropped)
+    # Where nothing diverged, what is said of all attempted forks is said of those that were retained.
+    kept = forks.take(~divergence.dropped) if divergence.dropped.any() else forks
     readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
     if rules.triggers is None:
         readings |= unread_candidates(rules.candidates or (), forks.prefork)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
-    measured = Estimands(all_attempted=yardsticks.measure(forks), retained=yardsticks.measure(kept))
+    measured = _estimands(yardsticks.measure, forks, kept)
     compared = rivals(forks, divergence, decisions=decisions, yardsticks=measured, rules=rules, advance=advance)
-    effect = Estimands(
-        all_attempted=effects.effect(forks, seed=rules.seed), retained=effects.effect(kept, seed=rules.seed)
-    )
+    effect = _estimands(functools.partial(effects.effect, seed=rules.seed), forks, kept)
     figures = TaskScore(
         forks=ForkCounts(
             attempted=len(forks),
@@ -139,9 +140,8 @@ def score_task(
         verdict=effects.verdict(effect.all_attempted),
         judgement=judge_mean(finite(effect.all_attempted), seed=rules.seed, task=forks.task),
         drift_quartiles=effects.drift_quartiles(kept),
-        direction_contrast=Estimands(
-            all_attempted=contrast.contrast_directions(forks, seed=rules.seed),
-            retained=contrast.contrast_directions(kept, seed=rules.seed),
+        direction_contrast=_estimands(
+            functools.partial(contrast.contrast_directions, seed=rules.seed), forks, kept
         ),
         policies=measured.retained.figures,
         policies_all_attempted=measured.all_attempted.figures,
@@ -170,6 +170,11 @@ def score_task(
         evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
     )
     return finite(figures)
+
+
+def _estimands(figure: Callable[[Forks], T], attempted: Forks, retained: Forks) -> Estimands[T]:
+    of_all = figure(attempted)
+    return Estimands(all_attempted=of_all, retained=of_all if retained is attempted else figure(retained))
 
 
 def _clean_return(forks: Forks) -> CleanReturn | Undefined:

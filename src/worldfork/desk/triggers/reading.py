@@ -1,6 +1,7 @@
 """Every trigger on every fork: each is fed the segments of a deployment in order, one deployment at a time."""
 
 import dataclasses
+import functools
 import math
 import sys
 import weakref
@@ -43,7 +44,7 @@ def read_triggers(
     """
     chosen = _known(prefork) if names is None else list(dict.fromkeys(names))
     readings: dict[str, Reading] = {}
-    deployments = [_Deployment.of(prefork, index, span) for index, span in prefork.spans()]
+    deployments = [_Deployment(prefork, index, span) for index, span in prefork.spans()]
     for given in chosen:
         name = given if isinstance(given, str) else _called(given)
         if name in prefork.signals:
@@ -160,28 +161,42 @@ def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segmen
 
 @dataclasses.dataclass(frozen=True)
 class _Deployment:
-    """One cell, as it is fed to every trigger."""
+    """One cell, as it is fed to every trigger: the forks in `span`."""
 
-    task: str
-    cell: CellKey
-    stream: StreamLog | None
-    segments: tuple[Segment, ...]
-    forks: tuple[int | None, ...]  # that follow the segments
-    rows: tuple[object, ...]  # what the rows say, as a key
+    prefork: Prefork
+    index: int
+    span: slice
 
-    @classmethod
-    def of(cls, prefork: Prefork, index: int, span: slice) -> "_Deployment":
-        """The deployment of the forks in `span`."""
-        fed = list(segments(prefork, index, span))
-        columns = (prefork.k, prefork.step, prefork.level, *prefork.signals.values())
-        return cls(
-            task=prefork.task,
-            cell=prefork.cells[index],
-            stream=prefork.stream(index),
-            segments=tuple(segment for segment, _ in fed),
-            forks=tuple(fork for _, fork in fed),
-            rows=(*prefork.signals, *(column[span].tobytes() for column in columns)),
-        )
+    @property
+    def task(self) -> str:
+        return self.prefork.task
+
+    @property
+    def cell(self) -> CellKey:
+        return self.prefork.cells[self.index]
+
+    @property
+    def stream(self) -> StreamLog | None:
+        return self.prefork.stream(self.index)
+
+    @functools.cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """What is fed; not cut before somebody reads it, since arms on one stream are answered from the first."""
+        return tuple(segment for segment, _ in segments(self.prefork, self.index, self.span))
+
+    @functools.cached_property
+    def rows(self) -> tuple[object, ...]:
+        """What the rows say, as a key."""
+        known = self.prefork
+        columns = (known.k, known.step, known.level, *known.signals.values())
+        return (*known.signals, *(column[self.span].tobytes() for column in columns))
+
+    def at_forks(self, answers: Sequence[Answer]) -> list[tuple[int, Answer]]:
+        """Each fork with the answer after its segment; after a segment whose fork was lost nobody asks."""
+        forks = range(self.span.start, self.span.stop)
+        if len(answers) == len(forks):
+            return list(zip(forks, answers, strict=True))
+        return [(fork, answers[int(self.prefork.k[fork]) - 1]) for fork in forks]
 
 
 def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, count: int, seed: int) -> Reading:
@@ -193,9 +208,8 @@ def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, co
         given = _answers(trigger, deployments, events)
     answers: list[Answer] = [None] * count
     for deployment, answered in zip(deployments, given, strict=True):
-        for fork, answer in zip(deployment.forks, answered, strict=True):
-            if fork is not None:
-                answers[fork] = answer
+        for fork, answer in deployment.at_forks(answered):
+            answers[fork] = answer
     return _reading(answers, name, why_silent=trigger.silent)
 
 
