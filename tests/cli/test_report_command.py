@@ -82,6 +82,18 @@ def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path
         CliRunner().invoke(app, same, catch_exceptions=False)
 
 
+def test_what_is_no_ledger_is_said_before_any_page_is_written(table, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for wrong, words in (("empty", "is not a study"), ("nothing.csv", "There is no")):
+        with pytest.raises(WorldforkError, match=words):
+            CliRunner().invoke(
+                app,
+                ["report", str(table), str(tmp_path / wrong), "-o", str(tmp_path / "pages" / "index.html")],
+                catch_exceptions=False,
+            )
+    assert not (tmp_path / "pages").exists()
+
+
 def test_a_folder_that_can_not_be_made_is_one_clear_error(table, tmp_path):
     (tmp_path / "file").write_text("")
     found = run(table, "-o", tmp_path / "file" / "page.html")

@@ -108,7 +108,7 @@ def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path |
                 [Panel(deployed.paths[0].stem, PLAIN, film.returns[0])],
                 [film.physics[0]],
                 title=deployed.environment.name,
-                captions=[f"level {level:.2f}"] * film.returns.shape[1],
+                captions=[f"drift level {level:.2f}"] * film.returns.shape[1],
             )
     return returns
 

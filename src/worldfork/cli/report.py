@@ -75,6 +75,7 @@ def report(
 def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
     from worldfork.desk.page import index_line, render, render_index
     from worldfork.errors import WorldforkError
+    from worldfork.ledger.store import Study
 
     if output is None:
         raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
@@ -84,6 +85,12 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
         raise WorldforkError(
             f"Pages beside one another need names of their own; these would collide: {', '.join(repeated)}."
         )
+    # What is no study is said before the others are scored, which can take minutes.
+    for ledger in ledgers:
+        if ledger.is_dir():
+            Study(ledger).registered()
+        elif not ledger.is_file():
+            raise WorldforkError(f"There is no `{ledger}`: name study folders, or flat tables.")
     lines = []
     for name, ledger in zip(names, ledgers, strict=True):
         material = scored(ledger)

@@ -50,8 +50,8 @@ TERMS: Final[dict[str, str]] = {
         "With n checkpoints its p can not fall below 2^(1 - n): .0625 with five."
     ),
     "Holm": (
-        "Who tests often finds something by chance. Holm's correction raises every p value by the number of tests "
-        "in the registered family."
+        "Who tests often finds something by chance. Holm's correction multiplies the smallest p of a registered "
+        "family by the number of its tests, the next by one less, and so on."
     ),
     "helped": (
         "The share of forks with dR above 0, averaged over cells and checkpoints: an estimate of P(update > hold) "

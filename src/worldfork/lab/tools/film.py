@@ -90,7 +90,7 @@ def film_deployment(
             [Panel(policy, UPDATE, shown.policy.returns), Panel("never", HOLD, shown.never.returns)],
             [shown.policy.physics, shown.never.physics],
             title=moment.cell.id,
-            captions=[f"episode {k} of the deployment, level {level:.2f}" for level in shown.levels],
+            captions=[f"episode {k} of the deployment, drift level {level:.2f}" for level in shown.levels],
             progress=lambda done, total: progress("frames", done, total),
         )
     return shown
@@ -120,7 +120,9 @@ def _filmed(
             [Panel("UPDATE", UPDATE, shown.update.returns), Panel("HOLD", HOLD, shown.hold.returns)],
             [shown.update.physics, shown.hold.physics],
             title=pair.cell.id,
-            captions=[f"k = {pair.row.k}, episode {pair.episode}, level {level:.2f}" for level in shown.levels],
+            captions=[
+                f"k = {pair.row.k}, episode {pair.episode}, drift level {level:.2f}" for level in shown.levels
+            ],
             progress=lambda done, total: progress("frames", done, total),
         )
     return shown
