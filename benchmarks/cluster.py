@@ -12,50 +12,25 @@ local process made. Prints a line per scene; exits 1 at the first difference.
     together   two studies at once
     mixed      begun local, killed, finished on Ray; and the other way round
     followed   a study with policies that are followed all the way, every task of it computed by two workers
-    bare       a driver that can import neither jax nor mujoco, and a study whose workers need both
+    starved    workers whose memory ends in the middle of a block
+    forgotten  an object store that loses every second file
+    skewed     nodes whose clocks are wrong by hours and years
+    trained    checkpoints of two groups of seeds: here, by two processes, and on Ray
+    bare       a driver in an environment without jax and mujoco, and a study whose workers need both
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from kill_and_resume import DEPLOYMENT, REGISTRATION, chained
+from cluster_faults import environment_without, forgotten, skewed, starved
+from cluster_stage import Theatre
+from kill_and_resume import DEPLOYMENT, REGISTRATION
 
 from worldfork.ledger.verify import verify
 
-STUDY = """
-schema = "worldfork.registration/1"
-name = "cluster"
-[grid]
-tasks = ["linear_quadratic"]
-checkpoints = [0, 1, 2]
-directions = ["toward", "away"]
-[stream]
-decision_points = 8
-drift_period = 200
-[evaluation]
-episodes = {episodes}
-[mechanism]
-steps = 20
-window = 200
-[[arms]]
-name = "few"
-[[arms]]
-name = "many"
-mechanism = {{steps = 40}}
-[execution]
-forks_per_block = 3
-[tasks.linear_quadratic]
-agent = "linear_quadratic"
-drift_scale = 2.0
-precision = "float64"
-"""
 MODEL = """
 schema = "worldfork.registration/1"
 name = "bare"
@@ -81,108 +56,38 @@ drift_scale = 1.5
 precision = "float32"
 settings = {size = "tiny", candidates = 16, horizon = 2, iterations = 1, elites = 4}
 """
-# What a machine without the lab's libraries would say; and at the end that none of them was imported all the same.
-WITHOUT = """
+RECIPE = """
+schema = "worldfork.pretraining/1"
+name = "groups"
+size = "tiny"
+bins = 9
+seeds_per_group = 1
+episodes = 2
+environments = 2
+planned = 1
+gradient_steps = 1
+sequences = 2
+length = 6
+starts = 4
+imagined = 3
+gate_episodes = 1
+report_episodes = 1
+[collection]
+candidates = 8
+horizon = 2
+iterations = 1
+elites = 2
+[tasks.cartpole-swingup]
+seeds = [0, 1]
+wanted = 2
+planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
+"""
+LIBRARIES = ("jax", "jaxlib", "mujoco", "dm_control", "optax", "safetensors")  # of the lab
+BARE = """
 import sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("jax", "jaxlib", "mujoco", "dm_control", "optax", "safetensors"):
-            raise ModuleNotFoundError(f"No module named {name!r}: this driver has none", name=name)
-sys.meta_path.insert(0, Blocked())
 import worldfork as wf
 wf.run(sys.argv[1], sys.argv[2], executor="ray", settings={"address": sys.argv[3]})
-assert not {"jax", "mujoco"} & set(sys.modules)
 """
-
-
-class Machines:
-    """A Ray cluster of nodes that can be killed one by one."""
-
-    def __init__(self, nodes: int, cores: int) -> None:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        from ray.cluster_utils import Cluster
-
-        self.cores = cores
-        self.cluster: Any = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-        )
-        self.nodes = [self.cluster.add_node(num_cpus=cores) for _ in range(nodes)]
-
-    @property
-    def address(self) -> str:
-        return str(self.cluster.address)
-
-    def replace_one(self) -> None:
-        """Kill the oldest node as a power cut would, and bring another up."""
-        self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
-        self.nodes.append(self.cluster.add_node(num_cpus=self.cores))
-
-    def end(self) -> None:
-        self.cluster.shutdown()
-
-
-class Theatre:
-    """Where the scenes are played."""
-
-    def __init__(self, root: Path, *, episodes: int, cores: int) -> None:
-        self.root, self.cores = root, cores
-        self.registration = root / "study.toml"
-        self.registration.write_text(STUDY.format(episodes=episodes))
-        self._machines: Machines | None = None
-        began = time.perf_counter()
-        self.finish(self.driver("local"))
-        print(f"local: one process, {rows(root / 'local')} rows in {time.perf_counter() - began:.0f} s", flush=True)
-
-    @property
-    def machines(self) -> Machines:
-        if self._machines is None:
-            began = time.perf_counter()
-            self._machines = Machines(3, self.cores)
-            print(f"(three nodes in {time.perf_counter() - began:.0f} s)", flush=True)
-        return self._machines
-
-    def driver(self, name: str, *options: str, study: Path | None = None) -> "subprocess.Popen[bytes]":
-        """A driver of its own that runs the study, or another, into a folder of that name."""
-        command = [sys.executable, "-m", "worldfork.cli.main", "run", str(study or self.registration)]
-        with (self.root / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [*command, "-o", str(self.root / name), "--quiet", *options], stdout=log, stderr=log
-            )
-
-    def on_ray(self, name: str, *options: str, study: Path | None = None) -> "subprocess.Popen[bytes]":
-        where = ("--executor", "ray", "--address", self.machines.address)
-        return self.driver(name, *where, *options, study=study)
-
-    def finish(self, process: "subprocess.Popen[bytes]") -> None:
-        if process.wait():
-            logs = "\n".join(path.read_text(errors="replace")[-3000:] for path in self.root.glob("*.log"))
-            sys.exit(f"a driver failed:\n{logs}")
-
-    def kill_at(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
-        """Kill a driver once it has written so many rows."""
-        self.wait_for(process, name, count)
-        process.kill()
-        process.wait()
-
-    def wait_for(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
-        while rows(self.root / name) < count and process.poll() is None:
-            time.sleep(0.02)
-        if process.poll() is not None:
-            self.finish(process)
-            sys.exit(f"{name}: the driver ended before it had {count} rows: ask for more --episodes")
-
-    def compare(self, scene: str, name: str, began: float, *, with_study: str = "local") -> None:
-        reference, study = chained(self.root / with_study), chained(self.root / name)
-        differing = sorted(path for path in {*reference, *study} if reference.get(path) != study.get(path))
-        verdict = verify(self.root / name)
-        if differing or verdict.problems or not verdict.complete:
-            sys.exit(f"{scene}: {differing} differ; {verdict.problems}")
-        took = time.perf_counter() - began
-        print(f"{scene}: {len(study)} files, equal bytes, {self.lost(name)} workers lost, {took:.0f} s", flush=True)
-
-    def lost(self, name: str) -> int:
-        """Workers that the drivers of a study say they lost."""
-        return (self.root / f"{name}.log").read_text(errors="replace").count(" is lost: ")
 
 
 def workers(theatre: Theatre) -> None:
@@ -231,30 +136,42 @@ def followed(theatre: Theatre) -> None:
     theatre.compare("followed: with policies, all of it twice", "followed", began, with_study="followed-local")
 
 
+def trained(theatre: Theatre) -> None:
+    began = time.perf_counter()
+    path = theatre.root / "recipe.toml"
+    path.write_text(RECIPE)
+    theatre.finish(theatre.driver("trained-here", verb="pretrain", study=path))
+    theatre.finish(theatre.driver("trained-two", "--workers", "2", verb="pretrain", study=path))
+    theatre.finish(theatre.on_ray("trained-ray", verb="pretrain", study=path))
+    here, two, ray = (
+        {file.name: file.read_bytes() for file in (theatre.root / f"trained-{name}").glob("cartpole-*")}
+        for name in ("here", "two", "ray")
+    )
+    if not here == two == ray or len(here) != 6:
+        sys.exit(f"trained: {sorted(here)}, {sorted(two)}, {sorted(ray)} differ")
+    took = time.perf_counter() - began
+    print(f"trained: {len(here)} files of 2 checkpoints, equal bytes in three ways, {took:.0f} s", flush=True)
+
+
 def bare(theatre: Theatre) -> None:
     began = time.perf_counter()
     path = theatre.root / "model.toml"
     path.write_text(MODEL)
-    study = theatre.root / "bare"
-    script = [sys.executable, "-c", WITHOUT, str(path), str(study), theatre.machines.address]
-    with (theatre.root / "bare.log").open("ab") as log:
-        theatre.finish(subprocess.Popen(script, stdout=log, stderr=log))
-    verdict = verify(study)
+    python = environment_without(LIBRARIES, theatre.root / "environment")
+    theatre.scripted("bare", BARE, str(path), python=python)
+    verdict = verify(theatre.root / "bare")
     if verdict.problems or not verdict.complete:
         sys.exit(f"bare: {verdict.problems}")
-    took = time.perf_counter() - began
-    lost = theatre.lost("bare")
-    print(f"bare: no jax in the driver, {verdict.rows} rows of rssm_cem, {lost} workers lost, {took:.0f} s")
-    if lost:
-        print((theatre.root / "bare.log").read_text(errors="replace"))
+    theatre.finish(theatre.driver("bare-local", study=path))
+    theatre.compare(
+        f"bare: {verdict.rows} rows of rssm_cem, no jax in the driver", "bare", began, with_study="bare-local"
+    )
 
 
-SCENES = {scene.__name__: scene for scene in (workers, killed, together, mixed, followed, bare)}
-
-
-def rows(folder: Path) -> int:
-    """Rows on disk."""
-    return sum(path.read_bytes().count(b"\n") for path in folder.glob("cells/*/forks.jsonl"))
+SCENES = {
+    scene.__name__: scene
+    for scene in (workers, killed, together, mixed, followed, starved, forgotten, skewed, trained, bare)
+}
 
 
 def main() -> None:

@@ -216,8 +216,11 @@ def test_a_cluster_for_one_run_listens_to_this_machine_alone() -> None:
     assert all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1
 
 
-@pytest.mark.parametrize("scene", ["killed", "together", "mixed", "followed", "bare"])
-def test_a_study_has_the_same_bytes_whoever_dies(scene: str) -> None:
+SCENES = ["killed", "together", "mixed", "followed", "starved", "forgotten", "skewed", "trained", "bare"]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_there_are_the_same_bytes_whatever_goes_wrong(scene: str) -> None:
     script = [sys.executable, str(ROOT / "benchmarks" / "cluster.py"), "--only", scene]
     done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

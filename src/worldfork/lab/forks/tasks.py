@@ -10,6 +10,7 @@ and a worker that is not the same refuses it.
 """
 
 import dataclasses
+import errno
 import functools
 import os
 import platform
@@ -57,7 +58,8 @@ Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]
 Result = TypeVar("Result")
 
-EXHAUSTED: Final = "RESOURCE_EXHAUSTED"  # what XLA says of a device whose memory is full
+# What XLA says of a device whose memory is full, the system of a file or a library, and Python of a thread.
+EXHAUSTED: Final = ("RESOURCE_EXHAUSTED", os.strerror(errno.ENOMEM), "failed to map segment", "start new thread")
 
 # What of cell.json the worker is, and not the registration: the same for all cells of an arm and a task.
 WORKERS: Final = ("device", "processor", "compiler_flags", "simulator", "packages", "code", "source")
@@ -215,10 +217,19 @@ def attempted(work: Callable[[], Result]) -> Result | Failed:
     except _Unfit as error:
         return Failed(str(error), traceback.format_exc(), unfit=True)
     except WorldforkError as error:
-        return Failed(str(error), traceback.format_exc())
+        return Failed(str(error), traceback.format_exc(), exhausted=_ran_out_of_memory(error))
     except Exception as error:
-        exhausted = isinstance(error, MemoryError) or EXHAUSTED in str(error)
-        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc(), exhausted=exhausted)
+        reason = f"{type(error).__name__}: {error}"
+        return Failed(reason, traceback.format_exc(), exhausted=_ran_out_of_memory(error))
+
+
+def _ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether that is what it comes from, whatever it says itself: a file may look damaged for want of memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(words in str(error) for words in EXHAUSTED):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class _Unfit(WorldforkError):

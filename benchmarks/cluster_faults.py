@@ -1,0 +1,154 @@
+"""Scenes of `cluster.py` in which something is wrong with the workers' machines: memory, clocks, objects."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cluster_stage import Theatre
+
+# A clock that is wrong for everything in a process, Ray's own parts included.
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+static long shift(void) { const char *text = getenv("CLOCK_SHIFT"); return text ? atol(text) : 0; }
+int clock_gettime(clockid_t id, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int status = real(id, now);
+    if (status == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) now->tv_sec += shift();
+    return status;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    static int (*real)(struct timeval *, void *);
+    if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
+    int status = real(now, zone);
+    if (status == 0 && now) now->tv_sec += shift();
+    return status;
+}
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+SHIFTS = (3 * 365 * 86400, -3 * 365 * 86400, -7200)  # seconds
+# How wrong they are, in hours, on every node that has a core.
+CLOCKS = """
+import sys, time
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+ray.init(address=sys.argv[-1], log_to_driver=False)
+def alive():
+    return [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+while len(nodes := alive()) > 3:  # those that were killed are thought to be alive for a while
+    time.sleep(1)
+there = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
+clock = ray.remote(lambda: time.time())
+clocks = ray.get([clock.options(scheduling_strategy=node).remote() for node in there])
+print(*(round((clock - time.time()) / 3600) for clock in clocks))
+"""
+# A driver whose object store loses every second file: an object is lost with whoever put it.
+FORGETFUL = """
+import sys
+import ray
+import worldfork as wf
+from worldfork.executors.ray import _Objects
+
+class Owner:
+    def put(self, content):
+        return [ray.put(content)]
+
+def named_and_lost(self, blobs):
+    for blob in blobs:
+        if blob.name not in seen:
+            seen.append(blob.name)
+            if len(seen) % 2:
+                owner = ray.remote(Owner).options(num_cpus=0).remote()
+                [reference] = ray.get(owner.put.remote(blob.path.read_bytes()))
+                ray.kill(owner)
+                self.kept[blob.name] = reference, 0
+    return named(self, blobs)
+
+def forgotten(self, blobs):
+    again.append(blobs)
+    forget(self, blobs)
+
+seen, named = [], _Objects.named
+again, forget = [], _Objects.forget
+_Objects.named, _Objects.forget = named_and_lost, forgotten
+wf.run(sys.argv[1], sys.argv[2], executor="ray", settings={"address": sys.argv[3]})
+assert again, "nobody missed anything"
+print(f"{(len(seen) + 1) // 2} of {len(seen)} objects were lost, and missed {len(again)} times")
+"""
+
+
+def starved(theatre: Theatre) -> None:
+    """Workers are allowed no byte more than they have while they do a task: what they ask for next is refused."""
+    began = time.perf_counter()
+    driver = theatre.on_ray("starved")
+    starving: set[int] = set()
+    for lost, count in enumerate((0, 9)):
+        theatre.wait_for(driver, "starved", count)
+        while theatre.lost("starved") <= lost and driver.poll() is None:
+            for process in set(theatre.machines.workers(b"_Worker.do")[:1]) - starving:
+                starving.add(process)
+                for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+                    resource.prlimit(process, limit, (1 << 20, resource.RLIM_INFINITY))
+            time.sleep(0.1)
+    theatre.finish(driver)
+    theatre.compare("starved: workers without memory", "starved", began)
+    if not theatre.lost("starved"):
+        sys.exit("starved: no worker ran out of memory")
+
+
+def forgotten(theatre: Theatre) -> None:
+    """Every second file that the driver puts into the object store is lost there at once."""
+    began = time.perf_counter()
+    theatre.scripted("forgotten", FORGETFUL, str(theatre.registration))
+    log = (theatre.root / "forgotten.log").read_text().splitlines()
+    theatre.compare(f"forgotten: {log[-1]}", "forgotten", began)
+
+
+def skewed(theatre: Theatre) -> None:
+    """The clocks of all nodes are wrong, by years and by hours."""
+    began = time.perf_counter()
+    source, library = theatre.root / "clock.c", theatre.root / "clock.so"
+    source.write_text(CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    for shift in SHIFTS:
+        theatre.machines.replace_one({"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(shift)})
+    theatre.scripted("clocks", CLOCKS)
+    off = (theatre.root / "clocks.log").read_text().splitlines()[-1]
+    if sorted(map(int, off.split())) != sorted(round(shift / 3600) for shift in SHIFTS):
+        sys.exit(f"skewed: the clocks are off by {off} hours")
+    theatre.finish(theatre.on_ray("skewed"))
+    theatre.compare(f"skewed: clocks that are off by {off} hours", "skewed", began)
+    for _ in SHIFTS:
+        theatre.machines.replace_one()
+
+
+def environment_without(packages: tuple[str, ...], root: Path) -> str:
+    """A Python of its own that has what this one has, but for these packages: the path of its interpreter."""
+    import sysconfig
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    [target] = root.glob("lib/python*/site-packages")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        name = entry.name.lower().partition("-")[0]  # of a package, or of what is written down about one
+        if name not in packages and "worldfork" not in name:
+            (target / entry.name).symlink_to(entry)
+    source = Path(__file__).parents[1] / "src"
+    (target / "source.pth").write_text(f"{source}\n")
+    python = root / "bin" / "python"
+    for package in packages:
+        found = subprocess.run([python, "-c", f"import {package}"], capture_output=True, text=True, check=False)
+        if "ModuleNotFoundError" not in found.stderr:
+            sys.exit(f"the environment without {package} has it: {found.stderr}")
+    return os.fspath(python)

@@ -1,0 +1,185 @@
+"""Where the scenes of `cluster.py` are played: nodes that can be killed, drivers of their own, bytes compared."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from kill_and_resume import chained
+
+from worldfork.ledger.verify import verify
+
+STUDY = """
+schema = "worldfork.registration/1"
+name = "cluster"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0, 1, 2]
+directions = ["toward", "away"]
+[stream]
+decision_points = 8
+drift_period = 200
+[evaluation]
+episodes = {episodes}
+[mechanism]
+steps = 20
+window = 200
+[[arms]]
+name = "few"
+[[arms]]
+name = "many"
+mechanism = {{steps = 40}}
+[execution]
+forks_per_block = 3
+[tasks.linear_quadratic]
+agent = "linear_quadratic"
+drift_scale = 2.0
+precision = "float64"
+"""
+
+
+class Machines:
+    """A Ray cluster of nodes that can be killed one by one."""
+
+    def __init__(self, nodes: int, cores: int) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        from ray.cluster_utils import Cluster
+
+        self.cores = cores
+        self.cluster: Any = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+        )
+        self.nodes: list[Any] = []
+        for _ in range(nodes):
+            self.add_one()
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def add_one(self, environment: Mapping[str, str] | None = None) -> None:
+        """Bring a node up whose processes have these variables too."""
+        before = dict(os.environ)
+        os.environ.update(environment or {})
+        try:
+            self.nodes.append(self.cluster.add_node(num_cpus=self.cores))
+        finally:
+            for name in environment or {}:
+                del os.environ[name]
+            os.environ.update(before)
+
+    def replace_one(self, environment: Mapping[str, str] | None = None) -> None:
+        """Kill the oldest node as a power cut would, and bring another up."""
+        self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
+        self.add_one(environment)
+
+    def workers(self, doing: bytes) -> list[int]:
+        """The processes on these nodes that Ray says do this."""
+        return [process for process in descendants(os.getpid()) if doing in command_of(process)]
+
+    def end(self) -> None:
+        self.cluster.shutdown()
+
+
+class Theatre:
+    """Where the scenes are played."""
+
+    def __init__(self, root: Path, *, episodes: int, cores: int) -> None:
+        self.root, self.cores = root, cores
+        self.registration = root / "study.toml"
+        self.registration.write_text(STUDY.format(episodes=episodes))
+        self._machines: Machines | None = None
+        began = time.perf_counter()
+        self.finish(self.driver("local"))
+        print(f"local: one process, {rows(root / 'local')} rows in {time.perf_counter() - began:.0f} s", flush=True)
+
+    @property
+    def machines(self) -> Machines:
+        if self._machines is None:
+            began = time.perf_counter()
+            self._machines = Machines(3, self.cores)
+            print(f"(three nodes in {time.perf_counter() - began:.0f} s)", flush=True)
+        return self._machines
+
+    def driver(
+        self, name: str, *options: str, study: Path | None = None, verb: str = "run"
+    ) -> "subprocess.Popen[bytes]":
+        """A driver of its own that runs the study, or another, into a folder of that name."""
+        command = [sys.executable, "-m", "worldfork.cli.main", verb, str(study or self.registration)]
+        with (self.root / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "-o", str(self.root / name), "--quiet", *options], stdout=log, stderr=log
+            )
+
+    def scripted(self, name: str, script: str, *arguments: str, python: str = sys.executable) -> None:
+        """A driver that is a script of its own, with the cluster's address as its last argument."""
+        command = [python, "-c", script, *arguments, str(self.root / name), self.machines.address]
+        with (self.root / f"{name}.log").open("ab") as log:
+            self.finish(subprocess.Popen(command, stdout=log, stderr=log))
+
+    def on_ray(
+        self, name: str, *options: str, study: Path | None = None, verb: str = "run"
+    ) -> "subprocess.Popen[bytes]":
+        where = ("--executor", "ray", "--address", self.machines.address)
+        return self.driver(name, *where, *options, study=study, verb=verb)
+
+    def finish(self, process: "subprocess.Popen[bytes]") -> None:
+        if process.wait():
+            logs = "\n".join(path.read_text(errors="replace")[-3000:] for path in self.root.glob("*.log"))
+            sys.exit(f"a driver failed:\n{logs}")
+
+    def kill_at(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
+        """Kill a driver once it has written so many rows."""
+        self.wait_for(process, name, count)
+        process.kill()
+        process.wait()
+
+    def wait_for(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
+        while rows(self.root / name) < count and process.poll() is None:
+            time.sleep(0.02)
+        if process.poll() is not None:
+            self.finish(process)
+            sys.exit(f"{name}: the driver ended before it had {count} rows: ask for more --episodes")
+
+    def compare(self, scene: str, name: str, began: float, *, with_study: str = "local") -> None:
+        reference, study = chained(self.root / with_study), chained(self.root / name)
+        differing = sorted(path for path in {*reference, *study} if reference.get(path) != study.get(path))
+        verdict = verify(self.root / name)
+        if differing or verdict.problems or not verdict.complete:
+            sys.exit(f"{scene}: {differing} differ; {verdict.problems}")
+        took = time.perf_counter() - began
+        print(f"{scene}: {len(study)} files, equal bytes, {self.lost(name)} workers lost, {took:.0f} s", flush=True)
+
+    def lost(self, name: str) -> int:
+        """Workers that the drivers of a study say they lost."""
+        return (self.root / f"{name}.log").read_text(errors="replace").count(" is lost: ")
+
+
+def rows(folder: Path) -> int:
+    """Rows on disk."""
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("cells/*/forks.jsonl"))
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that a process has begun, directly or through others."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+    known = {process}
+    while more := {child for child, parent in parents.items() if parent in known} - known:
+        known |= more
+    return sorted(known - {process})
+
+
+def command_of(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""

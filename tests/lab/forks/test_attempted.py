@@ -1,0 +1,52 @@
+"""A task that fails says why: whoever hands it out must know whether another worker may do it."""
+
+import errno
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from worldfork.errors import Failed, WorldforkError
+from worldfork.lab.forks.tasks import attempted
+
+
+def directly() -> None:
+    np.zeros(1 << 60, np.uint8)
+
+
+def from_a_device() -> None:
+    raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes")
+
+
+def from_the_system() -> None:
+    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+
+def behind_another_error() -> None:
+    try:
+        directly()
+    except MemoryError as error:
+        raise WorldforkError("`stream.parquet` is damaged") from error
+
+
+def on_the_way_out() -> None:
+    try:
+        directly()
+    except MemoryError:
+        raise KeyError("left half done")  # noqa: B904
+
+
+@pytest.mark.parametrize("work", [directly, from_a_device, from_the_system, behind_another_error, on_the_way_out])
+def test_a_want_of_memory_is_known_as_one(work: Callable[[], None]) -> None:
+    failed = attempted(work)
+    assert isinstance(failed, Failed)
+    assert failed.exhausted
+    assert not failed.unfit
+
+
+def test_what_fails_otherwise_is_not() -> None:
+    failed = attempted(lambda: {}["nothing"])
+    assert isinstance(failed, Failed)
+    assert not failed.exhausted
+    assert "KeyError" in failed.reason
