@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,13 @@ class Theatre:
 def rows(folder: Path) -> int:
     """Rows on disk."""
     return sum(path.read_bytes().count(b"\n") for path in folder.glob("cells/*/forks.jsonl"))
+
+
+def metered(function: Callable[[Any], Any], task: Any) -> tuple[Any, float]:
+    """A task's result and the CPU seconds that it took."""
+    began = time.process_time()
+    result = function(task)
+    return result, time.process_time() - began
 
 
 def descendants(process: int) -> list[int]:
