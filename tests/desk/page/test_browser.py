@@ -245,6 +245,11 @@ def test_narrow_wide_light_and_dark(browser, address):
                 "[...document.querySelectorAll('figure')].map(one => one.querySelector('figcaption').textContent)"
             )
             assert all(re.search(r"\b[nm] = \d", one) for one in figures), figures
+            ticks = opened.evaluate(
+                "[...document.querySelectorAll('.axis.across')].map(one => one.querySelectorAll('text').length - 1)"
+            )
+            assert ticks
+            assert min(ticks) >= 2  # a scale
             opened.close()
     assert len(colours) == 2
     opened = browser.open(address)

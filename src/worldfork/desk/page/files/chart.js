@@ -58,7 +58,9 @@ function tickText(value) {
 
 function axisX(scale, { y, top = y, words, count = 5, width }) {
   const marks = [];
-  for (const value of scale.ticks(count)) {
+  // One number on an axis says nothing about its scale.
+  const few = scale.ticks(count);
+  for (const value of few.length > 1 ? few : scale.ticks(3 * count)) {
     const last = marks[marks.length - 1];
     const room = 3.5 * (tickText(value).length + tickText(last ?? 0).length) + 10;
     if (last === undefined || scale(value) - scale(last) >= room) marks.push(value);
@@ -68,7 +70,7 @@ function axisX(scale, { y, top = y, words, count = 5, width }) {
     line(value === 0 ? "zero" : "grid", scale(value), top, scale(value), y),
     label("", scale(value), y + 15, "middle", tickText(value)),
   ]);
-  return svg("g", { class: "axis" }, drawn, label("label", width, y + 32, "end", words));
+  return svg("g", { class: "axis across" }, drawn, label("label", width, y + 32, "end", words));
 }
 
 function axisY(scale, { x, right, words, count = 5, top }) {
