@@ -31,6 +31,10 @@ def killed_once(task: tuple[str, int]) -> int:
     return task[1] ** 2
 
 
+def mode_of_the_folder(task: int) -> int:
+    return os.stat(os.environ["SUBMITIT_FOLDER"]).st_mode
+
+
 def of_another_kind(task: tuple[str, int]) -> Failed:
     return Failed("device: NVIDIA, here cpu", "", unfit=True)
 
@@ -52,6 +56,12 @@ def test_a_job_that_is_killed_costs_time_only_and_leaves_nothing(tmp_path: Path)
     tasks = [(str(tmp_path), number) for number in range(3)]
     assert dict(local(tmp_path).map(killed_once, tasks)) == {0: 0, 1: 1, 2: 4}
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_nobody_else_reads_or_writes_the_folder_of_jobs(tmp_path: Path) -> None:
+    [(_, mode)] = local(tmp_path).map(mode_of_the_folder, [0])
+    assert mode & 0o077 == 0
 
 
 @pytest.mark.nightly
