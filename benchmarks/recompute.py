@@ -3,13 +3,14 @@
     python benchmarks/recompute.py                    # results/rate
     python benchmarks/recompute.py results/scope
 
-Reads cells/*/forks.jsonl and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
+Reads cells/*/forks.jsonl (or .gz) and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
 `worldfork score STUDY --json` prints. Seeded draws (the random and the shifted control) are not repeated; their
 printed p values are adjusted again, and the mean of each null is compared with its closed form. Detectors are not
 run again: they need the streams. It exits with 1 where a figure differs, and where a figure is printed that nothing
 here looked at and NOT_REPEATED does not excuse.
 """
 
+import gzip
 import itertools
 import json
 import math
@@ -131,6 +132,13 @@ class Ledger:
         return None
 
 
+def lines_of(folder):
+    """The rows of a cell, as text; a published copy keeps them compressed."""
+    plain = folder / "forks.jsonl"
+    content = plain.read_bytes() if plain.exists() else gzip.decompress((folder / "forks.jsonl.gz").read_bytes())
+    return content.decode().splitlines()
+
+
 def read(study):
     """arm -> task -> columns."""
     found = {}
@@ -138,7 +146,7 @@ def read(study):
         cell = json.loads((folder / "cell.json").read_text())
         where = cell["coordinates"]
         clean = cell["checkpoint"]["clean_return"]
-        for line in (folder / "forks.jsonl").read_text().splitlines():
+        for line in lines_of(folder):
             row = json.loads(line)
             columns = found.setdefault(where["arm"], {}).setdefault(where["task"], {})
             entry = {

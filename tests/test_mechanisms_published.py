@@ -1,10 +1,11 @@
 """What docs/mechanisms.md says of results/mechanisms-demo, against its rows and the demo's."""
 
 import collections
-import json
 import re
 import statistics
 from pathlib import Path
+
+from published import rows_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -12,9 +13,8 @@ ROOT = Path(__file__).parents[1]
 def rows(study: str) -> dict[str, list[dict]]:
     """By arm."""
     found = collections.defaultdict(list)
-    for path in sorted((ROOT / "results" / study / "cells").glob("*/forks.jsonl")):
-        for line in path.read_text().splitlines():
-            row = json.loads(line)
+    for cell in sorted((ROOT / "results" / study / "cells").iterdir()):
+        for row in rows_of(cell):
             found[row["cell"].split("-cartpole")[0]].append(row)
     return found
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published import rows_of
 
 from worldfork.desk.scoring import Rules
 from worldfork.desk.scoring.predictions import prediction_problems
@@ -17,13 +18,15 @@ ROOT = Path(__file__).parents[1]
 PRETRAINED = {
     "demo": ROOT / "src" / "worldfork" / "bundled",
     "cartpole": ROOT / "results" / "pretraining-cartpole",
+    "cartpole-32": ROOT / "results" / "pretraining-cartpole-32",
     "locomotion": ROOT / "results" / "pretraining-locomotion",
 }
 STUDIES = ("scope", "precision", "rate")
+WITH_POWER = ("power-cartpole", "choose-cartpole", "judge-cartpole")
 
 
 def manifests(folder: Path) -> dict[str, dict[str, Any]]:
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*-?.json"))}
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))}
 
 
 @pytest.mark.parametrize("name", PRETRAINED)
@@ -37,11 +40,12 @@ def test_checkpoints_were_trained_by_the_recipe_that_is_registered(name: str) ->
         assert sum(manifest["returns"]["gate"]) >= floor * recipe.gate_episodes
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", [*STUDIES, *WITH_POWER])
 def test_studies_deployed_the_published_checkpoints_with_the_published_planner(study: str) -> None:
     folder = ROOT / "results" / study
     registered = parse((folder / "registration.toml").read_text(), name=study)
-    published = manifests(PRETRAINED["cartpole"]) | manifests(PRETRAINED["locomotion"])
+    cartpole = PRETRAINED["cartpole-32" if study in WITH_POWER else "cartpole"]
+    published = manifests(cartpole) | manifests(PRETRAINED["locomotion"])
     deployed = manifests(folder / "checkpoints")
     assert deployed
     for name, manifest in deployed.items():
@@ -57,7 +61,7 @@ def ran_and_registered(study: str) -> tuple[Registration, Registration]:
     return read(folders[0]), read(folders[1])
 
 
-@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws", "deployment-demo"])
+@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws", "deployment-demo", *WITH_POWER])
 def test_studies_ran_what_is_registered(study: str) -> None:
     ran, registered = ran_and_registered(study)
     assert ran == registered
@@ -75,7 +79,17 @@ def test_the_precision_study_ran_three_of_the_arms_that_are_registered_now() -> 
     assert (ran.predictions, len(registered.predictions)) == ((), 6)
 
 
-CLAIMS = ["corrected", "dose", "draws", "forward", "hopper-control", "precision"]
+CLAIMS = [
+    "corrected",
+    "dose",
+    "draws",
+    "forward",
+    "hopper-control",
+    "power-cartpole",
+    "power-locomotion",
+    "precision",
+    "severity-walker",
+]
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -94,7 +108,8 @@ def test_a_claim_has_a_question_a_premise_a_family_and_both_rates(name: str) -> 
 def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() -> None:
     others = set(registrations()) - set(CLAIMS)
     predicting = {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions}
-    assert predicting == {"scope", "mechanisms-demo"}  # the latter that `none` gives 0
+    # `mechanisms-demo` predicts that `none` gives 0; `judge-cartpole` judges a chosen update, rate and all.
+    assert predicting == {"scope", "mechanisms-demo", "judge-cartpole"}
 
 
 @pytest.mark.parametrize("name", ["forward", "hopper-control", "precision"])
@@ -114,11 +129,7 @@ def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
     compared = 0
     for cell in sorted((ROOT / "results" / "rate" / "cells").glob("began-with-*")):
         first = ROOT / "results" / "scope" / "cells" / cell.name.replace("began-with", "model")
-        rows, again = (
-            [json.loads(line) for line in (folder / "forks.jsonl").read_text().splitlines()]
-            for folder in (first, cell)
-        )
-        for one, other in zip(rows, again, strict=True):
+        for one, other in zip(rows_of(first), rows_of(cell), strict=True):
             measured = ("k", "level", "draws", "hold", "update", "fit", "signals")
             assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
             compared += 1
@@ -128,7 +139,7 @@ def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
 def levels(study: str, direction: str) -> set[float]:
     """Every level that a fork of the study was taken at in one direction."""
     cells = (ROOT / "results" / study / "cells").glob(f"*-{direction}-*")
-    return {json.loads(line)["level"] for cell in cells for line in (cell / "forks.jsonl").open()}
+    return {row["level"] for cell in cells for row in rows_of(cell)}
 
 
 def test_the_demo_visits_the_same_levels_in_both_directions() -> None:
@@ -149,8 +160,7 @@ def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) ->
 
 def test_the_first_draw_of_the_study_with_draws_is_the_demo_and_the_others_share_all_but_the_update() -> None:
     def rows(study: str, cell: str) -> list[dict[str, Any]]:
-        lines = (ROOT / "results" / study / "cells" / cell / "forks.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return rows_of(ROOT / "results" / study / "cells" / cell)
 
     shared = ("k", "level", "signals", "hold", "stream", "window")
     compared = 0

@@ -44,7 +44,7 @@ FILLED = {
     "REASON": "a reason",
     "DIGEST": "0" * 64,
 }
-LARGE = re.compile(r"results/(scope|rate|precision)")  # published ledgers that take seconds to score
+LARGE = re.compile(r"results/(scope|rate|precision|\w+-cartpole)")  # published ledgers that take seconds to score
 
 
 def arguments(command: Command) -> list[str]:

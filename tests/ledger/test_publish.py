@@ -1,20 +1,23 @@
 """A study to pass on: small, and as checkable as what is left in it."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from tiny import CELL, TWO_ARMS, contents, findings, rechain, write
 from typer.testing import CliRunner
 
 import worldfork
 from worldfork.cli.main import app
-from worldfork.desk.reading import study_frame
+from worldfork.desk.reading import stream_frame, study_frame
+from worldfork.desk.scoring import score_ledger
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays
+from worldfork.ledger import arrays, packed
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
-from worldfork.ledger.verify import verify
+from worldfork.ledger.verify import root, verify
 
 DEMO = Path(__file__).parents[2] / "results" / "demo"
 BUNDLED = Path(worldfork.__file__).parent / "bundled"
@@ -70,6 +73,159 @@ def test_another_model_or_manifest_is_found(study: Study, end: str) -> None:
         f"checkpoints/cartpole-swingup-1.{end} is not what was written.",
         "checkpoint cartpole-swingup-1",
     ]
+
+
+# --- what several cells share, and rows
+
+
+FEW, MANY = (f"{arm}-linear_quadratic-c0-away-s0" for arm in ("few", "many"))
+
+
+def test_a_stream_that_cells_share_is_kept_once_and_read_from_either(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", authored=TWO_ARMS)
+    publish(study, tmp_path / "slim")
+    assert [path.parent.name for path in tmp_path.glob("slim/cells/*/stream.parquet")] == [FEW]
+    slim = Study(tmp_path / "slim")
+    for cell in (FEW, MANY):
+        assert arrays.content_digest(slim.cell(cell).read_log()) == slim.cell(cell).rows()[0].stream
+    assert findings(slim.path) == ""
+    assert root(slim) == root(study)
+    arrays.write_parquet(slim.cell(FEW).path / "stream.parquet", {"step": study.cell(FEW).read_log()["step"]})
+    assert [problem.split(",")[0] for problem in verify(slim.path).problems] == [FEW, MANY]
+
+
+def test_a_stream_that_differs_from_its_owners_is_kept(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", authored=TWO_ARMS)
+    log = study.cell(MANY).read_log()
+    arrays.write_parquet(study.cell(MANY).path / "stream.parquet", {**log, "error": log["error"] + 1})
+    publish(study, tmp_path / "slim")
+    assert len(list(tmp_path.glob("slim/cells/*/stream.parquet"))) == 2
+
+
+def test_a_shared_stream_is_missed_in_a_study_that_is_no_copy(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", authored=TWO_ARMS)
+    (study.cell(MANY).path / "stream.parquet").unlink()
+    assert "damaged or not there" in findings(study.path)
+
+
+def test_the_owner_of_a_stream_is_a_cell_of_the_study(tmp_path: Path) -> None:
+    study = write(tmp_path / "study", authored=TWO_ARMS)
+    (study.cell(MANY).path / "stream.parquet").unlink()
+    rechain(study, MANY, lambda stored: stored["shares"].update(stream="../../../elsewhere"))
+    assert "its stream is that of a cell of this study; got `../../../elsewhere`" in findings(study.path)
+
+
+def test_rows_are_compressed_and_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    study = write(tmp_path / "study")
+    publish(study, tmp_path / "slim")
+    publish(Study(tmp_path / "slim"), tmp_path / "again")
+    assert contents(tmp_path / "slim") == contents(tmp_path / "again")
+    lines = (study.path / "cells" / CELL / "forks.jsonl").read_bytes()
+    stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
+    assert not stored.with_suffix("").exists()
+    assert gzip.decompress(stored.read_bytes()) == lines
+    assert stored.read_bytes() == packed.pack(lines)
+    assert Study(tmp_path / "slim").cell(CELL).rows() == study.cell(CELL).rows()
+
+
+def test_rows_that_are_there_twice_are_refused(tmp_path: Path) -> None:
+    study = write(tmp_path / "study")
+    publish(study, tmp_path / "slim")
+    shutil.copyfile(study.path / "cells" / CELL / "forks.jsonl", tmp_path / "slim" / "cells" / CELL / "forks.jsonl")
+    assert f"{CELL} has forks.jsonl and forks.jsonl.gz: a cell has its rows once" in findings(tmp_path / "slim")
+
+
+def test_a_copy_is_not_run_into_even_where_nothing_says_that_it_is_one(tmp_path: Path) -> None:
+    publish(write(tmp_path / "study", rows=2), tmp_path / "slim")
+    before = contents(tmp_path / "slim")
+    with pytest.raises(WorldforkError, match="is a published copy"):
+        write(tmp_path / "slim")
+    assert contents(tmp_path / "slim") == before
+    (tmp_path / "slim" / "published.json").unlink()
+    with pytest.raises(WorldforkError, match="compressed, to be read and not added to"):
+        write(tmp_path / "slim")
+
+
+def test_what_is_damaged_in_compressed_rows_is_found(tmp_path: Path) -> None:
+    lines = (write(tmp_path / "study").path / "cells" / CELL / "forks.jsonl").read_bytes()
+    whole = packed.pack(lines)
+    assert whole is not None
+    path = tmp_path / "rows.gz"
+    # The end of what is compressed fills up its last byte (before eight of checksum and length) with anything.
+    for position in {*range(12), *range(12, len(whole) - 9, 11), *range(len(whole) - 8, len(whole))}:
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x80]) + whole[position + 1 :])
+        with pytest.raises(WorldforkError, match=r"rows\.gz` is damaged"):
+            packed.read(path)
+    for changed in (whole[:-1], whole[:40], b"", whole + b"?", whole + whole):
+        path.write_bytes(changed)
+        with pytest.raises(WorldforkError, match="is damaged"):
+            packed.read(path)
+
+
+def test_rows_that_would_pack_too_well_to_be_read_again_stay_plain(tmp_path: Path) -> None:
+    assert packed.pack(b"0" * packed.AT_LEAST) is not None
+    assert packed.pack(b"0" * 100 * packed.AT_LEAST) is None
+
+
+# --- without streams
+
+
+def test_a_copy_without_streams_says_so_wherever_one_is_needed(study: Study, tmp_path: Path) -> None:
+    invoked = CliRunner().invoke(
+        app, ["export", str(study.path), "--publish", "--without-streams", "-o", str(tmp_path / "slim")]
+    )
+    assert "without models, windows and streams" in " ".join(invoked.output.split())
+    slim = Study(tmp_path / "slim")
+    assert not list(slim.path.rglob("*.parquet"))
+    assert "cells/*/stream.parquet" in json.loads((slim.path / "published.json").read_text())["left_out"]
+    verdict = verify(slim.path)
+    assert (verdict.problems, verdict.complete) == ((), True)
+    assert (
+        "6 streams are not here; rows hold their digests. The detectors that read them can not be scored from this "
+        "copy." in verdict.notes
+    )
+    assert root(slim) == root(study)
+    with pytest.raises(WorldforkError, match="was published without streams"):
+        stream_frame(slim)
+    names = ("residual", "adwin")
+    whole, without = (score_ledger(each.path, permutations=5, triggers=names) for each in (study, slim))
+    known, left = whole["cartpole-swingup"], without["cartpole-swingup"]
+    assert known.triggers_unavailable == {}
+    assert list(left.triggers_unavailable) == ["adwin"]
+    assert "published without streams" in left.triggers_unavailable["adwin"]
+    recorded, in_the_copy = (each.triggers["residual"] for each in (known, left))
+    for figure in ("policy_total", "auc", "auc_interval", "gains", "random", "random_shift", "swapped"):
+        assert getattr(in_the_copy, figure) == getattr(recorded, figure)
+    for name, p in recorded.adjusted.items():
+        assert in_the_copy.adjusted[name] >= p, "a candidate that can not be read has p = 1"
+
+
+def test_a_copy_of_a_copy_is_without_what_either_leaves_out(study: Study, tmp_path: Path) -> None:
+    publish(study, tmp_path / "slim", streams=False)
+    publish(Study(tmp_path / "slim"), tmp_path / "again")
+    assert contents(tmp_path / "slim") == contents(tmp_path / "again")
+
+
+def test_streams_are_missed_unless_they_were_left_out(study: Study, tmp_path: Path) -> None:
+    publish(study, tmp_path / "slim")
+    next(tmp_path.glob("slim/cells/*/stream.parquet")).unlink()
+    assert "damaged or not there" in findings(tmp_path / "slim")
+
+
+def test_rows_of_two_streams_do_not_verify_where_the_stream_is_left_out(tmp_path: Path) -> None:
+    publish(write(tmp_path / "study", change={2: {"stream": "another"}}), tmp_path / "slim", streams=False)
+    assert "fork 2: stream.parquet or window.npz is not the one" in findings(tmp_path / "slim")
+
+
+def test_leaving_streams_out_is_said_of_a_copy_alone(study: Study, tmp_path: Path) -> None:
+    invoked = CliRunner().invoke(
+        app, ["export", str(study.path), "--without-streams", "-o", str(tmp_path / "f.csv")]
+    )
+    assert invoked.exit_code == 2
+    assert not (tmp_path / "f.csv").exists()
+
+
+# --- the verb
 
 
 def test_the_verb_passes_no_damage_on_and_overwrites_nothing(study: Study, tmp_path: Path) -> None:

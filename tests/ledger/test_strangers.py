@@ -7,6 +7,8 @@ import pickle
 import re
 import shutil
 import sys
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.triggers import is_reference
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
+from worldfork.ledger import packed
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
@@ -170,6 +173,23 @@ def test_a_file_from_outside_is_not_passed_on(study: Study, victim: Path, tmp_pa
     with pytest.raises(WorldforkError, match=r"notes\.txt` is a link that leads out of"):
         publish(study, tmp_path / "published")
     assert not (tmp_path / "published").exists()
+
+
+def test_rows_that_unpack_to_gigabytes_are_not_unpacked(study: Study, tmp_path: Path) -> None:
+    publish(study, tmp_path / "published")
+    rows = next(tmp_path.glob("published/cells/*/forks.jsonl.gz"))
+    bomb = zlib.compressobj(level=9, wbits=-15)
+    body = b"".join(bomb.compress(bytes(2**20)) for _ in range(256)) + bomb.flush()
+    rows.write_bytes(packed.HEADER + body + bytes(8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WorldforkError, match="would unpack to more than 32 times its size"):
+            open_ledger(tmp_path / "published")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 2**20, "a quarter of what it would be"
+    assert "it is not unpacked" in "".join(verify(tmp_path / "published").problems)
 
 
 def names_outside_code(study: Study) -> None:

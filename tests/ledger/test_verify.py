@@ -28,7 +28,7 @@ from worldfork.registration import canonical, cells, digest, parse
 
 RESULTS = Path(__file__).parents[2] / "results"
 OTHER_STREAM = {**STREAM, "error": STREAM["error"] + 1}
-PUBLISHED = ("demo", "draws", "scope", "rate", "precision")
+PUBLISHED = tuple(sorted(path.parent.name for path in RESULTS.glob("*/published.json")))
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 

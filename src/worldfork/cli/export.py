@@ -17,6 +17,9 @@ def export(
     publish: bool = typer.Option(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
     ),
+    without_streams: bool = typer.Option(
+        False, "--without-streams", help="With --publish: leave out the log of every step, too. Detectors read it."
+    ),
     deployments: bool = typer.Option(
         False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
     ),
@@ -34,8 +37,10 @@ def export(
 
     if publish + figures + deployments > 1:
         raise typer.BadParameter("--publish, --figures and --deployments write different things: choose one.")
+    if without_streams and not publish:
+        raise typer.BadParameter("--without-streams says what a published copy leaves out: add --publish.")
     if publish:
-        _publish(study, output)
+        _publish(study, output, streams=not without_streams)
         return
     from worldfork.ledger.files import writable
 
@@ -63,7 +68,7 @@ def _figures(ledger: Path, path: Path) -> None:
     typer.echo(f"{plural(len(frame), 'figure')} in {path}.")
 
 
-def _publish(study: Path, folder: Path) -> None:
+def _publish(study: Path, folder: Path, *, streams: bool) -> None:
     """Copy what is whole; damage is not passed on."""
     from worldfork.errors import WorldforkError
     from worldfork.ledger.publish import publish
@@ -72,7 +77,6 @@ def _publish(study: Path, folder: Path) -> None:
 
     if problems := verify(study).problems:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
-    written = publish(Study(study), folder)
-    typer.echo(
-        f"{folder} ({written / 1e6:.1f} MB, without models and windows). `worldfork verify {folder}` takes it."
-    )
+    written = publish(Study(study), folder, streams=streams)
+    without = "models and windows" if streams else "models, windows and streams"
+    typer.echo(f"{folder} ({written / 1e6:.1f} MB, without {without}). `worldfork verify {folder}` takes it.")

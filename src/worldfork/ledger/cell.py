@@ -1,5 +1,8 @@
 """One cell's folder: its configuration, its stream and its chained rows.
 
+In a published copy the rows are compressed, and a stream that several cells share lies in its owner's folder alone;
+whoever reads a cell need not know.
+
 A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
 refuses, `open` writes.
 """
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, files
+from worldfork.ledger import arrays, files, packed
 from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.row import ForkRow, Row, read_row, seal
 from worldfork.registration import canonical, difference, digest
@@ -82,7 +85,7 @@ class ChainFolder(Generic[Row]):
     def has_rows(self) -> bool:
         """Whether anything points to this cell's configuration."""
         path = self.path / self.lines
-        return path.exists() and path.stat().st_size > 0
+        return (path.exists() and path.stat().st_size > 0) or packed.beside(path).exists()
 
     def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan[Row]:
         """What `open` would write; nothing is written yet.
@@ -91,6 +94,10 @@ class ChainFolder(Generic[Row]):
         under a registration since amended (`earlier`: its digests), as long as nothing else changed.
         """
         files.confined(self.path / "cell.json", within=self._study)
+        if packed.beside(self.path / self.lines).exists():
+            raise WorldforkError(
+                f"The rows of {self.id} are compressed, to be read and not added to. Use a new folder."
+            )
         wanted = dict(configuration)
         stored = read_json(self.path / "cell.json") if (self.path / "cell.json").exists() else None
         if stored is None and self.has_rows():
@@ -161,9 +168,22 @@ class ChainFolder(Generic[Row]):
                     files.replace(target, (owner.path / name).read_bytes())
 
     def stream_files(self) -> tuple[Path, Path]:
-        """Where what was logged is, and what UPDATE needs."""
+        """Where what was logged is, and what UPDATE needs. A published copy keeps a shared log with its owner."""
         log, window = (self.path / name for name in STREAM)
+        if not log.exists() and (owner := self.stream_owner()) is not None and (owner / log.name).exists():
+            log = owner / log.name
         return log, window
+
+    def stream_owner(self) -> Path | None:
+        """The folder of the cell that this one took its stream from, as cell.json says; None where it ran it."""
+        if not (self.path / "cell.json").exists():
+            return None
+        name = self.configuration.get("shares", {}).get("stream")
+        if name is None:
+            return None
+        if Path(name).name != name or name in ("", ".."):  # a study may come from a stranger
+            raise WorldforkError(f"{self.id}: its stream is that of a cell of this study; got `{name}`.")
+        return self.path.parent / str(name)
 
     def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was logged, and what UPDATE needs."""
@@ -171,7 +191,8 @@ class ChainFolder(Generic[Row]):
 
     def read_log(self) -> dict[str, Any]:
         """What was logged at every control step."""
-        return arrays.read_parquet(self.path / "stream.parquet")
+        log, _ = self.stream_files()
+        return arrays.read_parquet(log)
 
     def read_window(self) -> dict[str, Any]:
         """What UPDATE needs."""
@@ -196,9 +217,20 @@ class ChainFolder(Generic[Row]):
     def _read_rows(self) -> tuple[list[Row], int]:
         """The whole rows, and the bytes of a line that was not finished."""
         path = self.path / self.lines
-        if not path.exists():
+        if packed.beside(path).exists():
+            if path.exists():
+                raise WorldforkError(
+                    f"{self.id} has {path.name} and {packed.beside(path).name}: a cell has its rows once. Remove "
+                    "the one that does not belong here."
+                )
+            path = packed.beside(path)
+            content = packed.read(path)
+            if not content.endswith(b"\n"):
+                raise WorldforkError(f"{path} is damaged: its last line has no end.")
+        elif path.exists():
+            content = path.read_bytes()
+        else:
             return [], 0
-        content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         lines = content[:whole].decode("utf-8", errors="replace").split("\n")[:-1]
         rows: list[Row] = []

@@ -34,8 +34,9 @@ from worldfork.registration import (
     restore,
 )
 
-__all__ = ["CellFolder", "Deployed", "Study", "StudyWriter", "writing"]
+__all__ = ["PUBLISHED", "CellFolder", "Deployed", "Study", "StudyWriter", "writing"]
 
+PUBLISHED = "published.json"  # is in copies alone (`ledger.publish`)
 Deployed = tuple[str, str]  # a policy and the id of a cell
 
 # What a run leaves in a folder before its registration is there: such a folder may be carried on with.
@@ -370,6 +371,10 @@ def _refuse_other_folders(path: Path) -> None:
     """A study is written to a folder of its own."""
     if path.exists() and not path.is_dir():
         raise WorldforkError(f"A study is a folder; `{path}` is a file. Choose another with -o.")
+    if (path / PUBLISHED).exists():
+        raise WorldforkError(
+            f"`{path}` is a published copy: it leaves out what a run needs, and is to be read. Use a new folder."
+        )
     strangers = [item.name for item in path.iterdir()] if path.exists() else []
     if strangers and not BEGUN & set(strangers):
         raise WorldforkError(

@@ -3,15 +3,15 @@
 import collections
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
-from worldfork.ledger.arrays import content_digest
+from worldfork.ledger.arrays import content_digest, read_parquet
 from worldfork.ledger.conformity import departures
-from worldfork.ledger.publish import leaves_windows_out, read_published
+from worldfork.ledger.publish import STREAMS, WINDOWS, read_published
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.ledger.segments import segment_files
@@ -54,7 +54,9 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     begun = study.cells()
     known = _known_registrations(study)
     rows: dict[str, list[ForkRow]] = {}
-    windowless = leaves_windows_out(study)
+    published = read_published(study)
+    left_out = None if published is None else published.left_out
+    windowless = left_out is not None and WINDOWS in left_out
     for number, folder_of_cell in enumerate(begun, start=1):
         try:
             cell = grid.get(folder_of_cell.id)
@@ -63,7 +65,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
             _check_configuration(folder_of_cell, study, cell, known=known)
             episodes = registration.arm(cell.arm).evaluation.episodes
             points = registration.arm(cell.arm).stream.decision_points
-            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, windowless=windowless)
+            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, left_out=left_out)
         except WorldforkError as error:
             problems.append(str(error))
         progress(number, len(begun))
@@ -78,6 +80,12 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
         notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
+    unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
+    if left_out is not None and STREAMS in left_out and unlogged:
+        notes.append(
+            f"{plural(len(unlogged), 'stream')} {'is' if len(unlogged) == 1 else 'are'} not here; rows hold their "
+            "digests. The detectors that read them can not be scored from this copy."
+        )
     if windowless and followed.episodes and not segment_files(study.path, suffix=".npz"):
         notes.append("The transitions of the deployments are not here; their rows hold the digests.")
     expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
@@ -192,16 +200,21 @@ def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known:
         raise WorldforkError(f"{folder.id}: its rows were not made as registered: {'; '.join(differing)}.")
 
 
-def _checked_rows(folder: CellFolder, points: int, *, episodes: int, windowless: bool) -> list[ForkRow]:
+def _checked_rows(
+    folder: CellFolder, points: int, *, episodes: int, left_out: Collection[str] | None
+) -> list[ForkRow]:
+    """The rows, each held against what it names; `left_out` is what a published copy is without."""
     rows = folder.rows()
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
-    stream = content_digest(folder.read_log()) if rows else None
-    here = rows and not (windowless and not (folder.path / "window.npz").exists())
-    window = content_digest(folder.read_window()) if here else None
+    if not rows:
+        return rows
+    stream, window = _stream_digest(folder, rows, left_out=left_out), rows[0].recording
+    if (folder.path / "window.npz").exists() or left_out is None or WINDOWS not in left_out:
+        window = content_digest(folder.read_window())
     for row in rows:
         where = f"{folder.id}, fork {row.k}"
-        if row.stream != stream or (here and row.recording != window):
+        if (row.stream, row.recording) != (stream, window):
             raise WorldforkError(f"{where}: stream.parquet or window.npz is not the one this row was made from.")
         if row.draws.hold != row.draws.update:
             raise WorldforkError(f"{where}: the branches received different random draws; the pair is no pair.")
@@ -213,6 +226,17 @@ def _checked_rows(folder: CellFolder, points: int, *, episodes: int, windowless:
         if (row.r_hold, row.r_update) != (mean(row.hold), mean(row.update)) or row.delta != _delta(row):
             raise WorldforkError(f"{where}: the means or their difference do not follow from the episodes.")
     return rows
+
+
+def _stream_digest(folder: CellFolder, rows: Sequence[ForkRow], *, left_out: Collection[str] | None) -> str:
+    """The digest of the stream that the rows were made from: of the cell's own file, or of its owner's in a copy.
+    Where it was left out, all that can be asked is that the rows name one."""
+    log, _ = folder.stream_files()
+    if left_out is None:  # only a copy keeps a shared stream once
+        log = folder.path / log.name
+    elif STREAMS in left_out and not log.exists():
+        return rows[0].stream
+    return content_digest(read_parquet(log))
 
 
 def _delta(row: ForkRow) -> float | None:

@@ -284,7 +284,7 @@ def test_without_a_stream_triggers_say_what_they_need(world):
     missing = {name: reading.why for name, reading in found.items() if isinstance(reading, Unavailable)}
     assert set(found) - set(missing) == {"periodic", "clock", "random"}
     assert "every value" in missing["empty"]
-    assert "only a study folder has" in missing["adwin"]
+    assert "which a flat table has not" in missing["adwin"]
     assert "`level`" in missing["drift"]
 
 

@@ -146,7 +146,7 @@ def _stream(
 ) -> int | None:
     if cell is None or material.study is None:
         return None
-    path = material.study.cell(cell.id).path / "stream.parquet"
+    path, _ = material.study.cell(cell.id).stream_files()
     if not path.exists():
         return None
     digest, condensed = read_condensed(path, bins=bins)

@@ -18,6 +18,7 @@ from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import parquet_columns, read_bytes
+from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
@@ -50,6 +51,8 @@ def stream_frame(study: Study) -> pl.DataFrame:
             where = {**cell.coordinates, "checkpoint": str(cell.checkpoint)}
             log = pl.DataFrame(dict(study.cell(cell.id).read_log()))
             parts.append(log.select(*(pl.lit(value).alias(name) for name, value in where.items()), pl.all()))
+    if not parts and leaves_streams_out(study):
+        raise WorldforkError(f"`{study.path}` was published without streams: ask the study that it is a copy of.")
     if not parts:
         raise WorldforkError(f"`{study.path}` has no streams yet. Run the study first.")
     return pl.concat(parts, how="diagonal")

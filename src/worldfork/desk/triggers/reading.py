@@ -256,7 +256,10 @@ def _lacks(trigger: Trigger, stream: StreamLog | None) -> str | None:
     """What a trigger needs and a stream does not have."""
     if trigger.needs and stream is None:
         needed = " and the ".join(trigger.needs)
-        return f"needs the {needed} of every step of the stream, which only a study folder has"
+        return (
+            f"needs the {needed} of every step of the stream, which a flat table has not, nor a copy that was "
+            "published without streams"
+        )
     missing = [column for column in trigger.needs if stream is not None and column not in stream.columns]
     if missing and stream is not None:
         return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
