@@ -23,6 +23,30 @@ def test_a_worker_that_dies_is_told_clearly() -> None:
         list(Local(workers=2).map(end_the_worker, [1, 2]))
 
 
+def the_process(number: int) -> int:
+    return os.getpid()
+
+
+def test_processes_wait_for_the_next_call() -> None:
+    """A study has several stages: its workers import their libraries once, and know their programs."""
+    executor = Local(workers=2)
+    first = {process for _, process in executor.map(the_process, [0])}
+    second = {process for _, process in executor.map(the_process, [0])}
+    assert first == second
+    executor.close()
+    assert first.isdisjoint(process for _, process in executor.map(the_process, [0]))
+    executor.close()
+
+
+def test_processes_do_not_wait_where_the_rest_was_not_wanted() -> None:
+    executor = Local(workers=2)
+    answers = executor.map(the_process, range(9))
+    _, abandoned = next(answers)
+    answers.close()
+    assert abandoned not in {process for _, process in executor.map(the_process, [0])}
+    executor.close()
+
+
 def the_gpu(number: int) -> str:
     return os.environ["CUDA_VISIBLE_DEVICES"]
 

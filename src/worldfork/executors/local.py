@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
@@ -27,6 +27,8 @@ class Local(ExecutorPlugin):
     """This process, or some of its own that compute while it writes."""
 
     workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
+    # Those of the last call of `map`, for the next: they have imported what they need, and know their programs.
+    _waiting: "_Processes | None" = PrivateAttr(default=None)
 
     @property
     def here(self) -> bool:
@@ -35,7 +37,23 @@ class Local(ExecutorPlugin):
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         if self.here:
             return ((index, function(task)) for index, task in enumerate(tasks))
-        return _in_processes(function, tasks, self._processes(), visible_gpus())
+        return self._in_processes(function, tasks)
+
+    def close(self) -> None:
+        processes, self._waiting = self._waiting, None
+        if processes is not None:
+            processes.let_go()
+
+    def _in_processes(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        processes, self._waiting = self._waiting, None  # a call beside this one has processes of its own
+        processes = processes or _Processes(self._processes(), visible_gpus())
+        try:
+            yield from processes.map(function, tasks)
+        except BaseException:  # also where nobody wants the rest
+            processes.end()
+            raise
+        self.close()
+        self._waiting = processes
 
     def _processes(self) -> int:
         return self.workers or max(len(visible_gpus()), 1)
@@ -48,39 +66,50 @@ def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
     return [str(index) for index in range(len(list(drivers.iterdir())))] if drivers.is_dir() else []
 
 
-def _in_processes(
-    function: Callable[[Any], Any], tasks: Iterable[Any], workers: int, gpus: Sequence[str]
-) -> Iterator[tuple[int, Any]]:
-    waiting = enumerate(tasks)
-    flying: dict[Future[Any], int] = {}
-    # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
-    context = get_context("spawn")
-    numbers = context.SimpleQueue()  # each process takes one, and with it a GPU
-    for number in range(workers):
-        numbers.put(number)
-    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(), numbers, tuple(gpus)))
-    begun: list[BaseProcess] = []
-    # Before the semaphores go, which one that is still being started would look for, and complain.
-    end_all = util.Finalize(None, _end, (begun,), exitpriority=10)
-    try:
-        while True:
-            # A few ahead, not all: a task carries its arrays.
-            while len(flying) < 2 * workers and (following := next(waiting, None)) is not None:
-                with _spawning(begun):
-                    flying[pool.submit(function, following[1])] = following[0]
-            if not flying:
-                end_all.cancel()  # they end by themselves
-                return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                yield flying.pop(future), future.result()
-    except BrokenProcessPool as error:
-        raise WorldforkError(
-            "A worker process died (killed, or out of memory). What was finished is kept: run the same command "
-            "again, with fewer --workers if memory was short."
-        ) from error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        end_all()
+class _Processes:
+    """Processes that are begun when there is something to do for them, and then wait for more."""
+
+    def __init__(self, workers: int, gpus: Sequence[str]) -> None:
+        # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
+        context = get_context("spawn")
+        numbers = context.SimpleQueue()  # each process takes one, and with it a GPU
+        for number in range(workers):
+            numbers.put(number)
+        begin = (os.getpid(), numbers, tuple(gpus))
+        self._workers = workers
+        self._pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=begin)
+        self._begun: list[BaseProcess] = []
+        # Before the semaphores go, which one that is still being started would look for, and complain.
+        self._end_all = util.Finalize(None, _end, (self._begun,), exitpriority=10)
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        waiting = enumerate(tasks)
+        flying: dict[Future[Any], int] = {}
+        try:
+            while True:
+                # A few ahead, not all: a task carries its arrays.
+                while len(flying) < 2 * self._workers and (following := next(waiting, None)) is not None:
+                    with _spawning(self._begun):
+                        flying[self._pool.submit(function, following[1])] = following[0]
+                if not flying:
+                    return
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    yield flying.pop(future), future.result()
+        except BrokenProcessPool as error:
+            raise WorldforkError(
+                "A worker process died (killed, or out of memory). What was finished is kept: run the same command "
+                "again, with fewer --workers if memory was short."
+            ) from error
+
+    def let_go(self) -> None:
+        """Nothing more is to be done: they end by themselves."""
+        self._end_all.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def end(self) -> None:
+        """What they are doing is wanted no longer."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._end_all()
 
 
 def _end(processes: Iterable[BaseProcess]) -> None:
