@@ -130,14 +130,13 @@ def refuse_what_is_not_plain(folder: Path) -> None:
     """
     home = folder.resolve()
     for place, folders, names in os.walk(folder):
-        for path in (Path(place, name) for name in (*folders, *names)):
-            leads = path.resolve()
-            if path.is_symlink() and not leads.is_relative_to(home):
+        for path in (os.path.join(place, name) for name in (*folders, *names)):
+            if os.path.islink(path) and not (leads := Path(path).resolve()).is_relative_to(home):
                 raise WorldforkError(
                     f"`{path}` is a link that leads out of `{folder}`, to `{leads}`: a study is read from its own "
                     "folder alone. Put a copy of what it points to in its place, or remove it."
                 )
-            if path.exists() and not (path.is_file() or path.is_dir()):
+            if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
                 raise WorldforkError(f"`{path}` is neither a file nor a folder: remove it.")
 
 

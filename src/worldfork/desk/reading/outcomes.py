@@ -13,7 +13,7 @@ from worldfork.errors import WorldforkError
 
 __all__ = ["Draw", "Forks", "Outcomes", "join", "over_draws", "pad"]
 
-Returns = Sequence[float] | Float[np.ndarray, "_"]  # of episodes
+Returns = Sequence[float | None] | Float[np.ndarray, "_"]  # of episodes; None is one that was not finite
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,16 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
     """Every fork with the mean over the draws of its update's minibatches. HOLD draws none: the first one's stands
     for all."""
     first = [draws[0] for draws in forks]
+    r_hold, hold = np.array([draw.r_hold for draw in first], dtype=np.float64), pad([draw.hold for draw in first])
+    if all(len(draws) == 1 for draws in forks):  # as in most studies
+        return Outcomes(
+            r_hold=r_hold,
+            hold=hold,
+            r_update=np.array([draw.r_update for draw in first], dtype=np.float64),
+            update=pad([draw.update for draw in first]),
+            failed_hold=np.array([draw.failed_hold for draw in first], dtype=bool),
+            failed_update=np.array([draw.failed_update for draw in first], dtype=bool),
+        )
     updates = [pad([draw.update for draw in draws]) for draws in forks]
     averaged: list[Returns] = [
         () if update is None else update.mean(axis=0) if len(update) > 1 else update[0] for update in updates
@@ -76,9 +86,9 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
     known = [update for update in updates if update is not None]
     alike = len(known) == len(forks) and len({update.shape for update in known}) == 1
     return Outcomes(
-        r_hold=np.array([draw.r_hold for draw in first], dtype=np.float64),
+        r_hold=r_hold,
+        hold=hold,
         r_update=np.array([math.fsum(draw.r_update for draw in draws) / len(draws) for draws in forks]),
-        hold=pad([draw.hold for draw in first]),
         update=pad(averaged),
         drawn=np.stack(known) if alike and len(known[0]) > 1 else None,
         failed_hold=np.array([any(draw.failed_hold for draw in draws) for draws in forks], dtype=bool),
@@ -91,9 +101,11 @@ def pad(rows: Sequence[Returns]) -> Float[np.ndarray, "rows episodes"] | None:
     width = max((len(values) for values in rows), default=0)
     if not width:
         return None
+    if all(len(values) == width for values in rows):
+        return np.array(rows, dtype=np.float64)
     padded = np.full((len(rows), width), np.nan)
     for index, values in enumerate(rows):
-        padded[index, : len(values)] = values
+        padded[index, : len(values)] = np.array(values, dtype=np.float64)
     return padded
 
 

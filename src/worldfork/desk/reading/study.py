@@ -152,8 +152,8 @@ def _draw(row: ForkRow, failure: float) -> Draw:
     return Draw(
         failure if row.r_hold is None else row.r_hold,
         failure if row.r_update is None else row.r_update,
-        _floats(row.hold),
-        _floats(row.update),
+        row.hold,
+        row.update,
         failed_hold=row.r_hold is None,
         failed_update=row.r_update is None,
     )

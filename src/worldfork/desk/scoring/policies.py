@@ -3,6 +3,7 @@
 A policy fires where its signal reaches a threshold, and its total is the sum of dR over the forks where it fired.
 """
 
+import functools
 import itertools
 import math
 
@@ -142,11 +143,21 @@ def running_quantile(
     signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
 ) -> Bool[np.ndarray, "forks"]:
     """Label-free: fires where the signal exceeds the (1 - rate) quantile of its stream's earlier values."""
+    bounds = tuple((span.start, span.stop) for _, span in prefork.spans())
+    return _running_quantile(np.asarray(signal, np.float64).tobytes(), bounds, rate)
+
+
+@functools.lru_cache(maxsize=64)
+def _running_quantile(
+    spelled: bytes, bounds: tuple[tuple[int, int], ...], rate: float
+) -> Bool[np.ndarray, "forks"]:
+    """Arms on the same streams read the same signals."""
+    signal = np.frombuffer(spelled)
     fired = np.zeros(len(signal), bool)
-    for _, span in prefork.spans():
+    for start, stop in bounds:
         earlier: list[float] = []
-        for fork in range(span.start, span.stop):
-            value = float(signal[fork])
+        for fork, value in enumerate(signal[start:stop].tolist(), start=start):
             if value == value:  # not missing
                 fired[fork] = beyond_quantile(earlier, value, rate=rate)
+    fired.setflags(write=False)
     return fired
