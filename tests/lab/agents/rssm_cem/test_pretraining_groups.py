@@ -12,9 +12,11 @@ from test_recipe import SMALLEST
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining import job
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.agents.rssm_cem.pretraining.record import Evaluated, choose, seed_stem
 from worldfork.lab.tools import pretraining
 from worldfork.lab.tools.pretraining import pretrain
 
+TASK = "cartpole-swingup"
 ONE_TASK = SMALLEST[: SMALLEST.index("[tasks.cheetah-run]")].replace("seeds = [0, 1]", "seeds = [4, 0, 7]")
 
 
@@ -50,7 +52,20 @@ def checkpoints(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("cartpole-swingup-*")}
 
 
-def test_who_trains_a_group_changes_no_byte_and_finished_groups_are_not_trained_again(recipe, tmp_path):
+def made_up(recipe: Recipe, number: int, **options: Any) -> job.GroupTrained:
+    """What a group of one seed would come to, without training it."""
+    (seed,) = recipe.groups()[number].tasks[TASK].seeds
+    files = {f"{seed_stem(TASK, seed)}{suffix}": f"{seed}{suffix}".encode() for suffix in pretraining.SUFFIXES}
+    curve = {"task": TASK, "seed": seed, "episode": 0, "env_steps": 1000, "planned_return": float("nan")}
+    return job.GroupTrained([Evaluated(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("really", [pytest.param(True, marks=pytest.mark.nightly), False])
+def test_who_trains_a_group_changes_no_byte_and_finished_groups_are_not_trained_again(
+    recipe, tmp_path, monkeypatch, really
+):
+    if not really:
+        monkeypatch.setattr(job, "train_group", made_up)
     here, there = tmp_path / "here", tmp_path / "there"
     steps: list[tuple[str, int, int]] = []
     done = pretrain(recipe, here, threads=1, progress=lambda *step: steps.append(step))
@@ -71,6 +86,14 @@ def test_who_trains_a_group_changes_no_byte_and_finished_groups_are_not_trained_
     assert (there / "curves.jsonl").read_bytes() == (here / "curves.jsonl").read_bytes()
     assert ("groups", 3, 3) in steps
     assert not (there / "groups").exists()
+
+
+def test_a_seed_that_falls_at_the_gate_is_replaced_by_the_next_one_of_another_group(recipe):
+    strict = recipe.tasks[TASK].model_copy(update={"floor": 500.0})
+    recipe = recipe.model_copy(update={"tasks": {TASK: strict}})
+    gates = {7: 900.0, 4: 600.0, 0: 100.0}
+    fates = choose(recipe, [Evaluated(TASK, seed, gate, [gate], f"{seed}") for seed, gate in gates.items()])
+    assert [(fate.seed, fate.index, fate.digest) for fate in fates] == [(4, 0, "4"), (0, None, None), (7, 1, "7")]
 
 
 def test_groups_are_the_recipes_and_not_the_machines(recipe):
