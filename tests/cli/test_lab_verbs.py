@@ -71,6 +71,18 @@ def test_what_is_exported_can_be_scored(folder: Path, tmp_path: Path, kind: str)
     assert len(read.arms["few"]["linear_quadratic"]) == 8
 
 
+def test_check_leaves_room_between_a_long_name_and_the_next_column(tmp_path: Path) -> None:
+    name = "an-arm-with-a-longer-name-than-most"
+    (tmp_path / "long.toml").write_text(REGISTRATION.replace('name = "many"', f'name = "{name}"'))
+    shown = CliRunner().invoke(app, ["check", str(tmp_path / "long.toml")], catch_exceptions=False)
+    header, few, many = (
+        next(line for line in shown.output.splitlines() if line.split()[:2] == words)
+        for words in (["arm", "task"], ["few", "linear_quadratic"], [name, "linear_quadratic"])
+    )
+    assert {line.index("linear_quadratic") for line in (few, many)} == {header.index("task")}
+    assert len({len(line) for line in (header, few, many)}) == 1
+
+
 def test_check_counts_shared_work_once_and_lists_cells(folder: Path) -> None:
     shown = CliRunner().invoke(app, ["check", str(folder / "killed.toml"), "--json", "--measure"])
     assert shown.exit_code == 0, shown.output

@@ -161,6 +161,23 @@ def test_a_window_as_long_as_the_stream_is_told_and_a_shorter_one_is_not() -> No
     assert advice(f"{short}window = 200\nsteps = 0") == []  # an update of no steps has no use for a window
 
 
+def test_what_is_true_of_several_arms_is_told_once_with_their_names() -> None:
+    def arms(*names: str, others: str = "") -> list[str]:
+        short = "[stream]\ndecision_points = 4\ndrift_period = 800\n[mechanism]\nwindow = 300\n"
+        listed = [f'[[arms]]\nname = "{name}"\nmechanism = {{steps = {n}}}\n' for n, name in enumerate(names, 1)]
+        return advice(short + "".join(listed) + others)
+
+    sentence = "world: a window of 300 transitions is longer than the stream (200): UPDATE sees everything since"
+    for names, told in (("a", "a"), ("abc", "a, b, c"), ("abcd", "all 4 arms")):
+        (line,) = arms(*names)
+        assert line.startswith(f"{told}, {sentence}")
+    narrow = '[[arms]]\nname = "narrow"\nmechanism = {window = 10}\n'
+    wide = '[[arms]]\nname = "wide"\nmechanism = {window = 400}\n'
+    first, second = arms(*"abcd", others=narrow + wide)
+    assert first.startswith(f"a, b, c, d, {sentence}")
+    assert second.startswith("wide, world: a window of 400 transitions")
+
+
 def test_a_drift_that_does_not_arrive_is_told_with_how_far_it_comes() -> None:
     stream = "[mechanism]\nwindow = 10\n[stream]\ndecision_points = 4\n"
     assert advice(f"{stream}drift_period = 800") == []  # it arrives with the last step

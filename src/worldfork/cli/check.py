@@ -100,11 +100,14 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
         typer.echo(f"step  taken: {', '.join(checked.stepped)}")
     if checked.trial:
         typer.echo(f"probe {checked.trial}")
-    typer.echo(f"\n{'arm':<22}{'task':<20}{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}")
+    arm_width = max([22, *(len(work.arm) + 2 for work in checked.work)])
+    task_width = max([20, *(len(work.task) + 2 for work in checked.work)])
+    header = f"{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}"
+    typer.echo(f"\n{'arm':<{arm_width}}{'task':<{task_width}}{header}")
     for work in checked.work:
         steps = work.evaluation_steps + work.stream_steps
         line = f"{work.updates:>7,}{work.gradient_steps:>16,}{work.evaluation_episodes:>10,}{steps:>15,}"
-        typer.echo(f"{work.arm:<22}{work.task:<20}{line}")
+        typer.echo(f"{work.arm:<{arm_width}}{work.task:<{task_width}}{line}")
     for counted in checked.followed:
         typer.echo(
             f"follow {counted.task}: {plural(counted.policies, 'policy', 'policies')} x "

@@ -1,47 +1,56 @@
 """Settings of a registration that change nothing, and arms that are one arm twice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from worldfork.registration.canonical import canonical
 from worldfork.registration.records import Arm, Mechanism, Registration
 
 __all__ = ["idle_settings"]
 
+FEW: Final = 3  # arms that are named even where a sentence is true of all
+
 
 def idle_settings(registration: Registration, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
-    """One sentence per finding. `episode_steps` gives (control, environment) steps per episode of each task."""
-    found = [line for arm in registration.arms for line in _windows(arm, episode_steps)]
-    found += [line for arm in registration.arms for line in _levels(arm, episode_steps)]
-    return found + _twins(registration, episode_steps)
+    """One sentence per finding, with every arm that it is true of. `episode_steps` gives (control, environment)
+    steps per episode of each task."""
+    findings: dict[tuple[str, str], list[str]] = {}  # task and sentence -> arms
+    for look in (_windows, _levels):
+        for arm in registration.arms:
+            for task in arm.tasks:
+                for sentence in look(arm, *episode_steps[task]):
+                    findings.setdefault((task, sentence), []).append(arm.name)
+    named = [
+        f"{_named(arms, of=len(registration.arms))}, {task}: {sentence}"
+        for (task, sentence), arms in findings.items()
+    ]
+    return named + _twins(registration, episode_steps)
 
 
-def _windows(arm: Arm, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
-    found = []
-    for task in arm.tasks:
-        length = arm.stream.decision_points * episode_steps[task][0]
-        if arm.mechanism.window >= length and arm.mechanism.steps:
-            found.append(
-                f"{arm.name}, {task}: a window of {arm.mechanism.window:,} transitions is longer than the stream "
-                f"({length:,}): UPDATE sees everything since deployment."
-            )
-    return found
+def _named(arms: Sequence[str], *, of: int) -> str:
+    """The arms by name, unless they are all of many."""
+    return f"all {of} arms" if len(arms) == of > FEW else ", ".join(arms)
 
 
-def _levels(arm: Arm, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
-    found = []
+def _windows(arm: Arm, control_steps: int, env_steps: int) -> Iterator[str]:
+    length = arm.stream.decision_points * control_steps
+    if arm.mechanism.window >= length and arm.mechanism.steps:
+        yield (
+            f"a window of {arm.mechanism.window:,} transitions is longer than the stream ({length:,}): UPDATE sees "
+            "everything since deployment."
+        )
+
+
+def _levels(arm: Arm, control_steps: int, env_steps: int) -> Iterator[str]:
     points = arm.stream.decision_points
-    for task in arm.tasks:
-        per_episode = episode_steps[task][1]
-        if points * per_episode < arm.stream.drift_period:
-            reached = points * per_episode / arm.stream.drift_period
-            found.append(f"{arm.name}, {task}: the stream ends before the drift does, at {reached:.0%} of its way.")
-        still = sum(1 for k in range(1, points + 1) if k * per_episode >= arm.stream.drift_period)
-        if arm.evaluation.mode == "forward" and still:
-            found.append(
-                f"{arm.name}, {task}: at {still} of {points} decision points the drift has ended, and a forward "
-                "evaluation is a pinned one."
-            )
-    return found
+    if points * env_steps < arm.stream.drift_period:
+        reached = points * env_steps / arm.stream.drift_period
+        yield f"the stream ends before the drift does, at {reached:.0%} of its way."
+    still = sum(1 for k in range(1, points + 1) if k * env_steps >= arm.stream.drift_period)
+    if arm.evaluation.mode == "forward" and still:
+        yield (
+            f"at {still} of {points} decision points the drift has ended, and a forward evaluation is a pinned one."
+        )
 
 
 def _twins(registration: Registration, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
