@@ -18,6 +18,11 @@ value of the thresholds *as fitted* there (the mean, over the repetition's thres
 checkpoint; `--curve` follows fixed thresholds to know that), or the value of *fitting anew*, whose spread between
 repetitions no interval within one can see.
 
+A policy whose updates persist can end with a controller that does not hold the system, and its quadratic cost then
+grows without bound. Such a deployment is called diverged here (`DIVERGED`), by a rule that was made after the look
+at the registered run: it is not part of the design. Tables stand for repetitions without one, and beside them the
+same for every attempted deployment.
+
 Several processes follow with a `--seed` each; neither following nor reporting needs a package of the desk.
 """
 
@@ -28,7 +33,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from worldfork.lab.tools.policy_values import PolicyValues, follow, one_step_rows
 from worldfork.ledger.deployment import Thresholds
@@ -43,7 +48,11 @@ FITTED: Final = (5, 20)  # checkpoints on which a repetition fits its own thresh
 STREAMS: Final = 4  # of each checkpoint
 TASK: Final = "linear_quadratic"
 OUTCOMES: Final = ("own episodes", "evaluated")
+# A deployment diverged whose advantage, measured or in closed form, is beyond this. In the registered run the
+# larger of the two was 756 at most, or else 58,000,000 at least.
+DIVERGED: Final = 1e4
 Values = Float64[np.ndarray, " checkpoints"]
+Lost = Bool[np.ndarray, " checkpoints"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +81,11 @@ class Followed:
     known: Float64[np.ndarray, "outcomes policies checkpoints streams"]  # in closed form, along the same paths
     updates: Float64[np.ndarray, "policies checkpoints streams"]
     thresholds: Float64[np.ndarray, "fits checkpoints"]  # of own5 and own20
+
+    @property
+    def diverged(self) -> Bool[np.ndarray, "policies checkpoints streams"]:
+        """Deployments whose advantage is beyond `DIVERGED` by either outcome, or no number."""
+        return ~((np.abs(self.measured) <= DIVERGED) & (np.abs(self.known) <= DIVERGED)).all(axis=0)
 
     def write(self, path: Path) -> None:
         np.savez(path, **dataclasses.asdict(self))
@@ -255,48 +269,91 @@ def report(followed: Followed, curve: Followed | None) -> None:
     print(
         f"{checkpoints} checkpoints, {streams} streams each; the value of a policy is its advantage over never in"
     )
-    print("the return of one episode; coverages of a nominal 95%, with 1.96 standard errors of their own")
+    print("the return of one episode; coverages of a nominal 95%, with 1.96 standard errors of their own\n")
+    report_diverged(followed)
     sizes = [size for size in GROUPS if checkpoints % size == 0 and checkpoints > size]
     for count in dict.fromkeys((1, streams)):
-        print(f"\nRepetitions of their own, {count} of the streams:\n")
+        print(f"\nRepetitions of their own without a diverged deployment, {count} of the streams:\n")
         _table(followed, count, sizes, _apart)
-        print("\nRepetitions drawn with replacement from all checkpoints; in brackets what skewness predicts:\n")
+        if followed.diverged[:, :, :count].any():
+            print(f"\nThe same for every attempted deployment, {count} of the streams:\n")
+            _table(followed, count, sizes, _apart, every=True)
+        print("\nRepetitions drawn with replacement from all checkpoints without a diverged deployment;")
+        print("in brackets what skewness predicts:\n")
         _table(followed, count, DRAWN_SIZES, _drawn)
     if curve is not None:
-        print()
+        print("\nThresholds fitted within a repetition, all streams, repetitions without a diverged deployment:\n")
         report_fitted(followed, curve)
 
 
-def _table(followed: Followed, streams: int, sizes: Sequence[int], cell: Callable[..., str]) -> None:
+def report_diverged(followed: Followed) -> None:
+    """How many deployments of each policy diverged, and how wide the gap is between these and all others."""
+    print(f"A deployment diverged whose advantage, measured or in closed form, is beyond {DIVERGED:,.0f}.")
+    print("That rule was made after the look at the registered run.\n")
+    repetition = f"repetitions of {CHECKPOINTS} with one"
+    print(f"| policy | deployments | diverged | {repetition} | largest of the others | smallest diverged |")
+    print("|---|---:|---:|---:|---:|---:|")
+    sizes = np.maximum(np.abs(followed.measured), np.abs(followed.known)).max(axis=0)
+    for name, diverged, size in zip(followed.policies, followed.diverged, sizes, strict=True):
+        starts = np.arange(0, len(diverged), CHECKPOINTS)
+        with_one = np.logical_or.reduceat(diverged.any(axis=1), starts)
+        cells = [
+            name,
+            f"{diverged.size:,}",
+            str(diverged.sum()),
+            f"{with_one.sum()} of {len(with_one)}",
+            _number(size[~diverged].max(initial=0.0)),
+            _number(size[diverged].min()) if diverged.any() else "",
+        ]
+        print(f"| {' | '.join(cells)} |")
+
+
+def _table(
+    followed: Followed, streams: int, sizes: Sequence[int], cell: Callable[..., str], *, every: bool = False
+) -> None:
+    """A line per policy and outcome; with `every` of all attempted deployments, where some diverged."""
     print(f"| policy | updates | outcome | value | measured | skewness | {' | '.join(map(str, sizes))} |")
     print("|---|---:|---|---:|---:|---:|" + "---:|" * len(sizes))
     for place, name in enumerate(followed.policies):
-        for index, outcome in enumerate(OUTCOMES if not name.startswith("own") else ()):
+        lost = followed.diverged[place, :, :streams].any(axis=1)
+        if name.startswith("own") or (every and not lost.any()):
+            continue
+        for index, outcome in enumerate(OUTCOMES):
             measured, known = (
                 column[index, place, :, :streams].mean(axis=1) for column in (followed.measured, followed.known)
             )
+            left_out = np.zeros_like(lost) if every else lost
+            kept, expected = measured[~left_out], known[~left_out]
+            if not kept.any():  # it has not updated before this outcome ends, anywhere: there is nothing to cover
+                continue
             cells = [
                 name,
                 f"{followed.updates[place].mean():.1f}",
                 outcome,
-                f"{known.mean():.3f}",
-                f"{measured.mean():.3f}",
-                f"{skewness(measured):.1f} ({skewness(known):.1f})",
-                *(cell(measured, known, size) for size in sizes),
+                _number(expected.mean()),
+                _number(kept.mean()),
+                f"{skewness(kept):.1f} ({skewness(expected):.1f})",
+                *(cell(measured, known, left_out, size) for size in sizes),
             ]
             print(f"| {' | '.join(cells)} |")
 
 
-def _apart(measured: Values, known: Values, size: int) -> str:
-    """Repetitions that share no checkpoint, against the closed form."""
-    return str(covered(measured.reshape(-1, size), without_itself(known.reshape(-1, size))))
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < DIVERGED else f"{value:.1e}"
 
 
-def _drawn(measured: Values, known: Values, size: int) -> str:
+def _apart(measured: Values, known: Values, left_out: Lost, size: int) -> str:
+    """Repetitions that share no checkpoint, against the closed form; those with a checkpoint left out are out."""
+    whole = ~left_out.reshape(-1, size).any(axis=1)
+    return str(covered(measured.reshape(-1, size)[whole], without_itself(known.reshape(-1, size)[whole])))
+
+
+def _drawn(measured: Values, known: Values, left_out: Lost, size: int) -> str:
     """Repetitions of a population that is these checkpoints, whose value is their mean."""
-    chosen = np.random.default_rng(size).integers(0, len(measured), (DRAWN, size))
-    share = covered(measured[chosen], np.full(DRAWN, measured.mean())).share
-    return f"{share:.1%} ({expected_coverage(measured, size):.1%})"
+    population = measured[~left_out]
+    chosen = np.random.default_rng(size).integers(0, len(population), (DRAWN, size))
+    share = covered(population[chosen], np.full(DRAWN, population.mean())).share
+    return f"{share:.1%} ({expected_coverage(population, size):.1%})"
 
 
 def expected_coverage(values: Values, size: int) -> float:
@@ -319,15 +376,16 @@ def report_fitted(followed: Followed, curve: Followed) -> None:
     print("|---:|---|---:|---:|---:|---:|---:|")
     for line, size in enumerate(FITTED):
         place = followed.policies.index(f"own{size}")
-        thresholds = followed.thresholds[line]
+        whole = ~followed.diverged[place].any(axis=1).reshape(-1, size).any(axis=1)
+        thresholds = followed.thresholds[line].reshape(-1, size)[whole]
         for index, outcome in enumerate(OUTCOMES):
-            measured = followed.measured[index, place].mean(axis=1).reshape(-1, size)
-            known = followed.known[index, place].mean(axis=1).reshape(-1, size)
-            as_fitted = worth(thresholds, curve, index).reshape(-1, size).mean(axis=1)
+            measured = followed.measured[index, place].mean(axis=1).reshape(-1, size)[whole]
+            known = followed.known[index, place].mean(axis=1).reshape(-1, size)[whole]
+            as_fitted = worth(thresholds.ravel(), curve, index).reshape(-1, size).mean(axis=1)
             cells = [
                 str(size),
                 outcome,
-                f"{np.isposinf(thresholds).reshape(-1, size).all(axis=1).mean():.1%}",
+                f"{np.isposinf(thresholds).all(axis=1).mean():.1%}",
                 f"{as_fitted.mean():.4f}, {as_fitted.std(ddof=1):.4f}",
                 f"{correlation(measured):+.3f}",
                 str(covered(measured, as_fitted)),
@@ -340,7 +398,7 @@ def worth(thresholds: Float64[np.ndarray, " n"], curve: Followed, outcome: int) 
     """What each threshold is worth on any checkpoint, between those that were followed; never firing is worth 0."""
     places = [place for place, name in enumerate(curve.policies) if name.startswith("at-")]
     at = [float(curve.policies[place].removeprefix("at-")) for place in places]
-    values = curve.known[outcome].mean(axis=(1, 2))
+    values = np.nanmean(np.where(curve.diverged, np.nan, curve.known[outcome]), axis=(1, 2))
     always = values[curve.policies.index("always")]
     inside = np.interp(thresholds, at, values[places])
     below = np.where(thresholds < at[0], always, inside)

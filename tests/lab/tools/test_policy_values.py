@@ -103,6 +103,43 @@ def test_a_threshold_is_worth_what_was_followed_beside_it() -> None:
     np.testing.assert_allclose(worth, [4.0, 4.0, 3.0, 2.0, 1.0, 0.0])
 
 
+def test_diverged_deployments_are_counted_and_their_repetitions_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One deployment of 1e50 in 240: the value of all attempted is one that no interval holds but its own."""
+    module, draws = benchmark(), np.random.default_rng(4)
+    known = np.ones((2, 2, 120, 2))
+    measured = known + draws.normal(size=known.shape)
+    measured[1, 0, 7, 1] = known[1, 0, 7, 1] = -1e50  # evaluated, always, second stream
+    followed = module.Followed(("always", "given"), measured, known, known[0], np.empty((0, 120)))
+    assert np.argwhere(followed.diverged).tolist() == [[0, 7, 1]]
+
+    module.report(followed, None)
+    text = capsys.readouterr().out
+    counted = [line for line in text.splitlines() if line.startswith(("| always | 240", "| given | 240"))]
+    assert counted[0].startswith("| always | 240 | 1 | 1 of 3 |")
+    assert counted[0].endswith("| 1.0e+50 |")
+    assert counted[1].startswith("| given | 240 | 0 | 0 of 3 |")
+    one_stream, attempted, _ = text.partition("The same for every attempted deployment, 2 of the streams:")
+    assert attempted
+    assert "e+4" not in one_stream.split("Repetitions of their own")[1]  # the first stream has none
+    assert text.count("The same for every attempted") == 1
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| always | 1.0 | evaluated")]
+    without, every = lines[-3], lines[-2]
+    assert without[3] == "1.000"
+    assert float(without[6].split("%")[0]) > 80
+    assert float(every[3]) == pytest.approx(-1e50 / 240, rel=0.1)
+    assert float(every[6].split("%")[0]) < 10
+
+
+def test_a_return_that_is_no_number_has_diverged() -> None:
+    module = benchmark()
+    columns = [np.zeros((2, 1, 3, 1)) for _ in range(2)]
+    columns[0][0, 0, 1, 0], columns[1][1, 0, 2, 0] = np.nan, np.inf
+    followed = module.Followed(("always",), *columns, columns[0][0], np.empty((0, 3)))
+    assert followed.diverged[0, :, 0].tolist() == [False, True, True]
+
+
 def test_parts_of_several_processes_are_joined(tmp_path: Path) -> None:
     module = benchmark()
     draws = np.random.default_rng(2)
