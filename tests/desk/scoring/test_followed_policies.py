@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,19 @@ from deployed import DEPLOYED
 from scipy import stats
 
 import worldfork as wf
+from worldfork.desk.page.deployments import following
+from worldfork.desk.page.material import Material
 from worldfork.desk.reading import open_ledger
+from worldfork.desk.reading.deployments import Deployed, read_deployments
 from worldfork.desk.scoring.decisions import decide
-from worldfork.desk.scoring.deployment_records import LedgerForecast
+from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeployment
+from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.forecast import forecast
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.reliability import COVERAGE, cautions
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.tables.deployments import deployments
 from worldfork.desk.triggers import read_triggers
 from worldfork.errors import WorldforkError
 from worldfork.ledger.deployment import Thresholds, policy_of
@@ -213,6 +219,79 @@ def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> 
     assert "not about fitting anew" in own
     assert "over 10 checkpoints covers" in cautions(19, fitted_here=False)[0]
     assert cautions(max(COVERAGE), fitted_here=False) == ()
+
+
+def scored_with(study: Study, monkeypatch: pytest.MonkeyPatch, **columns: np.ndarray) -> TaskDeployment:
+    """The score of the same deployments, some columns of which are others."""
+
+    def altered(source: Study) -> dict[str, Deployed]:
+        return {TASK: dataclasses.replace(read_deployments(source)[TASK], **columns)}
+
+    monkeypatch.setattr("worldfork.desk.scoring.deployments.read_deployments", altered)
+    return score_deployments(study, open_ledger(study).table.arms)[TASK]
+
+
+def test_a_diverged_deployment_is_named_and_the_others_stay_readable(
+    study: Study, score: wf.Score, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed, before = read_deployments(study)[TASK], score.deployment[TASK]
+    assert not any(outcome.diverged for outcome in before.policies.values())
+    returns = deployed.returns.copy()
+    returns[deployed.policies.index("always"), 1, 3] = -1e50
+    scored = scored_with(study, monkeypatch, returns=returns)
+
+    always, steady = scored.policies["always"], before.policies["always"]
+    assert not isinstance(always.advantage, Undefined)
+    assert not isinstance(steady.advantage, Undefined)
+    assert not isinstance(always.retained, Undefined)
+    assert always.diverged == ("checkpoint 1, away, stream 0",)
+    assert always.advantage.mean == pytest.approx(-1e50 / 4 / 3)  # all that were attempted
+    others = [steady.advantage.by_checkpoint[name] for name in ("0", "2")]
+    assert (always.retained.cells, always.retained.mean) == (2, pytest.approx(np.mean(others)))
+    assert scored.cautions[0].startswith(
+        "always: 1 of 3 deployments diverged (checkpoint 1, away, stream 0). Its means and intervals are of all"
+    )
+    assert scored.cautions[1:] == before.cautions
+
+    rows = [{row[1]: row for row in deployments({TASK: one}).rows} for one in (before, scored)]
+    assert "e+49" in rows[1]["always"][5]
+    for name in ("never", "coin", "matched", "periodic", "residual"):
+        assert rows[1][name][:6] == rows[0][name][:6]
+    material = Material(open_ledger(study), dataclasses.replace(score, deployment={TASK: scored}))
+    shown = following(material)
+    assert shown is not None
+    assert max(abs(shown.axis.low), abs(shown.axis.high)) < 100
+    assert len(shown.diverged) == 1
+
+
+def test_a_deployment_without_a_finite_return_has_diverged(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = read_deployments(study)[TASK]
+    assert not deployed.failed.any()
+    real = Study.deployment
+
+    def broken(source: Study, policy: str, cell: str) -> Any:
+        rows = real(source, policy, cell).rows()
+        if (policy, "-c2-" in cell) == ("coin", True):
+            rows[1] = rows[1].model_copy(update={"evaluation": (None,) * 5})
+        return SimpleNamespace(rows=lambda: rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Study, "deployment", broken)
+        failed = read_deployments(study)[TASK].failed
+    assert np.argwhere(failed).tolist() == [[deployed.policies.index("coin"), 2]]
+    scored = scored_with(study, monkeypatch, failed=failed)
+    assert scored.policies["coin"].diverged == ("checkpoint 2, away, stream 0",)
+
+
+def test_where_every_deployment_diverged_nothing_is_left(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = read_deployments(study)[TASK]
+    failed = np.zeros_like(deployed.failed)
+    failed[deployed.policies.index("always")] = True
+    scored = scored_with(study, monkeypatch, failed=failed)
+    retained = scored.policies["always"].retained
+    assert not isinstance(retained, Undefined)
+    assert isinstance(retained.mean, Undefined)
+    assert scored.cautions[0].endswith("None is left beside these.")
 
 
 def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:

@@ -35,6 +35,8 @@ def outcome(advantage, returned):
         advantage=advantage,
         evaluation=ABSENT,
         evaluation_at=(),
+        diverged=(),
+        retained=ABSENT,
         by_episode=(),
         fired_at=(),
         updates=1.0,

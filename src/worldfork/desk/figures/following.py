@@ -1,5 +1,7 @@
 """Policies that were followed all the way: what each episode returned more than under never, updates marked."""
 
+from collections.abc import Collection
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -32,7 +34,7 @@ def deployment(score: Score, *, task: str | None = None) -> Drawing:
     panels = figure.subplots(rows, across, squeeze=False, sharex=True, sharey=True)
     for axes, (key, outcome) in zip(panels.flat, policies.items(), strict=False):
         _line(axes, key, outcome)
-    low, high = panels[0, 0].get_ylim()
+    low, high = _reach(policies.values()) or panels[0, 0].get_ylim()
     panels[0, 0].set_ylim(low - BELOW * (high - low), high)  # shared: room for the bars
     for axes in panels.flat[len(policies) :]:
         axes.set_visible(False)
@@ -42,6 +44,17 @@ def deployment(score: Score, *, task: str | None = None) -> Drawing:
         axes.set_xlabel("episode; bars: share that updated after it", fontsize=8)
     tidy(*panels.flat)
     return figure
+
+
+def _reach(outcomes: Collection[PolicyOutcome]) -> tuple[float, float] | None:
+    """Where the lines of policies lie that did not diverge, where another one did: its line leaves the panel."""
+    steady = [outcome for outcome in outcomes if not outcome.diverged]
+    values = [value for outcome in steady for one in outcome.by_episode if (value := known(one)) is not None]
+    if not values or len(steady) == len(outcomes):
+        return None
+    low, high = min([0.0, *values]), max([0.0, *values])
+    room = 0.05 * (high - low) or 1.0
+    return low - room, high + room
 
 
 def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:

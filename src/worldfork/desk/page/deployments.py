@@ -7,6 +7,7 @@ from typing import Final
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
+from worldfork.desk.scoring.diverged_deployments import sentences
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.desk.wording import (
     FollowedAnswer,
@@ -63,14 +64,19 @@ class FollowedPolicy:
 
     @property
     def strip(self) -> Strip:
-        """The mean and its interval as they are drawn."""
-        interval = known(self.gained.student_t)
+        """The mean and its interval as they are drawn: where deployments diverged, those of the others."""
+        estimate = self.gained if not self.outcome.diverged else known(self.outcome.retained)
+        if estimate is None:
+            return Strip(Undefined("no deployment is left that did not diverge"), None)
+        interval = known(estimate.student_t)
         low, high = (None, None) if interval is None else (known(self.drawn(end)) for end in interval)
-        return Strip(self.drawn(self.gained.mean), None if low is None or high is None else Interval(low, high))
+        return Strip(self.drawn(estimate.mean), None if low is None or high is None else Interval(low, high))
 
     @property
     def checkpoints(self) -> list[Figure]:
-        """The difference of every checkpoint as it is drawn."""
+        """The difference of every checkpoint as it is drawn; none where one of them diverged."""
+        if self.outcome.diverged:
+            return []
         return [self.drawn(value) for value in self.gained.by_checkpoint.values()]
 
 
@@ -83,6 +89,7 @@ class Following:
     axis: Axis
     in_per_cent: bool
     family: int
+    diverged: Sequence[str]  # policies with deployments that diverged, a sentence each
 
     @property
     def several_tasks(self) -> bool:
@@ -116,6 +123,7 @@ def following(material: Material) -> Following | None:
         axis=axis([value for one in policies for value in (one.strip.mean, one.strip.student_t, *one.checkpoints)]),
         in_per_cent=in_per_cent,
         family=max(one.family for one in tasks.values()),
+        diverged=[sentence for one in tasks.values() for sentence in sentences(one.policies, one.cells)],
     )
 
 
@@ -125,7 +133,8 @@ def deployment_section(material: Material) -> object:
 
 
 def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
-    values = [value for outcome in one.policies.values() for value in _numbers(outcome.by_episode)]
+    steady = [outcome for outcome in one.policies.values() if not outcome.diverged]
+    values = [value for outcome in steady for value in _numbers(outcome.by_episode)]
     low, high = min([0.0, *values]), max([0.0, *values])
     reach = (high - low) or 1.0
     return {
@@ -151,7 +160,7 @@ def _panel(name: str, outcome: PolicyOutcome, *, low: float, reach: float) -> Ma
     count = len(outcome.by_episode)
     places = [LEFT + (WIDTH - LEFT - 8) * (k + 0.5) / count for k in range(count)]
     points = [
-        f"{x:.1f},{_y(value, low, reach):.1f}"
+        f"{x:.1f},{_y(min(max(value, low), low + reach), low, reach):.1f}"
         for x, value in zip(places, outcome.by_episode, strict=True)
         if not isinstance(value, Undefined)
     ]
@@ -172,6 +181,7 @@ def _panel(name: str, outcome: PolicyOutcome, *, low: float, reach: float) -> Ma
         "rows": rows,
         "kind": _kind(known(outcome.advantage)),
         "updates": f"{outcome.updates:.1f}",
+        "diverged": len(outcome.diverged),
     }
 
 

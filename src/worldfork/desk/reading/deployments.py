@@ -33,6 +33,7 @@ class Deployed:
     steps: Int[np.ndarray, "policies cells episodes"]  # gradient steps
     points: tuple[int, ...]  # decision points at which models were evaluated
     evaluations: Float[np.ndarray, "policies cells points m"]
+    failed: Bool[np.ndarray, "policies cells"]  # some return of it was not finite
 
 
 def read_deployments(study: Study) -> dict[str, Deployed]:
@@ -85,7 +86,7 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
     points = registration.arm(next(iter(mine))[1].arm).stream.decision_points
     shape = (len(names), len(places), points)
     returns, fired = np.full(shape, np.nan), np.zeros(shape, bool)
-    steps = np.zeros(shape, np.int64)
+    steps, failed = np.zeros(shape, np.int64), np.zeros(shape[:2], bool)
     evaluations = np.full((*shape[:2], len(registered.evaluate_at), registered.episodes), np.nan)
     failure = _failure(registration.scoring.failure_return, mine)
     for j, place in enumerate(places):
@@ -95,6 +96,7 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
                 value = row.episode_return
                 returns[i, j, row.k - 1] = failure if value is None else value
                 fired[i, j, row.k - 1], steps[i, j, row.k - 1] = row.fired, row.gradient_steps
+                failed[i, j] |= None in (value, *(row.evaluation or ()))
                 if row.evaluation is not None:
                     found = [failure if value is None else value for value in row.evaluation]
                     evaluations[i, j, registered.evaluate_at.index(row.k)] = found
@@ -109,6 +111,7 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
         steps=steps,
         points=registered.evaluate_at,
         evaluations=evaluations,
+        failed=failed,
     )
 
 

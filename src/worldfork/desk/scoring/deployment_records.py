@@ -7,7 +7,7 @@ from worldfork.desk.scoring.judgement import Grade, LeaveOneOut
 from worldfork.desk.scoring.records import MeanEstimate
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 
-__all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "TaskDeployment"]
+__all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedAdvantage", "TaskDeployment"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,18 @@ class AtPoint:
     student_t: Bounds
 
 
+@dataclasses.dataclass(frozen=True)
+class RetainedAdvantage:
+    """The paired difference with never on the cells in which the policy did not diverge. It says what the policy is
+    worth where it holds the system; no grade and no answer rests on it."""
+
+    cells: int
+    mean: Figure  # of the deployment's own episodes
+    student_t: Bounds
+    evaluated_mean: Figure  # of the matched evaluations
+    evaluated_student_t: Bounds
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
     """One policy, followed all the way. Returns are those of one episode, on average."""
@@ -39,6 +51,8 @@ class PolicyOutcome:
     advantage: Advantage | Undefined  # of these, over never; undefined for never itself
     evaluation: Advantage | Undefined  # the same on the matched evaluations, over all registered points
     evaluation_at: tuple[AtPoint, ...]
+    diverged: tuple[str, ...]  # its deployments that diverged, by cell; all figures but `retained` have them
+    retained: RetainedAdvantage | Undefined  # of the others
     by_episode: tuple[Figure, ...]  # the advantage at each episode, mean over checkpoints
     fired_at: tuple[Figure, ...]  # the share of cells that updated at the end of each episode
     updates: float  # of one deployment, on average

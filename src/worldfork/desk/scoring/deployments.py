@@ -13,7 +13,14 @@ from jaxtyping import Float
 
 from worldfork.desk.reading.deployments import Deployed, read_deployments
 from worldfork.desk.scoring import few_clusters, intervals
-from worldfork.desk.scoring.deployment_records import Advantage, AtPoint, PolicyOutcome, TaskDeployment
+from worldfork.desk.scoring.deployment_records import (
+    Advantage,
+    AtPoint,
+    PolicyOutcome,
+    RetainedAdvantage,
+    TaskDeployment,
+)
+from worldfork.desk.scoring.diverged_deployments import diverged_deployments, named, retained_advantage, sentences
 from worldfork.desk.scoring.effects import estimate
 from worldfork.desk.scoring.family import adjust
 from worldfork.desk.scoring.forecast import Arms, LedgerValue, forecast, ledger_values
@@ -69,13 +76,16 @@ class _Task:
             self.evaluated = deployed.evaluations.mean(axis=3)
         self.means = np.stack([self.over_checkpoints(cells) for cells in self.returned])
         self.best = int(self.means.mean(axis=1).argmax())
+        self.diverged = diverged_deployments(deployed, self.never)
 
     def scored(self) -> TaskDeployment:
         """Every policy; grades come later, once all tasks are known."""
         deployed = self.deployed
+        policies = {name: self.outcome(index, name) for index, name in enumerate(deployed.policies)}
+        few = cautions(len(self.checkpoints), fitted_here=self.fitted_here)
         return finite(
             TaskDeployment(
-                policies={name: self.outcome(index, name) for index, name in enumerate(deployed.policies)},
+                policies=policies,
                 best=deployed.policies[self.best],
                 forecast=forecast(
                     self.foreseen(),
@@ -84,7 +94,7 @@ class _Task:
                     seed=self.seed,
                     task=deployed.task,
                 ),
-                cautions=cautions(len(self.checkpoints), fitted_here=self.fitted_here),
+                cautions=(*sentences(policies, len(deployed.cells)), *few),
                 checkpoints=len(self.checkpoints),
                 cells=len(deployed.cells),
                 episodes=deployed.returns.shape[2],
@@ -105,6 +115,8 @@ class _Task:
             advantage=ITSELF if itself else self.compared(gained),
             evaluation=ITSELF if itself else self.evaluation(index),
             evaluation_at=self.evaluation_at(index),
+            diverged=named(deployed, self.diverged[index]),
+            retained=ITSELF if itself else self.retained(index, gained),
             by_episode=tuple(_mean(self.over_checkpoints(episode)) for episode in by_episode.T),
             fired_at=tuple(
                 _mean(fired[~np.isnan(returned)].astype(np.float64))
@@ -133,6 +145,12 @@ class _Task:
         if np.isnan(at_points).any():
             return Undefined("not all evaluations are there yet")
         return self.compared(at_points.mean(axis=1))
+
+    def retained(self, index: int, gained: Cells) -> RetainedAdvantage:
+        """What the deployments returned that did not diverge, beside never's own where never did not either."""
+        kept = ~(self.diverged[index] | self.diverged[self.never])
+        evaluated = self.at_points(index).mean(axis=1) if self.deployed.points else None
+        return retained_advantage(gained, evaluated, self.owner, kept=kept)
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
         """The same point by point, as far as they are there."""

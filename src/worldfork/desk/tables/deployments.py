@@ -142,7 +142,8 @@ def _larger(gained: Advantage) -> float | None:
 
 
 def _digits(one: TaskDeployment) -> int:
-    """Decimals for the returns of this task."""
-    sizes = [abs(mean) for outcome in one.policies.values() if (mean := _realised(outcome)) is not None]
+    """Decimals for the returns of this task; what diverged says nothing about them."""
+    steady = [outcome for outcome in one.policies.values() if not outcome.diverged]
+    sizes = [abs(mean) for outcome in steady if (mean := _realised(outcome)) is not None]
     largest = max(sizes, default=100.0)
     return 1 if largest >= 10 else 2 if largest >= 1 else 3

@@ -76,8 +76,9 @@ def gains_over_never(one: TaskDeployment) -> Mapping[str, Advantage]:
 
 
 def followed_digits(one: TaskDeployment) -> int:
-    """Decimals for the returns of this task."""
-    return min((digits_for(gained) for gained in gains_over_never(one).values()), default=1)
+    """Decimals for the returns of this task; what diverged says nothing about them."""
+    gains = gains_over_never(one)
+    return min((digits_for(gained) for name, gained in gains.items() if not one.policies[name].diverged), default=1)
 
 
 def _size(one: TaskDeployment, name: str) -> str:
