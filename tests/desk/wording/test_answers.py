@@ -73,6 +73,15 @@ def test_a_signal_that_knows_nothing_beats_nothing():
     assert only(score(lambda c, k: -30.0 - c)).triggers == ""
 
 
+def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
+    """What pays depends on k alone, and the signal is k: it knows no more than its place."""
+    said = only(score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k)))
+    assert "beats chance; it is not useful" in said.triggers
+    assert said.not_beaten.startswith("alarm comes nearest: it does not beat ")
+    assert "the position table" in said.not_beaten
+    assert "never and always" not in said.not_beaten
+
+
 def test_there_is_one_count_of_candidates_read_or_not():
     draws = np.random.default_rng(1).random((8, 13))
     found = score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k]))

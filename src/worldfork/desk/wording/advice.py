@@ -115,17 +115,25 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
 
 
 def not_beaten(score: TaskScore) -> str:
-    """What the candidates that beat chance do not beat, where none of them is useful."""
+    """Which candidate comes nearest to being useful where none is, and what it does not beat."""
     if useful_triggers(score):
         return ""
-    missed = dict.fromkeys(
-        BEATEN[test]
-        for figures in score.triggers_all_attempted.values()
+    missed = {
+        name: judged.does_not_beat
+        for name, figures in score.triggers_all_attempted.items()
         if figures.standing == "candidate" and figures.passes_control is True
         if (judged := known(figures.useful)) is not None
-        for test in judged.does_not_beat
-    )
-    return f"Not beaten: {', '.join(missed)}." if missed else ""
+    }
+    if not missed:
+        return ""
+
+    def distance(name: str) -> tuple[int, float]:
+        earned = known(score.triggers_all_attempted[name].policy_total)
+        return len(missed[name]), math.inf if earned is None else -earned
+
+    nearest = min(missed, key=distance)
+    unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
+    return f"{nearest} comes nearest: it does not beat {unbeaten}."
 
 
 def _most(candidates: Mapping[str, TriggerScore], passing: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ class Answer:
     helped: Helped
     advice: Advice
     triggers: str  # whether any candidate knew when to update
-    not_beaten: str  # what those that beat chance do not beat; empty where one is useful
+    not_beaten: str  # which trigger comes nearest to being useful; empty where one is
 
     @property
     def graded(self) -> str:
