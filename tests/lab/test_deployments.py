@@ -1,5 +1,6 @@
 """Policies that are followed all the way: on common random numbers, exactly resumable, and blind to the future."""
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -20,6 +21,7 @@ from waiting import PATIENCE
 import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.lab.deployments.state import State
 from worldfork.lab.deployments.tasks import Advance
 from worldfork.lab.run import run
 from worldfork.ledger.deployment import DeploymentRow
@@ -331,3 +333,14 @@ def test_numbers_without_a_threshold_and_alarms_with_one_are_told_apart() -> Non
         memory = policy.begin(CellKey("0", "away", 0), event=Event(purpose=Purpose.RESAMPLING))
         with pytest.raises(WorldforkError, match=said):
             policy.decide(memory, segment)
+
+
+def test_a_state_that_leaves_the_process_takes_only_numpy_along() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    state = State(3, {"w": jnp.ones((2, 3))}, {"m": jnp.zeros((2, 1))}, ("a", "b"), (None, None), (0, 0))
+    again = copy.copy(state)  # by the protocol with which executors send it to another process
+    assert type(again.parameters["w"]) is np.ndarray
+    assert type(again.optimiser["m"]) is np.ndarray
+    assert (again.k, again.digests) == (3, ("a", "b"))
+    np.testing.assert_array_equal(again.parameters["w"], np.ones((2, 3)))
+    assert not isinstance(state.parameters["w"], np.ndarray)

@@ -7,7 +7,9 @@ policies are fed what they were fed, and the updates that fired are trained agai
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,11 @@ class State:
     digests: tuple[str, ...]  # of parameters and optimiser, set by set
     streams: tuple[Stream | None, ...]  # everything since deployment began
     memories: tuple[Any, ...]  # of each policy's trigger
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**fields, "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,11 +149,12 @@ def _update_block(
         batch_keys=np.stack([words(event) for event in events]),
     )
     within_window(mechanism, trained)
-    digests, spent = list(state.digests), {}
-    for place, index in enumerate(chosen):
-        only = np.array([place])
-        digests[index] = _digest(arrays.take(trained.parameters, only), arrays.take(trained.optimiser, only))
-        spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
+    digests = list(state.digests)
+    spent = {
+        index: Spent(fit_record(trained, place), int(trained.steps[place])) for place, index in enumerate(chosen)
+    }
+    for index, digest in zip(chosen, _digests(trained.parameters, trained.optimiser, len(chosen)), strict=True):
+        digests[index] = digest
     changed = dataclasses.replace(
         state,
         parameters=_put(state.parameters, trained.parameters, chosen, what="parameters"),
@@ -196,6 +204,21 @@ def _put(group: Arrays, trained: Arrays, chosen: Sequence[int], *, what: str) ->
     index = np.arange(arrays.size(group))
     index[list(chosen)] = len(index) + np.arange(len(chosen))
     return arrays.take(arrays.concatenate([group, trained]), index)
+
+
+def _on_host(group: Arrays) -> Arrays:
+    return {name: np.asarray(array) for name, array in group.items()}
+
+
+def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
+    """Of the first `count` sets. All arrays come to the host once, and hashing does not hold Python up."""
+    groups = _on_host(parameters), _on_host(optimiser)
+
+    def digest(place: int) -> str:
+        return _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(digest, range(count)))
 
 
 def _digest(parameters: Arrays, optimiser: Arrays) -> str:

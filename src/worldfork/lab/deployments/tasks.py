@@ -1,19 +1,16 @@
 """Segments of deployments as data: what an executor hands to a worker, and what comes back.
 
 Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
-and streams that it is made of. Batches are independent of one another. Arrays that come back are NumPy's, which a
-driver without an accelerator and its libraries can pass on.
+and streams that it is made of. Batches are independent of one another. Arrays that leave the process become
+NumPy's, which a driver without an accelerator and its libraries can pass on.
 """
 
 import dataclasses
 import time
 
-import numpy as np
-
 from worldfork import registry
 from worldfork.blobs import Blob
 from worldfork.errors import Failed
-from worldfork.lab.agents.base import Arrays
 from worldfork.lab.deployments.history import History
 from worldfork.lab.deployments.plan import Batch, deployment_batches
 from worldfork.lab.deployments.segment import advance
@@ -112,15 +109,8 @@ def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
     else:
         state = begin(context, shape)
     done = advance(context, shape, state)
-    state = dataclasses.replace(
-        done.state, parameters=_plain(done.state.parameters), optimiser=_plain(done.state.optimiser)
-    )
     took = time.perf_counter() - began
-    return Ended(task.batch, done.rows, done.episodes, state, took, done.seconds, worker_name())
-
-
-def _plain(arrays: Arrays) -> Arrays:
-    return {name: np.asarray(array) for name, array in arrays.items()}
+    return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds, worker_name())
 
 
 def _identity(context: Context, policy: str, cell: Cell) -> Identity:
