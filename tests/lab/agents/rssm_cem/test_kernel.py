@@ -2,23 +2,38 @@
 
 import dataclasses
 import functools
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
+import cuda_on_cpu  # beside this file
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem.cuda import compiler
+from worldfork.lab.agents.rssm_cem.cuda.source import Kernel
 from worldfork.lab.agents.rssm_cem.model import layers, rssm
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 
-# 192 hidden units are two pieces, 63 bins are padded, 64 candidates are two programs of two turns.
-MODEL = RSSM(3, 2, deter=64, groups=8, classes=8, hidden=192)
-TILE = fused.Tile(rows=16, inner=64)
+pytestmark = pytest.mark.skipif(
+    cuda_on_cpu.COMPILER is None, reason="the kernel's source needs g++ to run on a CPU"
+)
+
+# 63 bins are padded to 64, and 2 actions to 16.
+MODEL = RSSM(3, 2, deter=64, groups=8, classes=8, hidden=64, precision="fp16")
 SETS, EPISODES, CANDIDATES, HORIZON = 2, 2, 64, 3
+
+
+@pytest.fixture(autouse=True)
+def on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "run_blocks", cuda_on_cpu.run_blocks)
 
 
 def plain(model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
@@ -31,14 +46,8 @@ def plain(model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: ja
     return total + model.discount ** actions.shape[1] * model.value(params, latent)
 
 
-def kernel(
-    model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: jax.Array, *, operand: Any = None
-) -> jax.Array:
-    prepared = fused.prepare(model, params, operand=operand)
-    return fused.imagined_values(model, prepared, latent, actions, tile=TILE, interpret=True)
-
-
-exact = functools.partial(kernel, operand=jnp.float32)
+def kernel(model: RSSM, params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
+    return fused.imagined_values(model, fused.prepare(model, params), latent, actions)
 
 
 @functools.cache
@@ -64,12 +73,6 @@ def error(found: jax.Array, truth: jax.Array) -> float:
     spread = np.std(truth, -1, keepdims=True)
     assert spread.min() > 1.0
     return float(np.sqrt(np.mean(np.square((found - truth) / spread))))
-
-
-def test_the_kernel_computes_the_plain_values():
-    model = dataclasses.replace(MODEL, precision="tf32")  # on a CPU, float32 in full
-    given = inputs(model)
-    assert error(batched(exact, model)(*given), batched(plain, model)(*given)) < 1e-5
 
 
 @pytest.mark.parametrize("precision", ["fp16", pytest.param("bf16", marks=pytest.mark.nightly)])
@@ -115,39 +118,60 @@ def test_a_diverged_parameter_set_gives_no_finite_value():
     assert not np.isfinite(found[1]).any()
 
 
+def test_two_warpgroups_share_the_weights_that_are_copied(monkeypatch: pytest.MonkeyPatch):
+    """Blocks of two warpgroups, or of one: every candidate's value is the same."""
+    params, latent, actions = inputs(MODEL)
+    actions = jnp.concatenate([actions, -actions], 2)
+    single = batched(kernel, MODEL)(params, latent, actions)
+    monkeypatch.setattr(fused, "FEW", 0)
+    both = jax.jit(jax.vmap(jax.vmap(functools.partial(kernel, MODEL), in_axes=(None, 0, 0))))
+    np.testing.assert_array_equal(both(params, latent, actions), single)
+
+
+@pytest.mark.nightly
+def test_the_kernel_is_right_at_its_real_size(monkeypatch: pytest.MonkeyPatch):
+    model = RSSMCEMPlugin().model(17, 6, precision="fp16")
+    monkeypatch.setattr(fused, "FEW", 0)
+    params, latent, actions = inputs(model)
+    params, latent, actions = jax.tree.map(lambda x: x[:1], (params, latent, actions))
+    actions = jnp.concatenate([actions, -actions], 2)
+    truth = batched(plain, dataclasses.replace(model, precision="float32"))(params, latent, actions)
+    assert error(batched(kernel, model)(params, latent, actions), truth) < 0.02
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
-@pytest.mark.parametrize(("sets", "actions"), [(120, 1), (120, 6), (1, 6)])
-def test_the_kernel_lowers_for_a_gpu_at_its_real_size(precision: str, sets: int, actions: int):
+@pytest.mark.parametrize(("sets", "episodes", "actions"), [(120, 15, 1), (2, 30, 6), (1, 1, 21)])
+def test_one_launch_takes_all_decisions_of_all_parameter_sets(
+    precision: str, sets: int, episodes: int, actions: int, monkeypatch: pytest.MonkeyPatch
+):
+    """As the agent batches it. Weights are not repeated for the episodes that share them."""
+    monkeypatch.undo()
+    monkeypatch.setattr(fused, "compiled", lambda text: f"{len(text)} characters of source")
     model = RSSMCEMPlugin().model(17, actions, precision=precision)
-    tile = fused.Tile.of_batch(sets * 512)
 
     def values(params: dict[str, jax.Array], latent: Latent, actions: jax.Array) -> jax.Array:
-        prepared = fused.prepare(model, params)
-        return jax.vmap(functools.partial(fused.imagined_values, model, prepared, tile=tile))(latent, actions)
+        return jax.vmap(functools.partial(fused.imagined_values, model, fused.prepare(model, params)))(
+            latent, actions
+        )
 
     def like(*shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, jnp.float32)
 
     params = jax.eval_shape(model.initialise, jax.random.key(0))
     params = {name: like(sets, *x.shape) for name, x in params.items()}
-    latent = Latent(like(sets, 15, model.deter), like(sets, 15, model.stoch))
-    traced = jax.jit(jax.vmap(values)).trace(params, latent, like(sets, 15, 512, 5, actions))
-    with pretended_gpu():
-        assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
-
-
-def pretended_gpu():
-    """Newer versions of jax ask which GPU is meant before they lower for one."""
-    from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
-
-    device = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
-    return use_abstract_mesh(AbstractMesh((1,), ("device",), abstract_device=device))
-
-
-def test_every_batch_that_the_kernel_takes_is_cut_into_whole_tiles():
-    for candidates in (256, 512, fused.FEW, fused.FEW + 256, 120 * 30 * 512):
-        tile = fused.Tile.of_batch(candidates)
-        assert 256 % (tile.rows * tile.turns) == 0
+    latent = Latent(like(sets, episodes, model.deter), like(sets, episodes, model.stoch))
+    traced = jax.jit(jax.vmap(values)).trace(params, latent, like(sets, episodes, 512, 5, actions))
+    [call] = [
+        line for line in traced.lower(lowering_platforms=("cuda",)).as_text().splitlines() if "gpu.ptx" in line
+    ]
+    groups = 2 if sets > 1 else 1
+    launched = Kernel(model, groups)
+    assert f"grid_x = {sets * episodes * 512 // (64 * groups)} :" in call
+    assert f"block_x = {128 * (groups + 1)} :" in call
+    assert f"shared_mem_bytes = {launched.memory} :" in call
+    assert f"tensor<{sets}x1x{launched.weights // 2}x" in call
+    assert launched.memory <= 227 * 1024
+    assert launched.slots >= 3
 
 
 def test_the_kernel_is_not_offered_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch):
@@ -162,3 +186,26 @@ def test_the_kernel_is_not_offered_where_it_cannot_run(monkeypatch: pytest.Monke
     assert not fused.available(dataclasses.replace(model, hidden=200), 512)
     assert not fused.available(dataclasses.replace(model, groups=12), 512)
     assert not fused.available(dataclasses.replace(model, deter=1024), 512)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs NVIDIA's compiler")
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_nvidias_compiler_takes_the_source_and_warns_of_nothing(precision: str, groups: int, tmp_path: Path):
+    model = RSSMCEMPlugin().model(17, 6, precision=precision)
+    source = tmp_path / "imagine.cu"
+    source.write_text(Kernel(model, groups).text())
+    command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas", "-v", "-o", "imagine.cubin"]
+    done = subprocess.run([*command, source.name], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr.lower()
+    [spilled] = re.findall(r"(\d+) bytes spill stores", done.stderr)
+    assert int(spilled) < 512
+
+
+def test_a_machine_without_nvidias_compiler_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    compiler._library.cache_clear()
+    monkeypatch.setattr(compiler, "_candidates", lambda: ["a library that nobody has"])
+    with pytest.raises(WorldforkError, match=r"jax\[cuda13\]"):
+        compiler.compiled("extern")

@@ -6,7 +6,6 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-import math
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -18,7 +17,7 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem.kernel import Prepared, Tile, available, imagined_values, prepare
+from worldfork.lab.agents.rssm_cem.kernel import Prepared, available, imagined_values, prepare
 from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
 from worldfork.lab.agents.rssm_cem.model import losses
 from worldfork.lab.agents.rssm_cem.model.layers import Params
@@ -171,15 +170,13 @@ def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E
     return np.array(observation, np.float32)
 
 
-def imagination(
-    model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None, tile: Tile | None = None
-) -> Imagine:
+def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
     """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end.
 
     With `prepared` parameters the fused kernel computes it, else any backend.
     """
     if prepared is not None:
-        return functools.partial(imagined_values, model, prepared, latent, tile=tile)
+        return functools.partial(imagined_values, model, prepared, latent)
 
     def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
         def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
@@ -225,11 +222,9 @@ def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Bel
 def _act(
     model: RSSM, planner: CEM, params: Params, belief: Belief, plan_keys: Array, *, fused: bool
 ) -> tuple[Belief, Array]:
-    tile = Tile.of_batch(math.prod(plan_keys.shape[:2]) * planner.candidates)
-
     def search(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(model, params, latent, prepared, tile), warm, key, settings=planner)
+        return cem.plan(imagination(model, params, latent, prepared), warm, key, settings=planner)
 
     def search_all(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         prepared = prepare(model, params) if fused and available(model, planner.candidates) else None

@@ -1,0 +1,1 @@
+"""The imagination kernel's source, and the compiler that comes with jax for GPUs."""
