@@ -9,7 +9,7 @@ import numpy as np
 from worldfork import registry
 from worldfork.randomness import Event
 from worldfork.testing.report import Report, Rule, demand, examine, no_global_draws
-from worldfork.triggers import Answer, CellKey, Segment, Trigger, draw_event, feed
+from worldfork.triggers import Answer, CellKey, Segment, Trigger, draw_event, feed, feed_together
 
 __all__ = ["check_trigger"]
 
@@ -103,6 +103,13 @@ class _Bench:
         for before, after in zip(alone, together, strict=True):
             seen = f"beside other deployments it answered {after}, and {before} alone."
             demand(_same(before, after), seen, IN_MEMORY)
+        deployments = [self.deployment(cell) for cell in range(len(CELLS))]
+        events = [_event(cell) for cell in CELLS]
+        for before, after in zip(
+            alone, feed_together(self.trigger, deployments, cells=CELLS, events=events), strict=True
+        ):
+            seen = f"asked of several deployments at once it answered {after}, and {before} of one alone."
+            demand(_same(before, after), seen, "`decide_together` answers for each deployment as `decide` does.")
 
     def survives_gaps(self) -> None:
         broken = self.deployment(0)

@@ -47,16 +47,19 @@ class ConformalMartingale(Detector):
         total = low + flat + high
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
             place = bisect_right(seen, error)
-            below = bisect_left(seen, error) if place and seen[place - 1] == error else place
+            # Large errors are strange: small p. The error is among those of its own size.
+            if place and seen[place - 1] == error:
+                rank = count - place + tie * (place + 1 - bisect_left(seen, error))
+            else:
+                rank = count - place + tie
             seen.insert(place, error)
             count += 1
-            # Large errors are strange: small p. The error is among those of its own size.
-            strange = (count - place - 1 + tie * (place + 1 - below)) / count - 0.5
+            centred = rank / count - 0.5
             dealt = jump * total / bets
             # A bet of slope b multiplies its capital by 1 + b (p - 1/2).
-            low = (stay * low + dealt) * (1 - strange)
+            low = (stay * low + dealt) * (1 - centred)
             flat = stay * flat + dealt
-            high = (stay * high + dealt) * (1 + strange)
+            high = (stay * high + dealt) * (1 + centred)
             total = low + flat + high
             if total >= enough:
                 alarmed = True

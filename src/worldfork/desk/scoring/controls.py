@@ -11,7 +11,7 @@ fires there earns the sum of n in a row. So one sort serves all policies, and a 
 import concurrent.futures
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -33,7 +33,8 @@ BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
 FORKS_PER_JOB: Final = 1000  # fixed, so that sums are added in one order on any machine
 TURNS: Final = 4  # draws from one random order
-CHUNK: Final = 1 << 16  # elements sorted at a time: small enough to stay in cache
+ROWS: Final = 512  # orders sorted at a time,
+CHUNK: Final = 1 << 16  # and elements at most: few enough to stay in the cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +61,15 @@ def control_totals(
         same = _same(sets, slice(job[0][1].start, job[-1][1].stop))
         distinct = [sets[index] for index in dict.fromkeys(same)]
         earned = [_nothing(policies, permutations) for policies in distinct]
-        scratch = _Scratch()
-        for index, span in job:
-            draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
-            _add_cell(earned, _groups(delta[span], distinct, span), draws, forks=span.stop - span.start, of=scratch)
+        cells = [
+            _Cell(
+                cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task),
+                _groups(delta[span], distinct, span),
+                forks=span.stop - span.start,
+            )
+            for index, span in job
+        ]
+        _add_cells(earned, cells, permutations)
         return [earned[list(dict.fromkeys(same)).index(first)] for first in same]
 
     # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
@@ -121,32 +127,48 @@ def _same(sets: Sequence[Policies], span: slice) -> list[int]:
     return [next(first for first, known in enumerate(sets) if alike(known, policies)) for policies in sets]
 
 
-def _add_cell(
-    totals: Sequence[_Totals], groups: Sequence["_Group"], draws: np.random.Generator, *, forks: int, of: "_Scratch"
-) -> None:
-    """Add what each set's policies earn in one cell under each null."""
-    permutations = len(totals[0]["random"])
-    shift = draws.random(permutations)
-    for group in groups:
-        moved = (shift * len(group.delta)).astype(np.int64)
-        around = _circular(group.delta, group.fired)
-        earned = of.array("earned", (permutations, around.shape[1]), np.float64)
-        np.take(around, moved, axis=0, out=earned, mode="clip")
-        group.add(earned, [total["shift"] for total in totals])
-    kind = np.uint32 if forks <= 32 else np.uint64
-    orders = [
-        ([total[variant] for total in totals], group, _Order(group, blocks, kind))
-        for group in groups
-        for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
-    ]
-    rows = max(1, CHUNK // forks)
+def _add_cells(totals: Sequence[_Totals], cells: Sequence["_Cell"], permutations: int) -> None:
+    """Add what each set's policies earn in the cells under each null: some draws of all cells at a time, so that
+    their totals stay in the cache."""
+    scratch = _Scratch()
+    for cell in cells:
+        cell.add_shifts([total["shift"] for total in totals], scratch)
+    rows = max(1, min(ROWS, *(CHUNK // cell.forks for cell in cells)))
     for start in range(0, permutations, rows * TURNS):
         stop = min(start + rows * TURNS, permutations)
-        shape = (-(-(stop - start) // TURNS), forks)
-        keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)
-        for variant_totals, group, order in orders:
-            earned = order.totals(keys, of)[: stop - start]
-            group.add(earned, [total[start:stop] for total in variant_totals])
+        some = {name: [total[name][start:stop] for total in totals] for name in VARIANTS}
+        for cell in cells:
+            cell.add_orders(some, scratch)
+
+
+class _Cell:
+    """One cell's draws, in the order in which they are made: shifts first, then sort keys."""
+
+    def __init__(self, draws: np.random.Generator, groups: Sequence["_Group"], *, forks: int) -> None:
+        self.forks = forks
+        self._draws, self._groups = draws, groups
+        self._kind = np.uint32 if forks <= 32 else np.uint64
+        self._orders = [
+            (variant, group, _Order(group, blocks, self._kind))
+            for group in groups
+            for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
+        ]
+
+    def add_shifts(self, totals: Sequence[Float[np.ndarray, "permutations _"]], scratch: "_Scratch") -> None:
+        shift = self._draws.random(len(totals[0]))
+        for group in self._groups:
+            moved = (shift * len(group.delta)).astype(np.int64)
+            around = _circular(group.delta, group.fired)
+            earned = scratch.array("shifted", (len(shift), around.shape[1]), np.float64)
+            np.take(around, moved, axis=0, out=earned, mode="clip")
+            group.add(earned, totals)
+
+    def add_orders(self, totals: Mapping[str, Sequence[Float[np.ndarray, "draws _"]]], scratch: "_Scratch") -> None:
+        count = len(totals["random"][0])
+        shape = (-(-count // TURNS), self.forks)
+        keys = self._draws.integers(0, np.iinfo(self._kind).max, shape, dtype=self._kind, endpoint=True)
+        for variant, group, order in self._orders:
+            group.add(order.totals(keys, scratch)[:count], totals[variant])
 
 
 class _Scratch:
@@ -226,19 +248,21 @@ class _Order:
         self.place = kind((1 << place_bits) - 1)
         self.random = kind((1 << (width - 3)) - (1 << place_bits))
 
-    def totals(self, keys: UInt[np.ndarray, "rows attempted"], of: _Scratch) -> Float[np.ndarray, "draws policies"]:
+    def totals(
+        self, keys: UInt[np.ndarray, "rows attempted"], scratch: _Scratch
+    ) -> Float[np.ndarray, "draws policies"]:
         """The draws that these keys give, `TURNS` for each row; filled anew by the next call."""
         drawn = keys if self.columns is None else keys[:, self.columns]
-        labelled = of.array("labelled", drawn.shape, drawn.dtype)
+        labelled = scratch.array("labelled", drawn.shape, drawn.dtype)
         np.bitwise_and(drawn, self.random, out=labelled)
         labelled |= self.label
         labelled.sort(axis=1)
         labelled &= self.place
-        places = of.array("places", labelled.shape, np.intp)
+        places = scratch.array("places", labelled.shape, np.intp)
         places[...] = labelled
-        ordered = of.array("ordered", labelled.shape, np.float64)
+        ordered = scratch.array("ordered", labelled.shape, np.float64)
         self.delta.take(places, out=ordered, mode="clip")  # no place is out of bounds, and clipping costs nothing
-        earned = of.array("earned", (len(keys), self.earning.shape[1]), np.float64)
+        earned = scratch.array("earned", (len(keys), self.earning.shape[1]), np.float64)
         np.matmul(ordered, self.earning, out=earned)
         return np.asarray(earned).reshape(len(keys) * TURNS, -1)
 
