@@ -22,7 +22,7 @@ from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeploy
 from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.forecast import forecast
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.reliability import COVERAGE, cautions
+from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, cautions
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.deployments import deployments
@@ -217,6 +217,7 @@ def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> 
     assert "over 5 checkpoints" in few
     assert few.endswith("and there are fewer here.")
     assert "not about fitting anew" in own
+    assert f"covers {AS_FITTED[0]:.0%} to {AS_FITTED[1]:.0%} of the one" in own
     assert "over 10 checkpoints covers" in cautions(19, fitted_here=False)[0]
     assert cautions(max(COVERAGE), fitted_here=False) == ()
 
