@@ -2,6 +2,7 @@
 
     python benchmarks/page.py               # 21,600 forks of three tasks
     python benchmarks/page.py 2400 7200     # other sizes
+    python benchmarks/page.py --study results/rate --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables have eight signals and four episodes a branch, as a small study would. Opening is timed in a headless
 Chromium, where there is one, from the request to the moment when everything is drawn. The load says how busy the
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from scoring import table
+from scoring import multiplied, table
 
 from worldfork.desk.page import gather, render
 
@@ -62,12 +63,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forks", nargs="*", type=int, default=[21_600])
     parser.add_argument("--permutations", type=int, default=1_000)
+    parser.add_argument("--study", type=Path, help="Measure the page of a ledger on disk, and not of tables.")
+    parser.add_argument("--times", type=int, default=15, help="How often the study's checkpoints are copied.")
     given = parser.parse_args()
     print(f"{'forks':>8} {'score s':>8} {'page s':>8} {'MB':>6} {'opens s':>8} {'load':>5}")
-    for count in given.forks:
-        with tempfile.TemporaryDirectory() as folder:
+    for count in [0] if given.study else given.forks:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as ledger:
+            if given.study:
+                count = multiplied(given.study, Path(ledger), given.times)
+            source = ledger if given.study else forks(count)
             start = time.perf_counter()
-            material = gather(forks(count), permutations=given.permutations)
+            material = gather(source, permutations=given.permutations)
             scored = time.perf_counter()
             page = render(material).save(Path(folder) / "page.html")
             made = time.perf_counter()

@@ -70,6 +70,8 @@ def multiplied(source: Path, folder: Path, times: int) -> int:
     enlarged = restore(canonical(registered))
     stored = {"digest": digest(registered), "registration": registered}
     (folder / "registration.json").write_text(canonical(stored) + "\n")
+    # A page shows it; it is that of the original.
+    (folder / "registration.toml").write_text((source / "registration.toml").read_text())
     originals = {cell: study.cell(cell.id) for cell in cells(study.registration)}
     forks = 0
     for cell in cells(enlarged):
