@@ -98,6 +98,7 @@ def trigger_words(score: TaskScore) -> str:
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     """Which candidates are useful in a study, whose scores come by name; empty where none was read."""
     triggers, beating = set(), 0
+    registered = max((score.candidates for score in scores.values()), default=0)
     for score in scores.values():
         of_task = {name: one for name, one in score.triggers_all_attempted.items() if one.standing == "candidate"}
         triggers |= set(of_task)
@@ -110,7 +111,8 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     if useful:
         return f"Useful: {'; '.join(useful)}."
     chance = f"some beat chance in {beating}" if beating else "none beats chance in any"
-    count = plural(len(triggers), "candidate")
+    unread = registered - len(triggers)
+    count = plural(max(registered, len(triggers)), "candidate") + (f" ({unread} not read)" if unread > 0 else "")
     return f"None of {count} is useful in any of the {len(scores)} cases below; {chance} of them."
 
 
