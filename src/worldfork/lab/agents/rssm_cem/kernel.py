@@ -1,6 +1,6 @@
 """The planner's imagination as one GPU kernel: what a candidate imagines never leaves a multiprocessor.
 
-The kernel (`cuda/imagine.cu`) reads weights in the order of their use, cut into tiles; `prepare` lays them out so.
+The kernel (`cuda/imagine.py`) reads weights in the order of their use, cut into tiles; `prepare` lays them out so.
 All candidates of a decision begin at one latent, so what that contributes to the first step is one row, computed
 before the kernel. Sums, norms, softmax and gates are in float32; what is stored between layers has the precision
 of the products' operands. Results are deterministic: every warpgroup writes its own rows, in a fixed order.
