@@ -1,12 +1,16 @@
 """Every executor that has a name keeps the contract that is asked of anybody's."""
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from worldfork import registry
+from worldfork.errors import WorldforkError
+from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import Local
+from worldfork.executors.ray import _require_same_cluster
 from worldfork.testing import check_executor
 
 
@@ -42,3 +46,27 @@ def test_so_do_processes() -> None:
 @pytest.mark.nightly
 def test_so_do_processes_with_a_study() -> None:
     check_executor(Local(workers=2))
+
+
+def test_what_the_kit_builds_it_closes() -> None:
+    closed: list[str] = []
+
+    class Serial(ExecutorPlugin):
+        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+            for index, task in enumerate(tasks):
+                yield index, function(task)
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    check_executor(Serial, study=False)
+    assert closed == ["closed"]
+    check_executor(Serial(), study=False)
+    assert closed == ["closed"], "another's executor is for its owner to close"
+
+
+def test_another_cluster_than_the_one_that_is_connected_is_refused() -> None:
+    for same in (None, "auto", "10.0.0.1:6379", "ray://10.0.0.1:10001"):
+        _require_same_cluster(same, "10.0.0.1:6379")
+    with pytest.raises(WorldforkError, match=r"connected to the Ray cluster at `10.0.0.1:6379`.*ray.shutdown"):
+        _require_same_cluster("10.0.0.2:6379", "10.0.0.1:6379")

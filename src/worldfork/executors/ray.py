@@ -238,6 +238,15 @@ def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
     return min(cores, int(resources.get("GPU", 0) // gpus)) if gpus else cores
 
 
+def _require_same_cluster(asked_for: str | None, connected: str) -> None:
+    """Refuse to compute somewhere else than asked for, in a process that is connected already."""
+    if asked_for and ":" in asked_for and "://" not in asked_for and asked_for != connected:
+        raise WorldforkError(
+            f"This process is connected to the Ray cluster at `{connected}`, and `{asked_for}` was asked for: call "
+            "ray.shutdown() first, or leave the address out."
+        )
+
+
 def _connected(address: str | None) -> tuple[Any, bool]:
     """Ray, connected to a cluster, and whether that was done here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
@@ -247,6 +256,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
             import ray
 
             if ray.is_initialized():
+                _require_same_cluster(address, ray.get_runtime_context().gcs_address)
                 return ray, False
             quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
             if running:

@@ -70,7 +70,13 @@ def check_executor(
     ]
     if study:
         rules.append(Rule("A study has the same bytes wherever it runs", functools.partial(_same_bytes, chosen)))
-    return examine(f"The executor `{name}`", rules, not_examined=() if study else ("A study has the same bytes",))
+    try:
+        return examine(
+            f"The executor `{name}`", rules, not_examined=() if study else ("A study has the same bytes",)
+        )
+    finally:
+        if chosen is not executor and isinstance(chosen, ExecutorPlugin):  # who builds one closes it
+            chosen.close()
 
 
 def _returns_everything(executor: Executor) -> None:
