@@ -1,6 +1,7 @@
 """Scenes of `cluster.py` in which something is wrong with the workers' machines: memory, clocks, objects."""
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -125,9 +126,10 @@ def skewed(theatre: Theatre) -> None:
     for shift in SHIFTS:
         theatre.machines.replace_one({"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(shift)})
     theatre.scripted("clocks", CLOCKS)
-    off = (theatre.root / "clocks.log").read_text().splitlines()[-1]
+    said = (theatre.root / "clocks.log").read_text().splitlines()
+    off = next((line for line in reversed(said) if re.fullmatch(r"[-\d ]+", line)), "")  # Ray may speak last
     if sorted(map(int, off.split())) != sorted(round(shift / 3600) for shift in SHIFTS):
-        sys.exit(f"skewed: the clocks are off by {off} hours")
+        sys.exit(f"skewed: the clocks are off by {off} hours. They said:\n" + "\n".join(said[-20:]))
     theatre.finish(theatre.on_ray("skewed"))
     theatre.compare(f"skewed: clocks that are off by {off} hours", "skewed", began)
     for _ in SHIFTS:
