@@ -50,6 +50,7 @@ from worldfork.registration import (
     open_authored,
     stream_owner,
 )
+from worldfork.registration.subset import require_tasks
 
 __all__ = ["run"]
 
@@ -265,11 +266,7 @@ def _tasks(registration: Registration, wanted: Collection[str] | None) -> Collec
     """The tasks that this call runs."""
     if wanted is None or set(wanted) == set(registration.tasks):
         return registration.tasks.keys()
-    if unknown := sorted(set(wanted) - set(registration.tasks)):
-        raise WorldforkError(
-            f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "
-            f"{', '.join(registration.tasks)}."
-        )
+    require_tasks(registration, wanted)
     if registration.deployment is not None:
         raise WorldforkError(
             f"`{registration.name}` follows policies all the way, with thresholds that are fitted once all forks "

@@ -8,17 +8,13 @@ from worldfork.errors import WorldforkError
 from worldfork.registration.reading import restore
 from worldfork.registration.records import Registration
 
-__all__ = ["only_tasks"]
+__all__ = ["only_tasks", "require_tasks"]
 
 
 def only_tasks(registration: Registration, tasks: Collection[str]) -> Registration:
     """What of a registration is about these tasks. The draws of a cell and the shape of its blocks are those of the
     whole study, and so are its rows; the registration's digest is another."""
-    if unknown := sorted(set(tasks) - set(registration.tasks)):
-        raise WorldforkError(
-            f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "
-            f"{', '.join(registration.tasks)}."
-        )
+    require_tasks(registration, tasks)
     if set(tasks) >= set(registration.tasks):
         return registration
     tables: dict[str, Any] = registration.model_dump(mode="json", by_alias=True)
@@ -37,6 +33,15 @@ def only_tasks(registration: Registration, tasks: Collection[str]) -> Registrati
         and {prediction["arm"], prediction["against"]} <= arm_names
     ]
     return restore(json.dumps(tables), name=f"{registration.name}, restricted to {', '.join(tasks)}")
+
+
+def require_tasks(registration: Registration, tasks: Collection[str]) -> None:
+    """Refuse tasks that the registration does not have."""
+    if unknown := sorted(set(tasks) - set(registration.tasks)):
+        raise WorldforkError(
+            f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "
+            f"{', '.join(registration.tasks)}."
+        )
 
 
 def _kept(names: list[str], tasks: Collection[str]) -> list[str]:
