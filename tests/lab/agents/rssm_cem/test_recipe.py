@@ -16,7 +16,7 @@ DIGESTS = {  # of what is published; a new field must not change them unnoticed
     "pretrain-demo": "4ef494017170c2a27c2b086946613ccd5cdc9456932ec93d073ed9943985752a",
     "pretrain-locomotion": "17634a1c2b99ef67cf86ff5fb8dc82e552e2a796c741192d2ce77f9e349ac6da",
     "pretrain-cartpole-32": "db7ce5a80f41b38555b26368f9dfb500d1d1b8f0a6ccf4264859bfc36a9c7c04",
-    "pretrain-locomotion-12": "c448ea4c155bb4939cd6e17e4e92b3bff37e9fda48dfa2fbe92e906a963db016",
+    "pretrain-locomotion-12": "099e2cb650cdc01f93d5649ac4f5792de6601baf4fa34b2d22bbfaaa7d5c3fc9",
 }
 SMALLEST = """
 schema = "worldfork.pretraining/1"
