@@ -55,7 +55,7 @@ class Study(store.Study):
 
     def episodes(self) -> "pl.DataFrame":
         """One row per policy, cell and episode of what was followed all the way."""
-        from worldfork.desk.reading.deployments import deployment_frame
+        from worldfork.desk.reading import deployment_frame
 
         return deployment_frame(self)
 
@@ -289,20 +289,13 @@ def _outside_candidates(registration: Registration | Path | str) -> "list[Locate
 
 
 def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
-    """The desk's fit, for a registration whose policies need one. No other run asks for the desk's packages: a
-    machine that only computes forks need not have them."""
+    """The desk's fit, for a registration whose policies need one. It needs no package that the lab does not."""
     from worldfork.registration import open_authored
 
     authored, root = open_authored(registration)
     deployment = authored.registration.deployment
     if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):
         return None
-    try:
-        from worldfork.desk.scoring.thresholds import threshold_fitter
-    except ModuleNotFoundError as error:
-        raise WorldforkError(
-            "This registration's policies have thresholds that are fitted on a one-step ledger. The desk fits "
-            f"them, and its package `{error.name}` is not installed: pip install '.[lab]' in a clone of worldfork "
-            "installs both. (Thresholds that are numbers, or `running`, need no fit.)"
-        ) from error
+    from worldfork.desk.scoring.thresholds import threshold_fitter
+
     return threshold_fitter(root)

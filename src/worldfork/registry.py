@@ -55,7 +55,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "accept-if-better": "worldfork.lab.mechanisms.accept_if_better:AcceptIfBetter",
     },
     "triggers": {
-        "adwin": "worldfork.triggers.detectors:Adwin",
+        "adwin": "worldfork.triggers.adwin:Adwin",
         "page_hinkley": "worldfork.triggers.detectors:PageHinkley",
         "kswin": "worldfork.triggers.detectors:Kswin",
         "conformal": "worldfork.triggers.conformal:ConformalMartingale",

@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from kill_and_resume import REGISTRATION
+from deployed import DEPLOYED
+from kill_and_resume import REGISTRATION, chained
 from tiny import contents
 from typer.testing import CliRunner
 
+import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
@@ -55,7 +57,7 @@ def test_a_run_without_the_lab_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-DESK_ONLY = ("polars", "matplotlib", "jinja2", "river", "PIL")
+DESK_ONLY = ("polars", "matplotlib", "jinja2", "markupsafe", "threadpoolctl", "river", "PIL")
 WITHOUT_THE_DESK = f"""
 import sys
 sys.modules.update(dict.fromkeys({DESK_ONLY}))  # an import of any of them now fails as if it were not installed
@@ -64,18 +66,37 @@ main()
 """
 
 
-def test_a_machine_with_the_labs_packages_alone_runs_a_study(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(REGISTRATION)
+# Thresholds that are fitted on the study's own forks, a policy that matches one of them, and every detector.
+FITTED = (
+    DEPLOYED.replace("threshold = 0.007", 'threshold = "fitted"')
+    + """
+[deployment.policies.matched]
+trigger = "random"
+matches = "residual"
+"""
+    + "".join(
+        f'[deployment.policies.{name.replace("_", "-")}]\ntrigger = "{name}"\n'
+        for name in ("adwin", "page_hinkley", "kswin", "conformal")
+    )
+)
+
+
+def test_a_machine_with_the_labs_packages_alone_runs_a_study_and_follows_its_policies(tmp_path: Path) -> None:
+    """With every byte of a machine that has the desk's packages too, thresholds included."""
+    (tmp_path / "small.toml").write_text(FITTED)
     done = _without_the_desk("run", "small.toml", "-o", "study", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert verify(tmp_path / "study").problems == ()
+    wf.run(tmp_path / "small.toml", tmp_path / "with-the-desk")
+    assert "deployments/thresholds.json" in chained(tmp_path / "study")
+    assert chained(tmp_path / "study") == chained(tmp_path / "with-the-desk")
 
 
-def test_a_run_that_needs_the_desk_says_so_and_leaves_no_folder_behind(tmp_path: Path) -> None:
-    done = _without_the_desk("run", "linear-quadratic-deployment", "-o", "study", folder=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert "`polars` is not installed: pip install '.[lab]'" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+def test_a_machine_with_the_labs_packages_alone_checks_a_registration(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(FITTED)
+    done = _without_the_desk("check", "small.toml", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "policies" in done.stdout
 
 
 def _without_the_desk(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":

@@ -48,8 +48,7 @@ def export(
     if figures:
         _figures(study, output)
         return
-    from worldfork.desk.reading import study_frame, write_frame
-    from worldfork.desk.reading.deployments import deployment_frame
+    from worldfork.desk.reading import deployment_frame, study_frame, write_frame
 
     frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)

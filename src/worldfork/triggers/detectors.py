@@ -1,7 +1,8 @@
 """Change detectors over the error of every step: each fires at a decision point if it alarmed within the segment.
 
-ADWIN is river's; KSWIN and Page-Hinkley are written out here and alarm where river's do. An error that is not
-finite has no size to compare: a detector is not shown it.
+KSWIN and Page-Hinkley are here, ADWIN and the conformal martingale in files of their own. Where river has a
+detector, ours alarms where river's does, and needs no river. An error that is not finite has no size to compare: a
+detector is not shown it.
 """
 
 import abc
@@ -21,7 +22,7 @@ from worldfork.randomness import Event, seed
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.sampling import Samples, draw_ahead
 
-__all__ = ["Adwin", "Detector", "Kswin", "PageHinkley"]
+__all__ = ["Detector", "Kswin", "PageHinkley"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
 BATCHES: Final = (
@@ -54,24 +55,6 @@ class Detector(Trigger):
     def decide(self, memory: Any, segment: Segment) -> tuple[Any, bool]:
         errors = segment.steps["error"]
         return self.show(memory, errors[np.isfinite(errors)])
-
-
-class Adwin(Detector):
-    """Adaptive windowing (Bifet and Gavalda, 2007)."""
-
-    delta: float = Field(default=0.002, gt=0, lt=1)
-
-    def begin(self, cell: CellKey, *, event: Event) -> Any:
-        from river import drift
-
-        return drift.ADWIN(delta=self.delta)
-
-    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[Any, bool]:
-        alarmed = False
-        for error in errors.tolist():
-            memory.update(error)
-            alarmed |= memory.drift_detected
-        return memory, alarmed
 
 
 @dataclasses.dataclass(frozen=True)

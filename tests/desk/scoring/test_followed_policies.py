@@ -15,8 +15,9 @@ from scipy import stats
 import worldfork as wf
 from worldfork.desk.page.deployments import following
 from worldfork.desk.page.material import Material
-from worldfork.desk.reading import open_ledger
+from worldfork.desk.reading import Table, open_ledger
 from worldfork.desk.reading.deployments import Deployed, read_deployments
+from worldfork.desk.reading.study import Rows
 from worldfork.desk.scoring.decisions import decide
 from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
@@ -84,19 +85,19 @@ def test_a_threshold_does_not_know_its_own_checkpoint(study: Study, monkeypatch:
     from worldfork.desk.scoring import thresholds as fitting
 
     before = thresholds(study).policies["residual"][TASK]
-    real = fitting.open_ledger
+    real = fitting.study_table
 
-    def scrambled(source: Study) -> object:
+    def scrambled(source: Study, rows: Rows) -> Table:
         """The same ledger, in which updating checkpoint 1 was worth the opposite, a thousandfold."""
-        ledger = real(source)
-        forks = ledger.table.arms["many"][TASK]
+        table = real(source, rows)
+        forks = table.arms["many"][TASK]
         own = np.array([key.checkpoint == "1" for key in forks.prefork.cells])[forks.prefork.cell]
         turned = np.where(own, forks.outcomes.r_hold - 1000 * forks.delta, forks.outcomes.r_update)
         outcomes = dataclasses.replace(forks.outcomes, r_update=turned)
-        arms = {**ledger.table.arms, "many": {TASK: dataclasses.replace(forks, outcomes=outcomes)}}
-        return dataclasses.replace(ledger, table=dataclasses.replace(ledger.table, arms=arms))
+        arms = {**table.arms, "many": {TASK: dataclasses.replace(forks, outcomes=outcomes)}}
+        return dataclasses.replace(table, arms=arms)
 
-    monkeypatch.setattr(fitting, "open_ledger", scrambled)
+    monkeypatch.setattr(fitting, "study_table", scrambled)
     after = fit_thresholds(study, root=study.path).policies["residual"][TASK]
     assert after["1"] == before["1"]
     assert after != before

@@ -15,6 +15,7 @@ from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, generator, seed
 from worldfork.triggers import CellKey, draw_event, feed, feed_together
+from worldfork.triggers.adwin import Adwin
 from worldfork.triggers.detectors import Kswin, PageHinkley
 from worldfork.triggers.sampling import MANY, Samples, draw_ahead
 
@@ -176,6 +177,25 @@ def test_kswin_tests_many_windows_at_once_as_it_does_one_by_one(settings, pieces
     expected = [any(alarms[index] for index in part) for part in parts]
     assert any(expected)
     assert feed(Kswin(**settings), steps, cell=CELLS[0], event=event) == expected
+
+
+@pytest.mark.parametrize("delta", [0.002, 0.3])
+@pytest.mark.parametrize("pieces", [1, 7, 2400])
+def test_adwin_alarms_where_rivers_does(delta, pieces):
+    """Whatever the errors come in, with several alarms: a fresh window begins after each."""
+    from river import drift
+
+    draws = np.random.default_rng(6)
+    steady, rising, tied = draws.gamma(4, 0.05, 800), np.linspace(0, 3, 800), np.round(draws.lognormal(size=800), 1)
+    errors = np.r_[steady + np.repeat([0.0, 0.4, 0.1, 0.1], 200), rising + steady, tied]
+    river = drift.ADWIN(delta=delta)
+    alarms = [bool(river.update(error) or river.drift_detected) for error in errors.tolist()]
+    assert sum(alarms) > 5
+    parts = np.array_split(np.arange(len(errors)), pieces)
+    steps = [Segment(k, 0.0, {"error": errors[part]}, {}) for k, part in enumerate(parts, start=1)]
+    event = Event(purpose=Purpose.RESAMPLING, seed=4)
+    expected = [any(alarms[index] for index in part) for part in parts]
+    assert feed(Adwin(delta=delta), steps, cell=CELLS[0], event=event) == expected
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.2])

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from worldfork.desk.reading.base import Table
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.study import Rows
-from worldfork.desk.reading.table import Table
 from worldfork.desk.scoring import Rules, Score, score_ledger
 from worldfork.desk.triggers import Trigger
 from worldfork.ledger.store import Study

@@ -26,9 +26,9 @@ from worldfork.desk.page.record import record, update_words, varies
 from worldfork.desk.page.thresholds import threshold_permutations
 from worldfork.desk.page.videos import replay_command, videos
 from worldfork.desk.reading.files import encode
+from worldfork.desk.reading.frames import flat_frame
 from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.reading.study import flat_frame
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.triggers import Trigger
 from worldfork.desk.wording import TERMS, corrected

@@ -1,11 +1,21 @@
-"""Ledgers and flat tables in and out: the one place where the desk meets files."""
+"""Ledgers and flat tables in and out: the one place where the desk meets files.
 
-from worldfork.desk.reading.files import write_frame
+Data frames come with polars and are imported when they are first asked for. A study's forks are arrays: they can be
+read, and thresholds fitted on them, where polars is not installed.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from worldfork.desk.reading.base import Frame, Table
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.outcomes import Forks, Outcomes
 from worldfork.desk.reading.prefork import CellKey, Prefork
-from worldfork.desk.reading.study import stream_frame, study_frame
-from worldfork.desk.reading.table import Frame, Table, read_table
+
+if TYPE_CHECKING:
+    from worldfork.desk.reading.files import write_frame
+    from worldfork.desk.reading.frames import deployment_frame, stream_frame, study_frame
+    from worldfork.desk.reading.table import read_table
 
 __all__ = [
     "CellKey",
@@ -16,9 +26,24 @@ __all__ = [
     "Prefork",
     "Source",
     "Table",
+    "deployment_frame",
     "open_ledger",
     "read_table",
     "stream_frame",
     "study_frame",
     "write_frame",
 ]
+
+WITH_POLARS: Final = {
+    "deployment_frame": "frames",
+    "read_table": "table",
+    "stream_frame": "frames",
+    "study_frame": "frames",
+    "write_frame": "files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in WITH_POLARS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{WITH_POLARS[name]}"), name)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from worldfork.desk.reading.files import EPISODES
+from worldfork.desk.reading.base import EPISODES
 from worldfork.desk.reading.outcomes import Returns
 from worldfork.errors import WorldforkError
 

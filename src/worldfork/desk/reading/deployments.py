@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.prefork import CellKey
@@ -12,7 +11,7 @@ from worldfork.ledger.deployment import DeploymentRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, deployments
 
-__all__ = ["Deployed", "deployment_frame", "read_deployments"]
+__all__ = ["Deployed", "deployment_rows", "read_deployments"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,34 +38,13 @@ class Deployed:
 def read_deployments(study: Study) -> dict[str, Deployed]:
     """Every task that has a deployment, or nothing where none is registered or begun."""
     registered = study.registration.deployment
-    rows = _rows(study)
+    rows = deployment_rows(study)
     tasks = dict.fromkeys(cell.task for _, cell in rows)
     return {} if registered is None else {task: _task(study, task, rows) for task in tasks}
 
 
-def deployment_frame(study: Study) -> pl.DataFrame:
-    """One row per policy, cell and episode, for any other tool."""
-    return pl.from_dicts(
-        [
-            {
-                "policy": policy,
-                **cell.coordinates,
-                "checkpoint": str(cell.checkpoint),
-                **{name: getattr(row, name) for name in ("k", "step", "level", "episode_return", "fired")},
-                "answer": None if row.answer is None else float(row.answer),
-                "threshold": None if row.threshold is None else float(row.threshold),
-                "gradient_steps": row.gradient_steps,
-                "evaluation": None if row.evaluation is None else list(row.evaluation),
-                **{f"signal_{name}": value for name, value in row.signals.items()},
-            }
-            for (policy, cell), in_order in _rows(study).items()
-            for row in in_order
-        ],
-        infer_schema_length=None,
-    )
-
-
-def _rows(study: Study) -> dict[tuple[str, Cell], list[DeploymentRow]]:
+def deployment_rows(study: Study) -> dict[tuple[str, Cell], list[DeploymentRow]]:
+    """The rows of every policy on every cell that has begun."""
     return {
         (policy, cell): in_order
         for policy, cell in deployments(study.registration)

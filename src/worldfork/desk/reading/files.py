@@ -12,12 +12,12 @@ from typing import Final
 
 import polars as pl
 
+from worldfork.desk.reading.base import EPISODES
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
-__all__ = ["EPISODES", "encode", "read_frame", "write_frame"]
+__all__ = ["encode", "read_frame", "write_frame"]
 
-EPISODES: Final = ("hold", "update")  # the columns that hold a list: the return of every episode
 SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 

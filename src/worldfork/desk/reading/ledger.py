@@ -3,8 +3,8 @@
 import dataclasses
 from pathlib import Path
 
+from worldfork.desk.reading.base import Frame, Table
 from worldfork.desk.reading.study import Rows, read_rows, study_table
-from worldfork.desk.reading.table import Frame, Table, read_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.store import Study
 from worldfork.registration import Registration
@@ -38,7 +38,7 @@ def open_ledger(source: Source) -> Ledger:
         case str() | Path():
             return _open_path(Path(source))
         case _:
-            return Ledger("table", read_table(source))
+            return Ledger("table", _read_table(source))
 
 
 def _open_path(path: Path) -> Ledger:
@@ -46,9 +46,15 @@ def _open_path(path: Path) -> Ledger:
         return _open_study(Study(path))
     if not path.exists():
         raise WorldforkError(f"There is no `{path}`. Expected a study folder or a .csv, .parquet or .jsonl table.")
-    return Ledger(path.name, read_table(path))
+    return Ledger(path.name, _read_table(path))
 
 
 def _open_study(study: Study) -> Ledger:
     registration, rows = study.registration, read_rows(study)
     return Ledger(registration.name, study_table(study, rows), study, registration, rows)
+
+
+def _read_table(source: Path | Frame) -> Table:
+    from worldfork.desk.reading.table import read_table  # with polars, which a study is read without
+
+    return read_table(source)

@@ -1,4 +1,4 @@
-"""A study's own rows as forks, and as a flat table for any other tool.
+"""A study's own rows as forks: arrays, and no data frame, so that whatever needs no more needs no polars.
 
 Rows come out of `ledger.store` checked against their digests and against the one before; nothing here checks them
 again. A branch with a return that is not finite has failed: it counts as what the registration says, and is listed.
@@ -9,22 +9,19 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 from jaxtyping import Float
 
-from worldfork.desk.reading.files import EPISODES
+from worldfork.desk.reading.base import Table
 from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
-from worldfork.desk.reading.table import SIGNAL, Table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import parquet_columns, read_bytes
-from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, Registration, cells, stream_owner
+from worldfork.registration import Cell, Registration, cells
 
-__all__ = ["Rows", "flat_frame", "read_rows", "stream_frame", "study_frame", "study_table"]
+__all__ = ["Rows", "read_rows", "study_table"]
 
 Rows = dict[Cell, list[ForkRow]]
 
@@ -35,45 +32,6 @@ def read_rows(study: Study) -> Rows:
     if not any(rows.values()):
         raise WorldforkError(f"`{study.path}` has no forks yet. Run the study first.")
     return rows
-
-
-def study_frame(study: Study) -> pl.DataFrame:
-    """A study as a flat table: what `worldfork export` writes."""
-    return flat_frame(read_rows(study))
-
-
-def stream_frame(study: Study) -> pl.DataFrame:
-    """Every control step of every deployment, with the cell that ran it; cells that share a stream take it once."""
-    registration = study.registration
-    parts = []
-    for cell, owner in stream_owner(registration).items():
-        if cell == owner and (study.cell(cell.id).path / "stream.parquet").exists():
-            where = {**cell.coordinates, "checkpoint": str(cell.checkpoint)}
-            log = pl.DataFrame(dict(study.cell(cell.id).read_log()))
-            parts.append(log.select(*(pl.lit(value).alias(name) for name, value in where.items()), pl.all()))
-    if not parts and leaves_streams_out(study):
-        raise WorldforkError(f"`{study.path}` was published without streams: ask the study that it is a copy of.")
-    if not parts:
-        raise WorldforkError(f"`{study.path}` has no streams yet. Run the study first.")
-    return pl.concat(parts, how="diagonal")
-
-
-def flat_frame(rows: Rows) -> pl.DataFrame:
-    """One row per fork, in the columns that `read_table` knows."""
-    entries = [
-        {
-            **dataclasses.asdict(cell),
-            "checkpoint": str(cell.checkpoint),
-            **{name: getattr(row, name) for name in ("k", "step", "level", "r_update", "r_hold")},
-            **{SIGNAL + name: value for name, value in row.signals.items()},
-            **{name: list(getattr(row, name)) for name in EPISODES},
-        }
-        for cell, in_order in rows.items()
-        for row in in_order
-    ]
-    frame = pl.from_dicts(entries, infer_schema_length=None)
-    drawn_once = not any(cell.update_seed for cell in rows)
-    return frame.drop("update_seed") if drawn_once else frame
 
 
 def study_table(study: Study, rows: Rows) -> Table:

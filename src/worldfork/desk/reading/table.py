@@ -7,49 +7,29 @@ checkpoint, in the clean world), the signals `signal_NAME`, the lists `hold` and
 episode, and `update_seed`: rows that differ in it alone are draws of one fork's update, and are averaged.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from worldfork.desk.reading import columns
+from worldfork.desk.reading.base import EPISODES, SIGNAL, Frame, Table
 from worldfork.desk.reading.columns import Place
-from worldfork.desk.reading.files import EPISODES, read_frame
+from worldfork.desk.reading.files import read_frame
 from worldfork.desk.reading.outcomes import Draw, Forks, Outcomes, Returns, over_draws, pad
 from worldfork.desk.reading.prefork import CellKey, Prefork
 from worldfork.errors import WorldforkError
 
-__all__ = ["SIGNAL", "Frame", "Table", "read_table"]
+__all__ = ["read_table"]
 
 REQUIRED: Final = ("checkpoint", "k", "r_update", "r_hold")
-SIGNAL: Final = "signal_"
 UNNAMED: Final = ""  # the arm of a table that names none
 ONE_DIRECTION: Final = "all"
 ORDER: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k")
 DRAW: Final = "update_seed"  # several draws of one fork's update are averaged
 CLEAN: Final = "clean_return"  # of the checkpoint, in the clean world
-
-
-@runtime_checkable
-class Frame(Protocol):
-    """A data frame of any library that speaks Arrow: polars, pyarrow, pandas, ..."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Forks by arm and task, the columns that were not read, and the forks that failed."""
-
-    arms: Mapping[str, Mapping[str, Forks]]
-    ignored: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
-
-    def __len__(self) -> int:
-        return sum(len(forks) for tasks in self.arms.values() for forks in tasks.values())
 
 
 def read_table(source: str | Path | Frame) -> Table:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
-import threadpoolctl
 from jaxtyping import Bool, Float, UInt
 
 from worldfork.desk.reading.prefork import Prefork
@@ -71,6 +70,8 @@ def control_totals(
         ]
         _add_cells(earned, cells, permutations)
         return [earned[list(dict.fromkeys(same)).index(first)] for first in same]
+
+    import threadpoolctl  # a machine that fits thresholds and scores nothing need not have it
 
     # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
     # its own would only get in their way.

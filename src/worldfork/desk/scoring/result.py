@@ -2,18 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Final, Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, Final, Literal
 
 from worldfork.counting import plural
-from worldfork.desk.scoring import frames
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.family import Family
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, settle
 from worldfork.errors import WorldforkError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["SCHEMA", "ArmScore", "Score"]
 
@@ -88,16 +88,22 @@ class Score:
             "undefined": undefined,
         }
 
-    def effects(self) -> pl.DataFrame:
+    def effects(self) -> "pl.DataFrame":
         """One row per arm, task and estimand: mean dR and its intervals."""
+        from worldfork.desk.scoring import frames
+
         return frames.effects(self._tasks())
 
-    def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> pl.DataFrame:
+    def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
         """One row per arm, task and trigger: ranking, total, and its random controls."""
+        from worldfork.desk.scoring import frames
+
         return frames.triggers(self._tasks(), estimand)
 
-    def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> pl.DataFrame:
+    def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
         """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
+        from worldfork.desk.scoring import frames
+
         return frames.policies(self._tasks(), estimand)
 
     def _tasks(self) -> dict[tuple[str, str], TaskScore]:

@@ -3,6 +3,8 @@
 A policy that fires on checkpoint c may use what updating was worth anywhere but there. So its threshold is the one
 that suits all other checkpoints' forks best, by the same fit that scores triggers (policies.py); and a random
 policy that matches another fires at the rate at which that one does on these forks.
+
+It takes arrays and no data frame: a machine that runs a study fits its thresholds without polars.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
-from worldfork.desk.reading.ledger import open_ledger
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.reading.prefork import Prefork
+from worldfork.desk.reading.study import read_rows, study_table
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.desk.scoring.ties import tied
@@ -51,7 +53,7 @@ def fit_thresholds(study: Study, *, root: Path) -> Thresholds:
                 "registered: thresholds come from the ledger that was registered, or from none."
             )
         origin = Origin(name=source.registration.name, root=found)
-    arms = open_ledger(source).table.arms
+    arms = study_table(source, read_rows(source)).arms
     ours, theirs = _checkpoints(study), _checkpoints(source)
     fitted: dict[str, dict[str, dict[str, float]]] = {}
     ordered = sorted(registered.policies, key=lambda name: registered.policies[name].matches is not None)
