@@ -49,7 +49,7 @@ def test_the_screen_says_the_verdict_first(tmp_path):
     found = run(table(tmp_path))
     assert found.exit_code == 0, found.output
     words = " ".join(found.output.split())
-    assert words.index("Updating hurts") < words.index("Candidate triggers") < words.index("Yardsticks")
+    assert words.index("Updating hurts") < words.index("Candidate triggers") < words.index("References")
     for part in ("leave the model frozen", "residual", "return_deficit", "periodic", "oracle", "Holm"):
         assert part in words
     assert "undefined" not in words

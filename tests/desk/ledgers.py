@@ -46,6 +46,13 @@ arm = "n-10"
 task = "linear_quadratic"
 between = [-1000.0, 1000.0]
 
+[[predictions]]
+name = "updates-gain-nothing"
+arm = "n-10"
+task = "linear_quadratic"
+falsified_above = 0.0
+premise = { figure = "clean_return.mean", below = 0.0 }
+
 [tasks.linear_quadratic]
 agent = "linear_quadratic"
 drift_scale = 4.0

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import re
 import threading
@@ -499,6 +500,58 @@ def test_a_study_with_arms_says_first_whether_updating_is_worth_it_at_all(page, 
     alone = page.evaluate("[...document.querySelectorAll('td.alone data')].map(one => Number(one.value))")
     contrasts = [tasks[TASK].all_attempted for tasks in material.score.contrasts.values()]
     assert alone == [figure for one in contrasts for figure in (one.first, one.second)]
+
+
+def test_predictions_read_as_sentences_and_fit_a_phone(browser, address):
+    """A bound without a band is no enumeration; the answer is in sight without scrolling sideways."""
+    opened = browser.open(address, width=390)
+    table = "document.querySelector('#predictions .scroll')"
+    assert opened.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+    shown = opened.evaluate(f"[...{table}.querySelectorAll('[data-head=registered]')].map(one => one.innerText)")
+    assert [one.splitlines() for one in shown] == [
+        ["−1,000 to +1,000", "no premise registered"],
+        ["not above 0", "premise: clean_return.mean below 0"],
+    ]
+    opened.close()
+
+
+def test_of_many_cells_the_extremes_are_walked_in_the_order_they_are_drawn(browser, tmp_path):
+    path = ledgers.flat(tmp_path / "t.parquet", seeds=tuple(range(15)), k=2)  # 90 cells
+    render(gather(path, permutations=20)).save(tmp_path / "t.html")
+    opened = browser.open((tmp_path / "t.html").as_uri())
+    names = opened.evaluate(
+        "[...document.querySelectorAll('#evidence-body svg text title')].map(n => n.textContent)"
+    )
+    assert len(names) == 80
+    directions = [name.split(" · ")[1] for name in names]
+    assert len([one for one, other in itertools.pairwise(directions) if one != other]) == 1
+    means = opened.evaluate(
+        "[...document.querySelectorAll('#evidence-body svg text.figure')].map(n => n.textContent.replace('−', '-'))"
+    )
+    change = next(place for place, one in enumerate(directions) if one != directions[0])
+    for half in (means[:change], means[change:]):
+        assert list(map(float, half)) == sorted(map(float, half))
+    rows = "[...document.querySelectorAll('#evidence-body rect.fork')]"
+    first = f"{rows}.reduce((a, b) => (Number(b.getAttribute('y')) < Number(a.getAttribute('y')) ? b : a))"
+    opened.evaluate(f"{first}.dispatchEvent(new MouseEvent('click', {{ bubbles: true }}))")
+    reached = []
+    for _ in range(3):
+        reached.append(opened.evaluate("document.querySelector('#fork h3 small').textContent"))
+        opened.evaluate("document.querySelector('#evidence svg').focus()")
+        opened.press("ArrowDown")
+    assert [one.rpartition(" · ")[0] for one in reached] == names[:3]
+    opened.close()
+
+
+def test_a_copy_without_streams_says_so_and_is_not_called_a_table(browser, small, tmp_path):
+    copy = ledgers.rewritten(small, tmp_path / "copy", lambda cell, rows: rows)
+    for stream in copy.path.glob("cells/*/stream.parquet"):
+        stream.unlink()
+    opened = browser.open(render(gather(copy.path, permutations=20)).save(tmp_path / "t.html").path.as_uri())
+    assert "No stream: this copy of the study came without its streams." in opened.evaluate(
+        "document.querySelector('#stream figcaption').textContent"
+    )
+    opened.close()
 
 
 @pytest.mark.nightly

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from worldfork.desk.page import forks as forks_module
 from worldfork.desk.page import gather, thresholds, view
 from worldfork.desk.page import payload as payload_module
+from worldfork.desk.page import record as record_module
 from worldfork.desk.page.packing import bundle, pack, unbundle, unpack
 from worldfork.desk.page.payload import embed, payload
-from worldfork.desk.page.record import record, varies
+from worldfork.desk.page.record import record, update_words, varies
 from worldfork.desk.page.streams import condense, pack_stream
 from worldfork.desk.scoring.policies import fit_threshold, policy_total
 from worldfork.desk.scoring.sweep import sweep
@@ -247,6 +248,35 @@ def test_arms_say_what_they_vary(small):
         "n-50": ["mechanism.steps: 10 → 50"],
         "n-200": ["mechanism.steps: 10 → 200"],
     }
+
+
+def test_a_setting_that_another_mechanism_does_not_have_is_not_at_its_default():
+    text = ledgers.REGISTRATION.replace(
+        "{ steps = 50 }", '{ name = "rehearsal", settings = { rate = 0.1, share = 0.5 } }'
+    )
+    registration = parse(text.replace("{ steps = 200 }", "{ settings = { rate = 0.1 } }"))
+    changes = varies(registration)
+    assert "mechanism.settings.share: not set → 0.5" in changes["n-50"]
+    assert changes["n-200"] == ["mechanism.settings.rate: its default → 0.1"]
+    assert update_words(registration) == "10 gradient steps of the model on at most the last 200 transitions"
+    rate = parse(text.replace("steps = 10\n", "steps = 10\nsettings = { rate = 0.1 }\n"))
+    assert update_words(rate).endswith("on at most the last 200 transitions, rate 0.1")
+
+
+def test_cells_of_two_sources_are_counted(material, monkeypatch):
+    """A deviation that names no cell: how many there are of either kind."""
+    begin = record_module._cell_record
+
+    def changed(study, cell):
+        found = begin(study, cell)
+        return found.model_copy(update={"source": "f" * 64}) if cell.arm == "n-50" else found
+
+    monkeypatch.setattr(record_module, "_cell_record", changed)
+    (differ,) = record(material).deviations
+    assert differ.what.startswith("cells differ in their source: ")
+    assert f"{'f' * 64} in 4 cells" in differ.what
+    assert "in 8 cells" in differ.what
+    assert '"' not in differ.what
 
 
 def test_a_damaged_stream_is_one_clear_error(small, tmp_path):

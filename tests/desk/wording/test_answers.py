@@ -76,10 +76,26 @@ def test_a_signal_that_knows_nothing_beats_nothing():
 def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
     """What pays depends on k alone, and the signal is k: it knows no more than its place."""
     said = only(score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k)))
-    assert "beats chance; it is not useful" in said.triggers
+    assert said.triggers == (
+        "Of 1 candidate trigger, alarm beats chance and the better of never and always; it is not useful."
+    )
     assert said.not_beaten.startswith("alarm comes nearest: it does not beat ")
     assert "the position table" in said.not_beaten
     assert "never and always" not in said.not_beaten
+
+
+@pytest.mark.parametrize(
+    ("gain", "loss", "advice"),
+    [
+        (40.0, -80.0, "Leave the model frozen rather than update at every decision point."),
+        (80.0, -40.0, "Update at every decision point rather than never."),
+    ],
+)
+def test_advice_compares_never_with_always_where_a_signal_earns_more_than_both(gain, loss, advice):
+    """The verdict is about these two alone: a rule that fires at half of the points earned more than either."""
+    said = only(score(lambda c, k: gain + c if k > 6 else loss - c, signal=lambda c, k: float(k)))
+    assert said.graded == "resolved"
+    assert said.advice.what == advice
 
 
 def test_there_is_one_count_of_candidates_read_or_not():
@@ -119,6 +135,8 @@ def test_arms_are_told_apart_in_one_sentence():
     assert contrast_summary(pair, answers, attempted) == (
         f"Updates are {better} with {first} than with {second} on {task} (resolved)."
     )
+    sized = contrast_summary(pair, answers, attempted, sized=True)
+    assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")
 
 
 def test_what_was_corrected_is_said():

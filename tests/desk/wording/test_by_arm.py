@@ -9,12 +9,12 @@ import worldfork as wf
 from worldfork.desk.wording import answer, triggers_everywhere, worth_by_arm
 
 
-def scored(delta, *, signal=None):
+def scored(delta, *, signal=None, checkpoints=5):
     """The score of one task with dR by checkpoint and decision point; HOLD returns 100."""
     rows = [
         {"checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + delta(c, k)}
         | ({} if signal is None else {"signal_alarm": signal(c, k)})
-        for c in range(5)
+        for c in range(checkpoints)
         for k in range(1, 7)
     ]
     ((task,),) = [list(arm.tasks.values()) for arm in wf.score(pl.DataFrame(rows), permutations=199).arms.values()]
@@ -58,9 +58,17 @@ def test_triggers_are_counted_over_all_tasks_and_arms():
     knowing = scored(lambda c, k: 10.0 * (k - 3), signal=lambda c, k: float(k))
     ignorant = scored(lambda c, k: 10.0 * (k - 3), signal=lambda c, k: float(c))
     said = triggers_everywhere({"a": knowing, "b": ignorant})
-    assert said == "None of 1 candidate is useful in any of the 2 cases below; some beat chance in 1 of them."
-    assert triggers_everywhere({"a": ignorant}).endswith("none beats chance in any of them.")
+    assert said == "None of 1 candidate is useful in any of the 2 cases below. Some beat chance in 1 of them."
+    assert triggers_everywhere({"a": ignorant}).endswith("None beats chance in any of them.")
     assert triggers_everywhere({"a": scored(lambda c, k: 1.0 + c)}) == ""
+
+
+def test_triggers_that_earn_more_than_never_and_always_are_counted_though_none_is_useful():
+    more = scored(lambda c, k: 10.0 * (k - 3), signal=lambda c, k: float(k), checkpoints=8)
+    assert triggers_everywhere({"a": more, "b": more}) == (
+        "None of 1 candidate is useful in any of the 2 cases below. "
+        "Some beat chance in both, and the better of never and always in both."
+    )
 
 
 def test_a_useful_trigger_is_named_with_where_it_is_useful():

@@ -128,7 +128,10 @@ def question(material: Material, shown: Sequence[Part], changes: dict[str, list[
             compared.append(Comparison(task, sides, said, later, by_name[first, task], whole))
         if compared:
             summary = contrast_summary(
-                name, [one.answer for one in compared], {one.task: one.contrast.all_attempted for one in compared}
+                name,
+                [one.answer for one in compared],
+                {one.task: one.contrast.all_attempted for one in compared},
+                sized=True,
             )
             pairs.append(Pair(f"{other} less {first}", other, summary, changes.get(other, []), compared))
     if not pairs:

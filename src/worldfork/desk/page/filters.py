@@ -31,6 +31,11 @@ def unsigned(value: Figure, digits: int = 1) -> str:
     return _data(value, wording.number(value, digits).removeprefix("+"))
 
 
+def bound(value: float) -> str:
+    """A bound as it was registered, with no more digits than that; 0 has no sign."""
+    return wording.minus(f"{value:+,.10g}") if value else "0"
+
+
 def span(value: Interval | Undefined, digits: int = 1) -> str:
     """An interval."""
     if isinstance(value, Undefined):
@@ -50,7 +55,9 @@ def percent(value: Figure) -> str:
 
 def count(value: int | Undefined) -> str:
     """How many."""
-    return _reason(value) if isinstance(value, Undefined) else f"{value:,}"
+    if isinstance(value, Undefined):
+        return _reason(value)
+    return Markup('<data value="{}">{}</data>').format(value, f"{value:,}")
 
 
 def tick(value: float) -> str:
@@ -93,6 +100,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "bar_row": bar_row,
     "number": number,
     "unsigned": unsigned,
+    "bound": bound,
     "span": span,
     "rate": rate,
     "percent": percent,

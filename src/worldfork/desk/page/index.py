@@ -43,7 +43,7 @@ def index_line(material: Material, page: Path, *, index: Path) -> Line:
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
         answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
         later = pair.partition(" - ")[0]
-        summaries[later] = contrast_summary(pair, answers, attempted)
+        summaries[later] = contrast_summary(pair, answers, attempted, sized=True)
         if not any(one.grade in ("resolved", "leaning") for one in answers):
             alike.add(later)
     contrasts = contrast_headlines(next(iter(score.arms)), summaries, alike)

@@ -106,7 +106,8 @@ def render(material: Material, *, version: str | None = None) -> Page:
     films, downloads = videos(material), _downloads(material)
     data = payload(material) | {
         "sections": {one.name: section_data[one.name] for one in shown if one.script and one.data is not None},
-        "replay": replay_command(material),
+        "replay": (replay := replay_command(material)),
+        "study": material.study is not None,
         "version": version,
     }
     bundled, columns = bundle(data)
@@ -132,6 +133,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
             corrected=corrected(material.score),
             fraction=material.rules.divergence,
             videos=films,
+            watchable=bool(films) or replay is not None,
             record=record(material),
             ignored=material.table.ignored,
             tables_inside=bool(downloads) or (material.file is None and material.study is None),

@@ -119,13 +119,15 @@ def _contraction(score: TaskScore) -> dict[str, object]:
     digits = digits_for(score.effect.all_attempted)
     level = kept.outcomes.r_update.mean() - slope * kept.outcomes.r_hold.mean() if slope is not None else None
     words = [
-        f"n = {len(kept)} retained forks, whichever are chosen above; dotted: UPDATE returns what HOLD does.",
+        f"n = {len(kept):,} retained forks, whichever are chosen above; dotted: UPDATE returns what HOLD does.",
         _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
         _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
         _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
         f"(95%, Student-t over {plural(fit.clusters, 'checkpoint')}).",
         _fitted_words("At a fixed direction and k the slope is", within.value, within.student_t, digits=2) + ".",
-        "" if halves is None else f"HOLD's own halves give slope {halves:.2f} without any update.",
+        ""
+        if halves is None
+        else f"Half of HOLD's episodes against the other half: slope {halves:.2f}, without any update.",
     ]
     return {
         "slope": slope,

@@ -120,7 +120,15 @@ def varies(registration: Registration) -> dict[str, list[str]]:
     """What every later arm changes with respect to the first; an arm that changes nothing is not named."""
     first, *_ = spelled = [arm.model_dump(mode="json", exclude={"name"}) for arm in registration.arms]
     changes = {arm.name: difference(first, other) for arm, other in zip(registration.arms, spelled, strict=True)}
-    return {name: [_readable(line) for line in lines] for name, lines in changes.items() if lines}
+    mechanisms = {arm.name: arm.mechanism.name for arm in registration.arms}
+    # Another mechanism has other settings: what it does not have is not at its default.
+    absent = {
+        name: "its default" if mechanism == registration.arms[0].mechanism.name else "not set"
+        for name, mechanism in mechanisms.items()
+    }
+    return {
+        name: [_readable(line, absent=absent[name]) for line in lines] for name, lines in changes.items() if lines
+    }
 
 
 def update_words(registration: Registration) -> str:
@@ -137,24 +145,30 @@ def update_words(registration: Registration) -> str:
         "scope": f"of the {first.scope.replace('+', ' and the ')}",
         "window": f"on at most the last {plural(first.window, 'transition')}",
     }
-    settings = [f"{name} {value}" for name, value in first.settings.items()]
+    settings = [
+        f"{name} {value}"
+        for name, value in first.settings.items()
+        if all(name in one.settings and one.settings[name] == value for one in mechanisms)
+    ]
+    if "settings" in shared and not settings:
+        settings = ["its other settings at their defaults"]
     words = [
         first.name if "name" in shared else "",
         " ".join(text for name, text in training.items() if name in shared),
-        ", ".join(settings or ["its other settings at their defaults"]) if "settings" in shared else "",
+        ", ".join(settings),
     ]
     return ", ".join(text for text in words if text)
 
 
-def _readable(change: str) -> str:
-    """A change of a setting as people read it.
+def _readable(change: str, *, absent: str) -> str:
+    """A change of a setting as people read it; `absent` is what a missing one is called.
 
-    >>> _readable('mechanism.settings.rate: null -> 0.1')
+    >>> _readable('mechanism.settings.rate: null -> 0.1', absent="its default")
     'mechanism.settings.rate: its default → 0.1'
     """
     where, _, values = change.partition(": ")
     before, _, after = values.partition(" -> ")
-    return f"{where}: {' → '.join('its default' if value == 'null' else value for value in (before, after))}"
+    return f"{where}: {' → '.join(absent if value == 'null' else value for value in (before, after))}"
 
 
 def _cell_record(study: Study, cell: Cell) -> CellRecord:
@@ -180,10 +194,16 @@ def _deviations(
         for line in _counted(inside, episodes=registration.arm(cell.arm).evaluation.episodes):
             differing[line].append(cell.id)
     for key in ALIKE:
-        kinds = sorted({json.dumps(getattr(cell, key), sort_keys=True) for cell in begun.values()})
+        kinds = collections.Counter(_spelled(getattr(cell, key)) for cell in begun.values())
         if len(kinds) > 1:
-            differing[f"cells differ in their {key}: {'; '.join(kinds)}"] = []
+            each = [f"{value} in {plural(count, 'cell')}" for value, count in sorted(kinds.items())]
+            differing[f"cells differ in their {key}: {'; '.join(each)}"] = []
     return [Deviation(what, cells) for what, cells in differing.items()]
+
+
+def _spelled(value: object) -> str:
+    """A value of a record as people read it."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:

@@ -186,10 +186,14 @@ def _official_words(figures: TriggerScore, score: TaskScore, side: str) -> str:
     if total is None or chance is None:
         return "worldfork score: undefined."
     words = (
-        f"{number(total / deployments, digits)} per deployment, {figures.fires} fires, chance "
+        f"{number(total / deployments, digits)} per deployment, {_counted(figures.fires)} fires, chance "
         f"{number(chance / deployments, digits)}, p {rate(random.p)}, shifted {rate(shift.p)} before correction"
     )
     return f"worldfork score, thresholds fitted leave-one-checkpoint-out: {minus(words)}: {tested}."
+
+
+def _counted(count: int | Undefined) -> str:
+    return "undefined" if isinstance(count, Undefined) else f"{count:,}"
 
 
 def _auc(figures: TriggerScore) -> str:

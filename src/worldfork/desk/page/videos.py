@@ -80,7 +80,16 @@ def _video(
     if delta is not None:
         effect = "helped" if delta > 0 else "hurt" if delta < 0 else "changed nothing"
         among = [] if cell is None else peers[cell.arm, cell.task]
-        place = {max(among, default=delta): "largest", min(among, default=delta): "least"}.get(delta)
-        rank = f", the {place} of {len(among)}" if place and len(among) > 1 else ""
+        rank = _rank(delta, sorted(among)) if len(among) > 1 else ""
         words = f"Updating {effect}: dR of the fork {minus(number(delta))}{rank} ({words})"
     return Video(words, KINDS[path.suffix], address, name, k, episode, delta)
+
+
+def _rank(delta: float, peers: Sequence[float]) -> str:
+    """Where a fork stands among all of its task and arm, where that is an end or the middle.
+
+    >>> _rank(-3.0, [-3.0, 0.0, 5.0]), _rank(0.0, [-3.0, 0.0, 5.0]), _rank(1.0, [-3.0, 0.0, 1.0, 5.0])
+    (', the least of 3', ', the middle one of 3', '')
+    """
+    places = {peers[(len(peers) - 1) // 2]: "middle one", peers[-1]: "largest", peers[0]: "least"}
+    return f", the {places[delta]} of {len(peers):,}" if delta in places else ""

@@ -108,8 +108,8 @@ class Part:
             if figures.passes_control is True and figures.standing == "candidate"
         ]
 
-    def candidates(self, side: str) -> int:
-        """How many registered candidates there are."""
+    def candidates_read(self, side: str) -> int:
+        """How many registered candidates could be read."""
         return sum(figures.standing == "candidate" for figures in self.triggers(side).values())
 
     @property

@@ -42,15 +42,21 @@ def advise(score: TaskScore) -> Advice:
     if not score.evidence.forks.delta.any():
         return Advice("unresolved", "Nothing to decide.", "dR is 0 at every fork: updating changes no return.")
     verdict, grade = known(score.verdict), known(score.judgement.grade)
+    # Where a trigger earns more than never and always do, the better of the two is not all that can be had.
+    paying = bool(_beat_both(score))
     if verdict is None:
         return Advice(
             "unresolved", "No advice.", "One checkpoint has no spread: it takes at least six to resolve a mean."
         )
     if verdict == "harmful":
-        what = "Leave the model frozen." if grade == "resolved" else "Rather leave the model frozen."
-        return Advice("never", what, _certainty(score))
+        sure = grade == "resolved"
+        what = "Leave the model frozen" if sure else "Rather leave the model frozen"
+        instead = f" {'rather than' if sure else 'than'} update at every decision point" if paying else ""
+        return Advice("never", f"{what}{instead}.", _certainty(score))
     if verdict == "helpful":
-        what = "Update at every decision point." if grade == "resolved" else "Rather update than not."
+        what = "Rather update than not."
+        if grade == "resolved":
+            what = f"Update at every decision point{' rather than never' if paying else ''}."
         return Advice("always", what, _certainty(score))
     return Advice("unresolved", "No advice yet.", _certainty(score))
 
@@ -86,23 +92,27 @@ def trigger_words(score: TaskScore) -> str:
             "has to."
         )
     if passing:
-        beat = (
-            f"{passing[0]} beats chance"
-            if len(passing) == 1
-            else f"{len(passing)} beat chance{_most(candidates, passing)}"
-        )
+        both = len(_beat_both(score))
+        if len(passing) == 1:
+            beat = f"{passing[0]} beats chance{' and the better of never and always' if both else ''}"
+        else:
+            beat = f"{len(passing)} beat chance{_most(candidates, passing)}"
+            if both:
+                also = "all of these" if both == len(passing) else f"{both} of these"
+                beat += f", {also} also the better of never and always"
         return f"Of {count}{others}, {beat}; {'it is not' if registered == 1 else 'none is'} useful."
     return f"None of {count}{others} beats chance after correction."
 
 
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     """Which candidates are useful in a study, whose scores come by name; empty where none was read."""
-    triggers, beating = set(), 0
+    triggers, beating, paying = set(), 0, 0
     registered = max((score.candidates for score in scores.values()), default=0)
     for score in scores.values():
         of_task = {name: one for name, one in score.triggers_all_attempted.items() if one.standing == "candidate"}
         triggers |= set(of_task)
         beating += any(one.passes_control is True for one in of_task.values())
+        paying += bool(_beat_both(score))
     if not triggers:
         return ""
     useful = [
@@ -110,10 +120,14 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     ]
     if useful:
         return f"Useful: {'; '.join(useful)}."
-    chance = f"some beat chance in {beating}" if beating else "none beats chance in any"
+    chance = (
+        f"Some beat chance in {_of_cases(beating, len(scores))}" if beating else "None beats chance in any of them"
+    )
+    if paying:
+        chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
     unread = registered - len(triggers)
     count = plural(max(registered, len(triggers)), "candidate") + (f" ({unread} not read)" if unread > 0 else "")
-    return f"None of {count} is useful in any of the {len(scores)} cases below; {chance} of them."
+    return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
 
 
 def not_beaten(score: TaskScore) -> str:
@@ -136,6 +150,27 @@ def not_beaten(score: TaskScore) -> str:
     nearest = min(missed, key=distance)
     unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
     return f"{nearest} comes nearest: it does not beat {unbeaten}."
+
+
+def _beat_both(score: TaskScore) -> list[str]:
+    """The candidates that beat chance, and never and always updating too, be they useful or not."""
+    return [
+        name
+        for name, figures in score.triggers_all_attempted.items()
+        if figures.standing == "candidate" and figures.passes_control is True
+        if (judged := known(figures.useful)) is not None and "better_of_both" not in judged.does_not_beat
+    ]
+
+
+def _of_cases(count: int, cases: int) -> str:
+    """How many of some cases, in words.
+
+    >>> _of_cases(2, 2), _of_cases(6, 6), _of_cases(1, 6)
+    ('both', 'all 6', '1 of them')
+    """
+    if count == cases > 1:
+        return "both" if cases == 2 else f"all {cases}"
+    return f"{count} of them"
 
 
 def _most(candidates: Mapping[str, TriggerScore], passing: Sequence[str]) -> str:

@@ -122,9 +122,16 @@ def contrast_answer(
 
 
 def contrast_summary(
-    pair: str, answers: Sequence[ContrastAnswer], contrasts: Mapping[str, Contrast | Undefined]
+    pair: str,
+    answers: Sequence[ContrastAnswer],
+    contrasts: Mapping[str, Contrast | Undefined],
+    *,
+    sized: bool = False,
 ) -> str:
-    """All tasks of two arms in one sentence: how many speak for which arm, and how surely."""
+    """All tasks of two arms in one sentence: how many speak for which arm, and how surely.
+
+    `sized` adds the difference where there is one task; those of several stand in a table.
+    """
     first, _, second = pair.partition(" - ")
     better: list[str] = []
     worse: list[str] = []
@@ -144,6 +151,8 @@ def contrast_summary(
     if neither:
         parts.append(f"no difference between {first} and {second} can be told on {listed(neither)}")
     text = "; ".join(parts)
+    if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
+        text += f": {answers[0].difference} return per episode"
     return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
 
 

@@ -70,7 +70,7 @@ def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
         Group("Candidate triggers", "candidate", by_standing["candidate"]),
         Group("Not among candidates", "exploratory", by_standing["exploratory"]),
         Group(
-            "Yardsticks",
+            "References",
             "reference",
             [
                 *by_standing["reference"],

@@ -47,7 +47,8 @@ TERMS: Final[dict[str, str]] = {
     "unresolved": "The Student-t interval contains 0: the data speak for neither side.",
     "sign flips": (
         "An exact test: were updating worth nothing, each checkpoint's mean would be as likely below 0 as above. "
-        "With n checkpoints its p can not fall below 2^(1 - n): .0625 with five."
+        "With n checkpoints its p can not fall below 2^(1 - n): .0625 with five. Beyond 16 checkpoints the "
+        "patterns of signs are too many to list, and 100,000 of them are drawn."
     ),
     "Holm": (
         "Who tests often finds something by chance. Holm's correction multiplies the smallest p of a registered "
@@ -80,7 +81,8 @@ TERMS: Final[dict[str, str]] = {
         "and arms."
     ),
     "useful": (
-        "Beats chance, the fires of other checkpoints, the better of never and always, and the position table."
+        "Beats chance, the fires of other checkpoints, the better of never and always, and the position table, "
+        "which updates where the others gained at the same direction and k and knows nothing of the model."
     ),
     "AUC": (
         "How well a signal ranks forks that updating helped above the others: 1 is perfect, .5 is a coin. Ranking "
@@ -94,7 +96,7 @@ TERMS: Final[dict[str, str]] = {
         "How returns after the update depend on those without it. A slope below 1 pulls every return toward the "
         "crossing: updating then helps weak models and hurts strong ones."
     ),
-    "severity": "The frozen return as a share of the checkpoint's clean return: how much the drift had done.",
+    "severity": "The frozen return as a share of the checkpoint's clean return: how much the drift had cost.",
     "common random numbers": "Both branches of a fork met the same initial states and the same noise.",
     "detectable": "The effect that this study would find four times in five, with the spread that it has.",
     "undefined": "A figure that these data do not have; the reason stands beside it.",

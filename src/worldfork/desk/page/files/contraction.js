@@ -35,9 +35,9 @@ function contractionSection() {
             dot("crossing", x(crossing), y(crossing), 7),
             label(
               "strong halo",
-              Math.min(x(crossing) + 12, width - 96),
+              x(crossing) + (x(crossing) > right - 116 ? -12 : 12),
               y(crossing) + 20,
-              "start",
+              x(crossing) > right - 116 ? "end" : "start",
               `crossing ${plain(crossing, digits)}`,
             ),
           ],

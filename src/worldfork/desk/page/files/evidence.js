@@ -1,6 +1,6 @@
 // The map of all forks: one square each, chosen by pointer or arrow keys. Of hundreds of cells, the worst and the best.
 
-const MOST_CELLS = 60;
+const MOST_CELLS = 80;
 section("evidence-body", ["part", "fork"], evidenceSection);
 
 function evidenceSection() {
@@ -60,32 +60,36 @@ function evidenceSection() {
       if (top !== undefined) add(canvas, svg("rect", { class: "chosen", ...ring }));
       return y + 6;
     },
-    `n = ${forks.length} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, at its fullest from ±${plain(full, digits)} on. A cross marks a diverged fork, or one without a dR.`,
+    `n = ${whole(forks.length)} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, at its fullest from ±${plain(full, digits)} on. A cross marks a diverged fork, or one without a dR.`,
     () => forkRows(part().forks),
   );
   map.canvas.setAttribute("tabindex", "0");
   map.canvas.setAttribute("role", "group");
-  map.canvas.addEventListener("keydown", walkByKey);
+  map.canvas.addEventListener("keydown", (event) => walkByKey(event, cells.map(({ index }) => index)));
   pointAtForks(map.canvas, (event) => (event.target.dataset?.fork ? Number(event.target.dataset.fork) : null));
   return map;
 }
 
-// Left and right along a stream, up and down to the same decision point of the neighbouring cell.
-function walkByKey(event) {
+// Left and right along a stream, up and down to the same decision point of the neighbouring cell in this order.
+function walkByKey(event, order = part().cells.map((_, index) => index)) {
   const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
   if (!step) return;
   event.preventDefault();
   const [{ forks }, here] = [part(), chosenFork()];
-  const inside = forks.filter((fork) => fork.cell === here.cell + step[1]);
+  const cell = step[1] ? order[order.indexOf(here.cell) + step[1]] : here.cell;
+  const inside = forks.filter((fork) => fork.cell === cell);
   const next = step[0]
     ? forks[state.fork + step[0]]
     : inside.sort((a, b) => Math.abs(a.k - here.k) - Math.abs(b.k - here.k))[0];
-  if (next && next.cell === here.cell + step[1]) change({ fork: next.index });
+  if (next && next.cell === cell) change({ fork: next.index });
 }
 
 function mappedCells() {
   const cells = part().cells.map((cell, index) => ({ ...cell, index }));
   if (cells.length <= MOST_CELLS) return cells;
   const sorted = cells.filter(({ mean }) => isNumber(mean)).sort((one, other) => one.mean - other.mean);
-  return [...sorted.slice(0, MOST_CELLS / 2), ...sorted.slice(-MOST_CELLS / 2)];
+  const extremes = [...sorted.slice(0, MOST_CELLS / 2), ...sorted.slice(-MOST_CELLS / 2)];
+  // Each direction by itself, from the least mean to the largest.
+  const directions = [...new Set(cells.map(({ direction }) => direction))];
+  return directions.flatMap((direction) => extremes.filter((cell) => cell.direction === direction));
 }

@@ -49,10 +49,11 @@ function readStream(index) {
 
 function streamCaption(inside, log) {
   const stems = "Stems run from HOLD (○) to UPDATE (▲ helped, ▼ hurt)";
-  if (!log) return `n = ${inside.length} forks. No stream: a flat table has the forks alone. ${stems}.`;
+  const absent = ledger.study ? "this copy of the study came without its streams" : "a flat table has the forks alone";
+  if (!log) return `n = ${inside.length} forks. No stream: ${absent}. ${stems}.`;
   const lost = log.panels
     .filter(({ non_finite }) => non_finite)
-    .map(({ name, non_finite }) => ` ${non_finite} values of ${name} are not finite and not drawn.`);
+    .map(({ name, non_finite }) => ` ${whole(non_finite)} values of ${name} are not finite and not drawn.`);
   return `n = ${inside.length} forks, ${whole(log.steps)} control steps, ${log.episode_return.length} episodes. ${stems}, means over the paired episodes; the grey steps are the episodes of the frozen model on its way. Below: means of ${log.width} steps with their range, cut where it leaves the axis. The shaded segment is what a trigger sees before the chosen fork.${lost.join("")}`;
 }
 

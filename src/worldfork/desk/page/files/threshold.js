@@ -79,7 +79,7 @@ function thresholdSection() {
     headline.replaceChildren(...thresholdWords(view, digits));
     scale.redraw();
     scale.querySelector("figcaption .words").textContent =
-      `n = ${view.forks} forks, return per deployment: never 0, always ${signed(view.always / view.deployments, digits)}, oracle ${signed(view.oracle / view.deployments, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+      `n = ${whole(view.forks)} forks, return per deployment: never 0, always ${signed(view.always / view.deployments, digits)}, oracle ${signed(view.oracle / view.deployments, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
     figures.replaceChildren(
       ...[
         pair("chance, mean", signed(view.mean / view.deployments, digits)),
@@ -92,7 +92,7 @@ function thresholdSection() {
         pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
         pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
         pair("AUC (ranking)", trigger.auc[state.side]),
-        rows ? pair("n with signal", view.known.length) : [],
+        rows ? pair("n with signal", whole(view.known.length)) : [],
       ].flat(),
     );
     for (const key of LOOKED_UP) readout.dataset[key] = view[key];
@@ -177,8 +177,8 @@ function thresholdWords({ total, fires, forks, p, p_shift, oracle, deployments }
       {},
       isKnown
         ? [
-            el("b", {}, fires),
-            ` of ${forks} forks fire${share}. ${verdict}`,
+            el("b", {}, whole(fires)),
+            ` of ${whole(forks)} forks fire${share}. ${verdict}`,
           ]
         : "No threshold could be fitted.",
     ),
@@ -297,7 +297,7 @@ function signalChart(view, set) {
       if (last) place(last);
       return to + 40;
     },
-    `n = ${known.length} forks with the signal${missing ? `; ${missing} without it never fire` : ""}; ▲ helped, ▼ hurt, filled where the trigger fires. Below: what the rule earns (line), and chance with as many fires in every cell (dashed mean, 95% band)${rows.total.length < rows.of ? `, at ${rows.total.length} of ${whole(rows.of)} thresholds` : ""}.`,
+    `n = ${whole(known.length)} forks with the signal${missing ? `; ${whole(missing)} without it never fire` : ""}; ▲ helped, ▼ hurt, filled where the trigger fires. Below: what the rule earns (line), and chance with as many fires in every cell (dashed mean, 95% band)${rows.total.length < rows.of ? `, at ${whole(rows.total.length)} of ${whole(rows.of)} thresholds` : ""}.`,
     () => [
       ["threshold", "total", "fires", "chance mean", "chance low", "chance high", "p", "p shifted"],
       ...Array.from(rows.total, (_, row) => [rows.threshold[row], ...LOOKED_UP.map((key) => rows[key][row])]),
