@@ -21,6 +21,7 @@ from waiting import PATIENCE
 import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.lab.deployments import state
 from worldfork.lab.deployments.state import State
 from worldfork.lab.deployments.tasks import Advance
 from worldfork.lab.run import run
@@ -33,6 +34,10 @@ from worldfork.registration import cells, parse
 from worldfork.triggers import CellKey, Segment, Trigger
 from worldfork.triggers.policy import Policy
 
+TWIN = """
+[deployment.policies.again]
+trigger = "always"
+"""
 CELL = "few-linear_quadratic-c0-away-s0"
 
 
@@ -133,6 +138,29 @@ def test_fired_updates_persist_with_their_optimiser(reference: Path) -> None:
         assert [row.gradient_steps for row in rows] == [5] * 4
     held = [row for row in rows_of(Study(reference), "periodic") if not row.fired]
     assert [row.gradient_steps for row in held] == [0, 0]
+
+
+def test_one_training_serves_policies_that_have_decided_alike(
+    tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[list[list[str]]] = []
+    real = state._update_block
+
+    def counted(context: Any, shape: Any, at: State, alike: list[list[int]]) -> Any:
+        trained.append([[shape.batch.sets[index][0] for index in group] for group in alike])
+        return real(context, shape, at, alike)
+
+    monkeypatch.setattr(state, "_update_block", counted)
+    text = DEPLOYED.replace("checkpoints = [0, 1]", "checkpoints = [0]")
+    study = run(write(tmp_path, text + TWIN), tmp_path / "study")
+    groups = [group for block in trained for group in block]
+    assert all(("always" in group) == ("again" in group) for group in groups)
+    fired = sum(row.fired for policy in study.deployments() for row in policy.rows())
+    assert sum(map(len, groups)) == fired > len(groups)
+    for policy in ("always", "again", "periodic", "coin"):
+        expected = rows_of(Study(reference), "always" if policy == "again" else policy)
+        for row, before in zip(rows_of(study, policy), expected, strict=True):
+            assert (row.state, row.fit, row.evaluation) == (before.state, before.fit, before.evaluation)
 
 
 class OneAtATime:

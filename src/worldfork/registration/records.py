@@ -289,7 +289,19 @@ class Registration(Record):
             arms = {arm for arm in (said.arm, said.against) if arm is not None}
             if not tasks <= set(self.tasks) or not arms <= set(names):
                 raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
+            self._require_policy(said)
         return self
+
+    def _require_policy(self, prediction: Prediction) -> None:
+        """A prediction about a deployment, `deployment.policies.NAME...`, is about a policy that there will be."""
+        first, *path = prediction.figure.split(".")
+        if first != "deployment":
+            return
+        if self.deployment is None:
+            raise ValueError(f"prediction `{prediction.name}` is about a deployment, and none is registered")
+        if path[:1] == ["policies"] and path[1:2] and path[1] not in self.deployment.every():
+            known = ", ".join(self.deployment.every())
+            raise ValueError(f"prediction `{prediction.name}` is about the policy `{path[1]}`; there are {known}")
 
     @model_validator(mode="after")
     def _deployable(self) -> "Registration":

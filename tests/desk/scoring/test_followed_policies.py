@@ -23,7 +23,9 @@ from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeploy
 from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.forecast import forecast
 from worldfork.desk.scoring.partition import partition
+from worldfork.desk.scoring.predictions import prediction_problems
 from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, cautions
+from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.deployments import deployments
@@ -33,7 +35,7 @@ from worldfork.ledger.deployment import Thresholds, policy_of
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 from worldfork.randomness import Event
-from worldfork.registration import Registration
+from worldfork.registration import Registration, parse
 from worldfork.testing import check_trigger
 from worldfork.triggers import CellKey, Segment, Trigger
 from worldfork.triggers.policy import Policy, normal_threshold
@@ -47,6 +49,27 @@ FITTED = (
 [deployment.policies.matched]
 trigger = "random"
 matches = "periodic"
+
+[[predictions]]
+name = "following-always-changes-less-than-a-million"
+arm = "few"
+task = "linear_quadratic"
+figure = "deployment.policies.always.advantage.mean"
+between = [-1e6, 1e6]
+premise = { figure = "effect.all_attempted.mean", below = 1e6 }
+
+[[predictions]]
+name = "the-residual-gains-a-million"
+arm = "many"
+task = "linear_quadratic"
+figure = "deployment.policies.residual.evaluation.mean"
+falsified_below = 1e6
+
+[[predictions]]
+name = "the-ledger-orders-policies"
+task = "linear_quadratic"
+figure = "deployment.forecast.rank_correlation"
+falsified_below = -1.5
 """
 )
 
@@ -101,6 +124,35 @@ def test_a_threshold_does_not_know_its_own_checkpoint(study: Study, monkeypatch:
     after = fit_thresholds(study, root=study.path).policies["residual"][TASK]
     assert after["1"] == before["1"]
     assert after != before
+
+
+def test_predictions_about_policies_are_answered_by_what_following_came_to(score: wf.Score) -> None:
+    followed = score.deployment[TASK]
+    few, many = (score[arm, TASK].predictions for arm in ("few", "many"))
+    assert [(one.name, one.answer) for one in (*few, *many)] == [
+        ("following-always-changes-less-than-a-million", "held"),
+        ("the-ledger-orders-policies", "held"),
+        ("the-residual-gains-a-million", "falsified"),
+    ]
+    always, residual = followed.policies["always"].advantage, followed.policies["residual"].evaluation
+    assert not isinstance(always, Undefined)
+    assert not isinstance(residual, Undefined)
+    assert (few[0].value, few[0].interval) == (always.mean, always.student_t)
+    assert few[0].premise_value == score["few", TASK].effect.all_attempted.mean
+    assert (few[1].value, few[1].interval) == (followed.forecast.rank_correlation, followed.forecast.bootstrap)
+    assert (many[0].value, many[0].interval) == (residual.mean, residual.student_t)
+
+
+def test_a_prediction_about_a_policy_that_is_not_there_is_refused_when_registered() -> None:
+    registered = parse(FITTED)
+    assert prediction_problems(Rules.registered(registered).predictions) == []
+    with pytest.raises(WorldforkError, match="about the policy `sometimes`; there are never, always, coin"):
+        parse(FITTED.replace("deployment.policies.always.", "deployment.policies.sometimes."))
+    with pytest.raises(WorldforkError, match="about a deployment, and none is registered"):
+        parse(FITTED[: FITTED.index("[deployment]")] + FITTED[FITTED.index("[[predictions]]") :])
+    misspelled = parse(FITTED.replace("policies.always.advantage.mean", "policies.always.advantage.mena"))
+    (problem,) = prediction_problems(Rules.registered(misspelled).predictions)
+    assert "no `mena` among" in problem
 
 
 def test_a_matched_policy_fires_as_often_as_its_match_does_elsewhere(study: Study) -> None:

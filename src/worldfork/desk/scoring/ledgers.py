@@ -6,10 +6,14 @@ from typing import Any
 
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
-from worldfork.desk.scoring.result import Score
+from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
+from worldfork.desk.scoring.records import TaskScore
+from worldfork.desk.scoring.result import ArmScore, Score
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import score
+from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import chosen_triggers
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
@@ -43,7 +47,34 @@ def score_ledger(
     if ledger.study is None or ledger.registration is None or ledger.registration.deployment is None:
         return scored
     followed = score_deployments(ledger.study, ledger.table.arms, seed=rules.seed)
-    return dataclasses.replace(scored, deployment=followed)
+    return dataclasses.replace(scored, arms=_answered(scored.arms, followed, rules), deployment=followed)
+
+
+def _answered(
+    arms: Mapping[str, ArmScore], followed: Mapping[str, TaskDeployment], rules: Rules
+) -> dict[str, ArmScore]:
+    """The arms with the predictions answered that are about policies which were followed. Each is with the others
+    of the arm that it names, which is the one whose mechanism the policy fires, or else with those of the first."""
+    about = [prediction for prediction in rules.predictions if is_about_deployment(prediction)]
+    first, answered = next(iter(arms)), {}
+    for arm, score_of in arms.items():
+        tasks = {}
+        for task, figures in score_of.tasks.items():
+            outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
+            more = tuple(
+                answer(prediction, outcome, premises=_premises(prediction, score_of, figures))
+                for prediction in about
+                if prediction.task == task and (prediction.arm or first) == arm
+            )
+            tasks[task] = dataclasses.replace(figures, predictions=(*figures.predictions, *more))
+        answered[arm] = ArmScore(tasks)
+    return answered
+
+
+def _premises(prediction: Prediction, arm: ArmScore, figures: TaskScore) -> TaskScore | Undefined:
+    if prediction.premise is None or prediction.premise.task is None:
+        return figures
+    return arm.tasks.get(prediction.premise.task, Undefined(f"`{prediction.premise.task}` is not scored here"))
 
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:

@@ -7,12 +7,13 @@ from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.equivalence import equivalence
 from worldfork.desk.scoring.judgement import Equivalence
 from worldfork.desk.scoring.records import PredictionAnswer, TaskScore
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["Prediction", "Premise", "answer", "prediction_problems"]
+__all__ = ["Prediction", "Premise", "answer", "is_about_deployment", "prediction_problems"]
 
 Answer = Literal["held", "falsified", "unresolved", "not tested"]
 
@@ -21,6 +22,8 @@ EQUIVALENT: Final[dict[str, Answer]] = {
     "different": "falsified",
     "not shown": "unresolved",
 }
+FOLLOWED: Final = "deployment."  # how a path begins that leads into what policies came to, followed all the way
+BESIDE: Final = {"mean": "student_t", "rank_correlation": "bootstrap"}  # a figure's interval; others: NAME_interval
 NO_INTERVAL: Final = Undefined("this figure has no interval: it stands for itself")
 
 
@@ -39,8 +42,9 @@ class Prediction:
     """A figure said to lie between two bounds, on one side of what would falsify it, or within a margin of 0.
 
     `figure` is `mean` (mean dR of all attempted forks) or a path into a task's score, such as
-    `effect.retained.mean` or `contraction.crossing`. With `against` it is the mean of `arm` less that of `against`,
-    on the cells both have. Where the premise does not hold, nothing was tested.
+    `effect.retained.mean` or `contraction.crossing`; a path that begins with `deployment.` leads into what policies
+    came to, such as `deployment.policies.residual.advantage.mean`. With `against` it is the mean of `arm` less that
+    of `against`, on the cells both have. Where the premise does not hold, nothing was tested.
     """
 
     name: str
@@ -60,8 +64,8 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
     said not to be (outside `between`, unless thresholds say further), and else unresolved. A figure without an
     interval stands for its own. A margin of equivalence is held, or falsified, by two one-sided tests.
 
-    `figures` is what the prediction is about (a task's score, or the contrast of two arms), or a mapping in its
-    place; `premises` the score of the task that the premise is about.
+    `figures` is what the prediction is about (a task's score, its deployment, or the contrast of two arms), or a
+    mapping in its place; `premises` the score of the task that the premise is about.
     """
     path = "mean" if prediction.against is not None else _path(prediction)
     value, interval = _look_up(figures, path)
@@ -92,6 +96,11 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
     )
 
 
+def is_about_deployment(prediction: Prediction) -> bool:
+    """Whether it is about policies that are followed all the way, and not about forks."""
+    return prediction.figure.startswith(FOLLOWED)
+
+
 def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
     """What keeps predictions from ever being answered, one line each: to be asked before anything is run.
 
@@ -108,14 +117,17 @@ def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
             problems.append(f"the prediction `{prediction.name}` states no bound: nothing could falsify it")
         if prediction.between is not None and prediction.between[0] > prediction.between[1]:
             problems.append(f"the prediction `{prediction.name}` lies between {prediction.between}: nothing does")
-        paths = [_path(prediction), *([prediction.premise.figure] if prediction.premise else [])]
-        wrong = filter(None, map(_figure_problem, paths))
+        subject = TaskDeployment if is_about_deployment(prediction) else TaskScore
+        paths = [(_path(prediction), subject)]
+        paths += [(prediction.premise.figure, TaskScore)] if prediction.premise else []
+        wrong = filter(None, (_figure_problem(path, within) for path, within in paths))
         problems += [f"the prediction `{prediction.name}`: {problem}" for problem in wrong]
     return problems
 
 
 def _path(prediction: Prediction) -> str:
-    return "effect.all_attempted.mean" if prediction.figure == "mean" else prediction.figure
+    """Where the figure is in what the prediction is about."""
+    return "effect.all_attempted.mean" if prediction.figure == "mean" else prediction.figure.removeprefix(FOLLOWED)
 
 
 def _holds(premise: Premise, value: Figure, interval: Bounds) -> bool:
@@ -162,7 +174,7 @@ def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal[
 
 
 def _look_up(figures: object, path: str) -> tuple[Figure, Bounds]:
-    """A figure and the interval beside it: `student_t` next to a mean, `<figure>_interval` elsewhere."""
+    """A figure and the interval beside it."""
     *parents, leaf = path.split(".")
     node = figures
     for part in parents:
@@ -173,7 +185,7 @@ def _look_up(figures: object, path: str) -> tuple[Figure, Bounds]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         not_a_number = Undefined(f"`{path}` is not a number")
         return not_a_number, not_a_number
-    beside = _entries(node).get("student_t" if leaf == "mean" else f"{leaf}_interval", NO_INTERVAL)
+    beside = _entries(node).get(BESIDE.get(leaf, f"{leaf}_interval"), NO_INTERVAL)
     return float(value), beside if isinstance(beside, Interval | Undefined) else NO_INTERVAL
 
 
@@ -195,9 +207,9 @@ def _nothing(path: str, part: str, known: Iterable[str]) -> Undefined:
     return Undefined(f"no score has `{path}`: no `{part}`{f' among {listed}' if listed else ', and nothing below'}")
 
 
-def _figure_problem(path: str) -> str | None:
-    """Why no score has a figure at this path, told from the records' types alone; None where one may have it."""
-    kinds: list[object] = [TaskScore]
+def _figure_problem(path: str, within: type) -> str | None:
+    """Why no record of this kind has a figure at this path, told from types alone; None where one may have it."""
+    kinds: list[object] = [within]
     for part in path.split("."):
         known: dict[str, object] = {}
         anything = False

@@ -15,7 +15,7 @@ from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.judgement import CleanReturn, Severity
 from worldfork.desk.scoring.partition import partition
-from worldfork.desk.scoring.predictions import Prediction, answer
+from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
 from worldfork.desk.scoring.records import (
     CommonRandomNumbers,
     Contrast,
@@ -216,7 +216,11 @@ def _answered(
     """The tasks with the registered predictions that are about them answered."""
     answered = {}
     for (arm, task), one in tasks.items():
-        about = [said for said in rules.predictions if said.task == task and said.arm in (None, arm)]
+        about = [
+            said
+            for said in rules.predictions
+            if said.task == task and said.arm in (None, arm) and not is_about_deployment(said)
+        ]
         answers = tuple(
             answer(said, _subject(said, one, arms, rules), premises=_premise_of(said, arm, tasks)) for said in about
         )

@@ -6,7 +6,6 @@ policies are fed what they were fed, and the updates that fired are trained agai
 """
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from worldfork.lab.stream import Stream, window
 from worldfork.ledger.deployment import DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.row import FitRecord
 from worldfork.randomness import words
+from worldfork.registration import Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
 from worldfork.triggers.policy import Policy
 
@@ -118,20 +118,37 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     """Train the sets that fired at decision `state.k`, in blocks of one shape; they go on with what came out.
 
     Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
-    same so far are updated alike.
+    same so far are updated alike, so that one training serves both.
     """
     spent: dict[int, Spent] = {}
-    for arm, group in itertools.groupby(fired, key=lambda index: shape.batch.sets[index][1].arm):
-        of_arm, size = list(group), context.registration.forks_per_block(arm)
-        for start in range(0, len(of_arm), size):
-            state, trained = _update_block(context, shape, state, of_arm[start : start + size])
+    by_arm: dict[str, list[int]] = {}
+    for index in fired:
+        by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
+    for arm, of_arm in by_arm.items():
+        alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
+        for start in range(0, len(alike), size):
+            state, trained = _update_block(context, shape, state, alike[start : start + size])
             spent |= trained
     return state, spent
 
 
+def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
+    """The sets that fired, those together whose updates come out the same: they are of one cell, with the same
+    parameters and optimiser, and have seen the same transitions."""
+    groups: dict[tuple[Cell, str, str], list[int]] = {}
+    for index in fired:
+        stream = state.streams[index]
+        assert stream is not None
+        key = shape.batch.sets[index][1], state.digests[index], arrays.digest(stream.recording.columns())
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
+
+
 def _update_block(
-    context: Context, shape: Shape, state: State, chosen: Sequence[int]
+    context: Context, shape: Shape, state: State, alike: Sequence[Sequence[int]]
 ) -> tuple[State, dict[int, Spent]]:
+    """Train one set of each group, at the block's full size; all of its group go on with what came out."""
+    chosen = [group[0] for group in alike]
     size = context.registration.forks_per_block(shape.batch.sets[chosen[0]][1].arm)
     block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
     cells = [shape.batch.sets[index][1] for index in block]
@@ -149,16 +166,15 @@ def _update_block(
         batch_keys=np.stack([words(event) for event in events]),
     )
     within_window(mechanism, trained)
-    digests = list(state.digests)
-    spent = {
-        index: Spent(fit_record(trained, place), int(trained.steps[place])) for place, index in enumerate(chosen)
-    }
-    for index, digest in zip(chosen, _digests(trained.parameters, trained.optimiser, len(chosen)), strict=True):
-        digests[index] = digest
+    places = {index: place for place, group in enumerate(alike) for index in group}
+    digests, trained_digests = list(state.digests), _digests(trained.parameters, trained.optimiser, len(chosen))
+    for index, place in places.items():
+        digests[index] = trained_digests[place]
+    spent = {index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()}
     changed = dataclasses.replace(
         state,
-        parameters=_put(state.parameters, trained.parameters, chosen, what="parameters"),
-        optimiser=_put(state.optimiser, trained.optimiser, chosen, what="optimiser state"),
+        parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
+        optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
         digests=tuple(digests),
     )
     return changed, spent
@@ -193,8 +209,8 @@ def rebuild(
     return state
 
 
-def _put(group: Arrays, trained: Arrays, chosen: Sequence[int], *, what: str) -> Arrays:
-    """`group` with the first of `trained` in the chosen places: one gather, whose shape is always the same."""
+def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:
+    """`group` with entries of `trained`, by their `places` there: one gather, whose shape is always the same."""
     before, after = ({name: np.shape(array)[1:] for name, array in part.items()} for part in (group, trained))
     if before != after:
         raise WorldforkError(
@@ -202,7 +218,7 @@ def _put(group: Arrays, trained: Arrays, chosen: Sequence[int], *, what: str) ->
             "deployment can not go on with it. Use a mechanism that keeps them."
         )
     index = np.arange(arrays.size(group))
-    index[list(chosen)] = len(index) + np.arange(len(chosen))
+    index[list(places)] = len(index) + np.array(list(places.values()))
     return arrays.take(arrays.concatenate([group, trained]), index)
 
 
