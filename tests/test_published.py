@@ -89,6 +89,9 @@ CLAIMS = [
     "power-locomotion",
     "precision",
     "severity-walker",
+    "which-policy-cartpole",
+    "which-policy-cheetah",
+    "which-policy-walker",
 ]
 
 
@@ -108,8 +111,9 @@ def test_a_claim_has_a_question_a_premise_a_family_and_both_rates(name: str) -> 
 def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() -> None:
     others = set(registrations()) - set(CLAIMS)
     predicting = {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions}
-    # `mechanisms-demo` predicts that `none` gives 0; `judge-cartpole` judges a chosen update, rate and all.
-    assert predicting == {"scope", "mechanisms-demo", "judge-cartpole"}
+    # `mechanisms-demo` predicts that `none` gives 0; the others judge a chosen update, rate and all.
+    judging = {"judge-cartpole", "judge-cheetah", "judge-walker"}
+    assert predicting == {"scope", "mechanisms-demo", *judging}
 
 
 @pytest.mark.parametrize("name", ["forward", "hopper-control", "precision"])
