@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from worldfork.desk import wording
 from worldfork.desk.page.distribution import Bar
@@ -82,6 +82,15 @@ def forks_of(part: Part, side: str) -> int:
     return part.forks(side)
 
 
+def ticked(text: str) -> Markup:
+    """A sentence with what stands between backticks as code."""
+    pieces = [
+        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
+        for place, piece in enumerate(text.split("`"))
+    ]
+    return Markup("").join(pieces)
+
+
 def words(name: str) -> str:
     """A field's name as words."""
     return name.replace("_", " ")
@@ -111,4 +120,5 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "forks_of": forks_of,
     "minus": wording.minus,
     "words": words,
+    "ticked": ticked,
 }

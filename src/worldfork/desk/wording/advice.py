@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -96,7 +96,7 @@ def trigger_words(score: TaskScore) -> str:
         if len(passing) == 1:
             beat = f"{passing[0]} beats chance{' and the better of never and always' if both else ''}"
         else:
-            beat = f"{len(passing)} beat chance{_most(candidates, passing)}"
+            beat = f"{len(passing)} beat chance"
             if both:
                 also = "all of these" if both == len(passing) else f"{both} of these"
                 beat += f", {also} also the better of never and always"
@@ -149,6 +149,8 @@ def not_beaten(score: TaskScore) -> str:
 
     nearest = min(missed, key=distance)
     unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
+    if len(missed) == 1:
+        return f"{nearest} does not beat {unbeaten}."
     return f"{nearest} comes nearest: it does not beat {unbeaten}."
 
 
@@ -171,12 +173,6 @@ def _of_cases(count: int, cases: int) -> str:
     if count == cases > 1:
         return "both" if cases == 2 else f"all {cases}"
     return f"{count} of them"
-
-
-def _most(candidates: Mapping[str, TriggerScore], passing: Sequence[str]) -> str:
-    """Which of them earned most, where that is known."""
-    earned = {name: total for name in passing if (total := known(candidates[name].policy_total)) is not None}
-    return f" ({max(earned, key=lambda name: earned[name])} earned most)" if earned else ""
 
 
 def _condition(score: TaskScore, name: str) -> str:

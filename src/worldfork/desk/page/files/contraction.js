@@ -35,9 +35,10 @@ function contractionSection() {
             dot("crossing", x(crossing), y(crossing), 7),
             label(
               "strong halo",
-              x(crossing) + (x(crossing) > right - 116 ? -12 : 12),
-              y(crossing) + 20,
-              x(crossing) > right - 116 ? "end" : "start",
+              // Below the line, which rises; where it would leave the plot, up to its edge.
+              x(crossing) > right - 120 ? right : x(crossing) + 12,
+              y(crossing) + 24,
+              x(crossing) > right - 120 ? "end" : "start",
               `crossing ${plain(crossing, digits)}`,
             ),
           ],

@@ -60,7 +60,7 @@ function evidenceSection() {
       if (top !== undefined) add(canvas, svg("rect", { class: "chosen", ...ring }));
       return y + 6;
     },
-    `n = ${whole(forks.length)} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, at its fullest from ±${plain(full, digits)} on. A cross marks a diverged fork, or one without a dR.`,
+    `n = ${whole(forks.length)} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, at its fullest from ±${plain(full, digits)} on.${forks.some((fork) => sideOf(fork) === "even") ? " An empty box: dR is 0." : ""} A cross marks a diverged fork, or one without a dR.`,
     () => forkRows(part().forks),
   );
   map.canvas.setAttribute("tabindex", "0");

@@ -101,7 +101,7 @@ function forksSection() {
     "div",
     { class: "controls" },
     select("Show", kinds.map((kind) => [kind, kind]), state.show, (show) => change({ show })),
-    el("label", { class: "select" }, el("span", {}, "Named"), find),
+    el("label", { class: "select" }, el("span", {}, "Find"), find),
     csvButton("forks", () => forkRows(forks)),
   );
   turn(0);
