@@ -98,11 +98,13 @@ def workers(theatre: Theatre) -> None:
 
 def killed(theatre: Theatre) -> None:
     began = time.perf_counter()
-    driver = theatre.on_ray("killed")
-    for count in (9, 27):
-        theatre.wait_for(driver, "killed", count)
-        theatre.machines.replace_one()
-    theatre.kill_at(driver, "killed", 45)
+    driver = theatre.stopping("killed", at=(9, 27, 45), on_ray=True)
+    for _ in range(2):
+        theatre.wait_for_stop(driver)  # its workers are in the middle of the next blocks
+        theatre.machines.kill_one()
+        theatre.go_on(driver)
+        theatre.machines.add_one()
+    theatre.kill_at_stop(driver)
     theatre.finish(theatre.on_ray("killed"))
     theatre.compare("killed: two of three nodes and the driver", "killed", began)
 
@@ -118,11 +120,11 @@ def together(theatre: Theatre) -> None:
 
 def mixed(theatre: Theatre) -> None:
     began = time.perf_counter()
-    theatre.kill_at(theatre.driver("local-ray"), "local-ray", 12)
+    theatre.kill_at_stop(theatre.stopping("local-ray", at=(12,), on_ray=False))
     theatre.finish(theatre.on_ray("local-ray"))
     theatre.compare("mixed: begun local, finished on Ray", "local-ray", began)
     began = time.perf_counter()
-    theatre.kill_at(theatre.on_ray("ray-local"), "ray-local", 12)
+    theatre.kill_at_stop(theatre.stopping("ray-local", at=(12,), on_ray=True))
     theatre.finish(theatre.driver("ray-local"))
     theatre.compare("mixed: begun on Ray, finished local", "ray-local", began)
 

@@ -1,10 +1,12 @@
 """Scenes of `cluster.py` in which something is wrong with the workers' machines: memory, clocks, objects."""
 
+import json
 import os
 import re
 import resource
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -89,20 +91,23 @@ assert again, "nobody missed anything"
 print(f"{(len(seen) + 1) // 2} of {len(seen)} objects were lost, and missed {len(again)} times")
 """
 
+# Where packages are found, and null for those that are not.
+LOOKED_FOR = """
+import importlib.util, json, sys
+found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
+print(json.dumps({name: spec and str(spec.origin) for name, spec in found.items()}))
+"""
+
 
 def starved(theatre: Theatre) -> None:
-    """Workers are allowed no byte more than they have while they do a task: what they ask for next is refused."""
+    """Before their first fork, workers are allowed no byte more than they have: what they ask for is refused."""
     began = time.perf_counter()
-    driver = theatre.on_ray("starved")
-    starving: set[int] = set()
-    for lost, count in enumerate((0, 9)):
-        theatre.wait_for(driver, "starved", count)
-        while theatre.lost("starved") <= lost and driver.poll() is None:
-            for process in set(theatre.machines.workers(b"_Worker.do")[:1]) - starving:
-                starving.add(process)
-                for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
-                    resource.prlimit(process, limit, (1 << 20, resource.RLIM_INFINITY))
-            time.sleep(0.1)
+    driver = theatre.stopping("starved", at=(0,), on_ray=True)
+    theatre.wait_for_stop(driver)
+    for process in theatre.machines.workers(b"ray::_Worker")[:2]:  # a block that three are lost over has failed
+        for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+            resource.prlimit(process, limit, (1 << 20, resource.RLIM_INFINITY))
+    theatre.go_on(driver)
     theatre.finish(driver)
     theatre.compare("starved: workers without memory", "starved", began)
     if not theatre.lost("starved"):
@@ -136,10 +141,11 @@ def skewed(theatre: Theatre) -> None:
         theatre.machines.replace_one()
 
 
-def environment_without(packages: tuple[str, ...], root: Path) -> str:
-    """A Python of its own that has what this one has, but for these packages: the path of its interpreter."""
-    import sysconfig
+def environment_without(packages: tuple[str, ...], root: Path) -> tuple[str, ...]:
+    """A Python of its own that has what this one has, but for these packages: how to call it.
 
+    Called like this it is deaf to PYTHONPATH, which may well name the folder of the packages that it must not have.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
     [target] = root.glob("lib/python*/site-packages")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
@@ -148,9 +154,14 @@ def environment_without(packages: tuple[str, ...], root: Path) -> str:
             (target / entry.name).symlink_to(entry)
     source = Path(__file__).parents[1] / "src"
     (target / "source.pth").write_text(f"{source}\n")
-    python = root / "bin" / "python"
-    for package in packages:
-        found = subprocess.run([python, "-c", f"import {package}"], capture_output=True, text=True, check=False)
-        if "ModuleNotFoundError" not in found.stderr:
-            sys.exit(f"the environment without {package} has it: {found.stderr}")
-    return os.fspath(python)
+    python = (os.fspath(root / "bin" / "python"), "-I")
+    found = subprocess.run(
+        [*python, "-c", LOOKED_FOR, "worldfork", *packages], capture_output=True, text=True, check=True
+    )
+    present = json.loads(found.stdout)
+    if present.pop("worldfork") is None:
+        sys.exit(f"the environment {root} was to have worldfork, of {source}, and has not")
+    for package, where in present.items():
+        if where is not None:
+            sys.exit(f"the environment {root} was to be without {package}, and finds it at {where}")
+    return python

@@ -1,10 +1,12 @@
 """Where the scenes of `cluster.py` are played: nodes that can be killed, drivers of their own, bytes compared."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,22 @@ drift_scale = 2.0
 precision = "float64"
 """
 
+# A driver that stops itself as soon as so many rows are on disk, and goes on when it is let.
+STOPPING = """
+import json, os, signal, sys
+import worldfork as wf
+registration, folder, options = sys.argv[1:]
+options = json.loads(options)
+moments = options.pop("stops_at")
+
+def stop(what, done, total):
+    while what == "forks" and moments and done >= moments[0]:
+        moments.pop(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+wf.run(registration, folder, progress=stop, **options)
+"""
+
 
 class Machines:
     """A Ray cluster of nodes that can be killed one by one."""
@@ -72,9 +90,13 @@ class Machines:
                 del os.environ[name]
             os.environ.update(before)
 
-    def replace_one(self, environment: Mapping[str, str] | None = None) -> None:
-        """Kill the oldest node as a power cut would, and bring another up."""
+    def kill_one(self) -> None:
+        """Kill the oldest node as a power cut would."""
         self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
+
+    def replace_one(self, environment: Mapping[str, str] | None = None) -> None:
+        """Kill the oldest node, and bring another up."""
+        self.kill_one()
         self.add_one(environment)
 
     def workers(self, doing: bytes) -> list[int]:
@@ -110,16 +132,21 @@ class Theatre:
     ) -> "subprocess.Popen[bytes]":
         """A driver of its own that runs the study, or another, into a folder of that name."""
         command = [sys.executable, "-m", "worldfork.cli.main", verb, str(study or self.registration)]
-        with (self.root / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [*command, "-o", str(self.root / name), "--quiet", *options], stdout=log, stderr=log
-            )
+        return self._begun(name, [*command, "-o", str(self.root / name), "--quiet", *options])
 
-    def scripted(self, name: str, script: str, *arguments: str, python: str = sys.executable) -> None:
+    def stopping(self, name: str, *, at: Sequence[int], on_ray: bool) -> "subprocess.Popen[bytes]":
+        """A driver that stops when it has written so many rows, so that what is done to it then does not depend on
+        how fast anything is."""
+        options: dict[str, Any] = {"stops_at": list(at)}
+        if on_ray:
+            options |= {"executor": "ray", "settings": {"address": self.machines.address}}
+        command = [sys.executable, "-c", STOPPING, str(self.registration), str(self.root / name)]
+        return self._begun(name, [*command, json.dumps(options)])
+
+    def scripted(self, name: str, script: str, *arguments: str, python: Sequence[str] = (sys.executable,)) -> None:
         """A driver that is a script of its own, with the cluster's address as its last argument."""
-        command = [python, "-c", script, *arguments, str(self.root / name), self.machines.address]
-        with (self.root / f"{name}.log").open("ab") as log:
-            self.finish(subprocess.Popen(command, stdout=log, stderr=log))
+        command = [*python, "-c", script, *arguments, str(self.root / name), self.machines.address]
+        self.finish(self._begun(name, command))
 
     def on_ray(
         self, name: str, *options: str, study: Path | None = None, verb: str = "run"
@@ -132,18 +159,25 @@ class Theatre:
             logs = "\n".join(path.read_text(errors="replace")[-3000:] for path in self.root.glob("*.log"))
             sys.exit(f"a driver failed:\n{logs}")
 
-    def kill_at(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
-        """Kill a driver once it has written so many rows."""
-        self.wait_for(process, name, count)
-        process.kill()
-        process.wait()
+    def wait_for_stop(self, driver: "subprocess.Popen[bytes]") -> None:
+        """Return once a driver of `stopping` has come to its next stop."""
+        event = os.waitid(os.P_PID, driver.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if event is None or event.si_code != os.CLD_STOPPED:
+            self.finish(driver)
+            sys.exit("a driver ended before its last stop: it had fewer rows to write")
 
-    def wait_for(self, process: "subprocess.Popen[bytes]", name: str, count: int) -> None:
-        while rows(self.root / name) < count and process.poll() is None:
-            time.sleep(0.02)
-        if process.poll() is not None:
-            self.finish(process)
-            sys.exit(f"{name}: the driver ended before it had {count} rows: ask for more --episodes")
+    def go_on(self, driver: "subprocess.Popen[bytes]") -> None:
+        driver.send_signal(signal.SIGCONT)
+
+    def kill_at_stop(self, driver: "subprocess.Popen[bytes]") -> None:
+        """Kill a driver where it next stops."""
+        self.wait_for_stop(driver)
+        driver.kill()
+        driver.wait()
+
+    def _begun(self, name: str, command: list[str]) -> "subprocess.Popen[bytes]":
+        with (self.root / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
 
     def compare(self, scene: str, name: str, began: float, *, with_study: str = "local") -> None:
         reference, study = chained(self.root / with_study), chained(self.root / name)

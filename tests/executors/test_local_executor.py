@@ -11,7 +11,8 @@ import pytest
 from waiting import PATIENCE, until
 
 from worldfork.errors import WorldforkError
-from worldfork.executors.local import Local, _spawning, visible_gpus
+from worldfork.executors.gpus import CHOSEN_BY_THE_USER, share_memory, visible_gpus
+from worldfork.executors.local import Local, _spawning
 
 
 def end_the_worker(number: int) -> int:
@@ -55,6 +56,43 @@ def test_each_worker_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
     assert {gpu for _, gpu in Local().map(the_gpu, range(40))} <= {"3", "7"}
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,7"
+
+
+def the_gpu_and_its_share(number: int) -> tuple[str, str | None]:
+    return os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "workers", "expected"),
+    [
+        ("3", 2, {("3", "0.450")}),
+        ("3,7", 3, {("3", "0.450"), ("7", None)}),
+        ("3,7", 2, {("3", None), ("7", None)}),
+    ],
+)
+def test_workers_on_one_gpu_divide_its_memory(
+    gpus: str, workers: int, expected: set[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    for name in CHOSEN_BY_THE_USER:
+        monkeypatch.delenv(name, raising=False)
+    executor = Local(workers=workers)
+    assert {answer for _, answer in executor.map(the_gpu_and_its_share, range(40))} <= expected
+    executor.close()
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in os.environ
+
+
+def test_memory_that_the_user_divides_is_left_alone() -> None:
+    for name in CHOSEN_BY_THE_USER:
+        variables = {name: "0.2"}
+        share_memory(0.5, variables)
+        assert variables == {name: "0.2"}
+    whole: dict[str, str] = {}
+    share_memory(1.0, whole)
+    assert whole == {}
+    third: dict[str, str] = {}
+    share_memory(1 / 3, third)
+    assert third == {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.300"}
 
 
 def test_gpus_are_counted_without_starting_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

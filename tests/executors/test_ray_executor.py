@@ -17,7 +17,6 @@ from waiting import PATIENCE
 from worldfork.blobs import blob_of, read_blob
 from worldfork.errors import Failed
 from worldfork.executors.ray import Ray
-from worldfork.lab.forks.tasks import attempted
 
 pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
@@ -27,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 def address() -> Iterator[str]:
     """Three nodes with a core each, whose processes find these tests."""
     pytest.importorskip("ray")
+    # For the nodes alone, which hand it on to their workers: tests that follow have processes of their own.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -35,8 +35,8 @@ def address() -> Iterator[str]:
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         for _ in range(3):
             cluster.add_node(num_cpus=1)
-        yield cluster.address
-        cluster.shutdown()
+    yield cluster.address
+    cluster.shutdown()
 
 
 @pytest.fixture
@@ -76,6 +76,8 @@ def always_dies(task: tuple[str, int]) -> int:
 
 
 def starves_once(task: tuple[str, int]) -> Any:
+    from worldfork.lab.forks.tasks import attempted  # here: who does other tasks need not wait for jax
+
     if task[1] == 2 and first_time(task):
         room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (room + (64 << 20), resource.RLIM_INFINITY))
@@ -122,7 +124,9 @@ def test_a_task_that_kills_whoever_does_it_spares_the_others(make: Any, tmp_path
 
 
 def test_a_worker_that_hangs_is_ended(make: Any, tmp_path: Path) -> None:
-    assert dict(make(deadline=20.0).map(hangs_once, tasks(tmp_path))) == SQUARES
+    patient = make(deadline=20.0, attempts=100)  # on a busy machine others may miss the deadline too
+    assert dict(patient.map(hangs_once, tasks(tmp_path))) == SQUARES
+    assert (tmp_path / "2").exists(), "nobody hung"
 
 
 def test_a_worker_that_is_wrong_is_outvoted(make: Any, tmp_path: Path) -> None:
@@ -185,9 +189,14 @@ while more := {child for child, parent in parents.items() if parent in ours} - o
     ours |= more
 sockets = set()
 for process in ours:
-    for descriptor in Path(f"/proc/{process}/fd").glob("*"):
+    try:
+        descriptors = os.listdir(f"/proc/{process}/fd")
+    except OSError:
+        continue
+    for descriptor in descriptors:
         try:
-            sockets.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+            target = os.readlink(f"/proc/{process}/fd/{descriptor}")
+            sockets.add(target.removeprefix("socket:[").removesuffix("]"))
         except OSError:
             pass
 for table in ("tcp", "tcp6"):

@@ -1,6 +1,7 @@
 """Work on this machine: here, or in a few processes that die with this one, each on an accelerator of its own."""
 
 import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -11,7 +12,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context, util
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
@@ -19,8 +19,9 @@ from pydantic import Field, PrivateAttr
 
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
+from worldfork.executors.gpus import share_memory, visible_gpus
 
-__all__ = ["Local", "visible_gpus"]
+__all__ = ["Local"]
 
 
 class Local(ExecutorPlugin):
@@ -59,23 +60,17 @@ class Local(ExecutorPlugin):
         return self.workers or max(len(visible_gpus()), 1)
 
 
-def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
-    """The NVIDIA GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; found without starting any."""
-    if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    return [str(index) for index in range(len(list(drivers.iterdir())))] if drivers.is_dir() else []
-
-
 class _Processes:
     """Processes that are begun when there is something to do for them, and then wait for more."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
         context = get_context("spawn")
-        numbers = context.SimpleQueue()  # each process takes one, and with it a GPU
-        for number in range(workers):
-            numbers.put(number)
-        begin = (os.getpid(), numbers, tuple(gpus))
+        places = context.SimpleQueue()  # each process takes one: a GPU, and how much of it
+        gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
+        for gpu in gpu_of_each:
+            places.put((gpu, 1 / gpu_of_each.count(gpu)))
+        begin = (os.getpid(), places if gpus else None)
         self._workers = workers
         self._pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=begin)
         self._begun: list[BaseProcess] = []
@@ -154,10 +149,11 @@ def _interrupted_later() -> Iterator[None]:
             before(*heard[0])
 
 
-def _begin(parent: int, numbers: Any, gpus: Sequence[str]) -> None:
-    """What a worker does first."""
-    if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
+def _begin(parent: int, places: Any | None) -> None:
+    """What a worker does first; `places` is a queue with a place on a GPU for each worker, where there are GPUs."""
+    if places is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"], share = places.get()
+        share_memory(share)
     _die_with(parent)
 
 

@@ -20,6 +20,7 @@ from pydantic import Field, PrivateAttr
 from worldfork.blobs import Blob, fetching
 from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
+from worldfork.executors.gpus import share_memory
 from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
 
 __all__ = ["Ray"]
@@ -36,7 +37,7 @@ class Ray(ExecutorPlugin):
     address: str | None = None  # of a cluster that is running; None: RAY_ADDRESS, or one for this run, here
     workers: Annotated[int, Field(ge=1)] | None = None  # at most so many; None: as many as there is room for
     cpus: Annotated[int, Field(ge=1)] = 1  # cores of each worker
-    gpus: Annotated[float, Field(ge=0)] | None = None  # of each worker; None: one, where the cluster has any
+    gpus: Annotated[float, Field(ge=0)] | None = None  # of each worker; None: one, where there are any
     attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
     deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task
     twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
@@ -65,8 +66,10 @@ class _Missing:
 class _Worker:
     """What an actor is: one process that does one task at a time."""
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, gpus: float) -> None:
         os.environ["WORLDFORK_THREADS"] = str(cores)
+        if gpus:
+            share_memory(gpus)
 
     def name(self) -> str:
         """This process, for people."""
@@ -141,7 +144,7 @@ class _RayCluster:
             # Where it is known to be, so that a machine can be shunned.
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
-        actor = kind.remote(self.settings.cpus)
+        actor = kind.remote(self.settings.cpus, gpus)
         self.begun += 1
         self.actors[worker], self.nodes[worker] = actor, node
         self.starting[actor.name.remote()] = worker
