@@ -9,11 +9,12 @@ local process made. Prints a line per scene; exits 1 at the first difference.
 
     workers    two local worker processes
     killed     three nodes; two nodes are killed and replaced, and the driver is killed and begun again
-    together   two studies at once
+    together   two studies at once, a worker each
     mixed      begun local, killed, finished on Ray; and the other way round
     followed   a study with policies that are followed all the way, every task of it computed by two workers
     starved    workers whose memory ends in the middle of a block
     forgotten  an object store that loses every second file
+    full       a driver whose disk is full for a while
     skewed     nodes whose clocks are wrong by hours and years
     trained    checkpoints of two groups of seeds: here, by two processes, and on Ray
     bare       a driver in an environment without jax and mujoco, and a study whose workers need both
@@ -25,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster_faults import environment_without, forgotten, skewed, starved
+from cluster_faults import environment_without, forgotten, full, skewed, starved
 from cluster_stage import Theatre
 from kill_and_resume import DEPLOYMENT, REGISTRATION
 
@@ -172,7 +173,7 @@ def bare(theatre: Theatre) -> None:
 
 SCENES = {
     scene.__name__: scene
-    for scene in (workers, killed, together, mixed, followed, starved, forgotten, skewed, trained, bare)
+    for scene in (workers, killed, together, mixed, followed, starved, forgotten, full, skewed, trained, bare)
 }
 
 

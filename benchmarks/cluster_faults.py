@@ -1,4 +1,4 @@
-"""Scenes of `cluster.py` in which something is wrong with the workers' machines: memory, clocks, objects."""
+"""Scenes of `cluster.py` in which something is wrong with a machine: its memory, clock, object store or disk."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from cluster_stage import Theatre
+from cluster_stage import Theatre, rows
 
 # A clock that is wrong for everything in a process, Ray's own parts included.
 CLOCK = r"""
@@ -59,6 +59,7 @@ print(*(round((clock - time.time()) / 3600) for clock in clocks))
 """
 # A driver whose object store loses every second file: an object is lost with whoever put it.
 FORGETFUL = """
+import contextlib
 import sys
 import ray
 import worldfork as wf
@@ -76,6 +77,9 @@ def named_and_lost(self, blobs):
                 owner = ray.remote(Owner).options(num_cpus=0).remote()
                 [reference] = ray.get(owner.put.remote(blob.path.read_bytes()))
                 ray.kill(owner)
+                with contextlib.suppress(ray.exceptions.RayActorError):
+                    while True:  # until it is dead
+                        ray.get(owner.put.remote(b""))
                 self.kept[blob.name] = reference, 0
     return named(self, blobs)
 
@@ -91,6 +95,34 @@ assert again, "nobody missed anything"
 print(f"{(len(seen) + 1) // 2} of {len(seen)} objects were lost, and missed {len(again)} times")
 """
 
+# A driver whose disk is full once there are so many rows: half of a write finds room, and nothing after it.
+FILLING = """
+import errno, os, sys
+import worldfork as wf
+from worldfork.errors import WorldforkError
+
+written, rows = os.write, 0
+
+def write(descriptor, data):
+    if rows < 18 or not os.readlink(f"/proc/self/fd/{descriptor}").startswith(sys.argv[2]):
+        return written(descriptor, data)
+    if not refused:
+        refused.append(descriptor)
+        return written(descriptor, bytes(data)[: len(data) // 2])
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+def count(what, done, total):
+    global rows
+    rows = done if what == "forks" else rows
+
+refused, os.write = [], write
+try:
+    wf.run(sys.argv[1], sys.argv[2], executor="ray", settings={"address": sys.argv[3]}, progress=count)
+except WorldforkError as error:
+    assert "the disk is full" in str(error), error
+else:
+    sys.exit("the disk was full, and nobody noticed")
+"""
 # Where packages are found, and null for those that are not.
 LOOKED_FOR = """
 import importlib.util, json, sys
@@ -120,6 +152,17 @@ def forgotten(theatre: Theatre) -> None:
     theatre.scripted("forgotten", FORGETFUL, str(theatre.registration))
     log = (theatre.root / "forgotten.log").read_text().splitlines()
     theatre.compare(f"forgotten: {log[-1]}", "forgotten", began)
+
+
+def full(theatre: Theatre) -> None:
+    """The driver's disk is full in the middle of a row; later there is room again."""
+    began = time.perf_counter()
+    theatre.scripted("full", FILLING, str(theatre.registration))
+    written = rows(theatre.root / "full")
+    if not 18 <= written < rows(theatre.root / "local"):
+        sys.exit(f"full: {written} rows were on the disk that was full after 18")
+    theatre.finish(theatre.on_ray("full"))
+    theatre.compare(f"full: a driver's disk that was full after {written} rows", "full", began)
 
 
 def skewed(theatre: Theatre) -> None:

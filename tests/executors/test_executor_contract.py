@@ -1,5 +1,6 @@
 """Every executor that has a name keeps the contract that is asked of anybody's."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
+from worldfork.executors.gpus import CHOSEN_BY_THE_USER
 from worldfork.executors.local import Local
-from worldfork.executors.ray import _require_same_cluster
+from worldfork.executors.ray import _require_same_cluster, _Worker
 from worldfork.testing import check_executor
 
 
@@ -70,3 +72,14 @@ def test_another_cluster_than_the_one_that_is_connected_is_refused() -> None:
         _require_same_cluster(same, "10.0.0.1:6379")
     with pytest.raises(WorldforkError, match=r"connected to the Ray cluster at `10.0.0.1:6379`.*ray.shutdown"):
         _require_same_cluster("10.0.0.2:6379", "10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0.0, None), (0.5, "0.450"), (1.0, None), (2.0, None)])
+def test_a_worker_on_part_of_a_gpu_takes_part_of_its_memory(
+    gpus: float, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {name: value for name, value in os.environ.items() if name not in CHOSEN_BY_THE_USER}
+    monkeypatch.setattr(os, "environ", variables)
+    _Worker(2, gpus)
+    assert variables["WORLDFORK_THREADS"] == "2"
+    assert variables.get("XLA_PYTHON_CLIENT_MEM_FRACTION") == expected

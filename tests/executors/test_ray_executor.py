@@ -1,5 +1,7 @@
 """Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte."""
 
+import contextlib
+import dataclasses
 import os
 import resource
 import signal
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 from worldfork.blobs import blob_of, read_blob
 from worldfork.errors import Failed
@@ -100,6 +102,53 @@ def wrong_once(task: tuple[str, int]) -> int:
     return -1 if task[1] == 2 and first_time(task) else task[1] ** 2
 
 
+@dataclasses.dataclass(frozen=True)
+class Doubtful:
+    """A result that a second worker is to confirm, and who came to it."""
+
+    value: int
+    process: int
+    doubtful: bool = True
+
+    def same_as(self, other: "Doubtful") -> bool:
+        return self.value == other.value
+
+
+def not_finite(task: tuple[str, int]) -> int | Doubtful:
+    if task[1] != 2:
+        return task[1] ** 2
+    Path(task[0], f"by {os.getpid()}").touch()
+    return Doubtful(4, os.getpid())
+
+
+def refuses_on_one_node(task: tuple[str, int]) -> int | Failed:
+    """The node that is asked first is of another kind."""
+    import ray
+
+    node, unfit = ray.get_runtime_context().get_node_id(), Path(task[0], "unfit")
+    with contextlib.suppress(FileExistsError):
+        unfit.symlink_to(node)
+    if os.readlink(unfit) != node:
+        return task[1] ** 2
+    Path(task[0], f"refused by {os.getpid()}").touch()
+    return Failed("device: NVIDIA, here cpu", "", unfit=True)
+
+
+def refuses_or_dies_once(task: tuple[str, int]) -> int | Failed:
+    result = refuses_on_one_node(task)
+    if not isinstance(result, Failed) and first_time(task):
+        os._exit(9)
+    return result
+
+
+def meets(task: tuple[str, str, str]) -> str:
+    """Wait until the other one is there too."""
+    folder, this, other = task
+    Path(folder, this).touch()
+    until(Path(folder, other).exists, lambda: f"that {other} computes while {this} does")
+    return this
+
+
 def tasks(folder: Path) -> list[tuple[str, int]]:
     return [(str(folder), number) for number in range(6)]
 
@@ -131,6 +180,38 @@ def test_a_worker_that_hangs_is_ended(make: Any, tmp_path: Path) -> None:
 
 def test_a_worker_that_is_wrong_is_outvoted(make: Any, tmp_path: Path) -> None:
     assert dict(make(twice=1).map(wrong_once, tasks(tmp_path))) == SQUARES
+
+
+def test_what_is_not_finite_is_computed_by_a_second_worker(make: Any, tmp_path: Path) -> None:
+    results = dict(make().map(not_finite, tasks(tmp_path)))
+    assert {**results, 2: results[2].value} == SQUARES
+    assert len(list(tmp_path.glob("by *"))) == 2
+
+
+def test_a_machine_of_another_kind_is_asked_once(make: Any, tmp_path: Path) -> None:
+    executor = make()
+    assert dict(executor.map(refuses_on_one_node, tasks(tmp_path))) == SQUARES
+    # Workers that follow on those that die are not begun there either.
+    assert dict(executor.map(refuses_or_dies_once, tasks(tmp_path)[:3])) == {0: 0, 1: 1, 2: 4}
+    assert len(list(tmp_path.glob("refused by *"))) == 1
+
+
+MEETING = """
+import sys
+import test_ray_executor as tests
+from worldfork.executors.ray import Ray
+folder, address = sys.argv[1:]
+assert list(Ray(address=address, workers=1).map(tests.meets, [(folder, "this", "other")])) == [(0, "this")]
+"""
+
+
+def test_two_drivers_compute_at_once(make: Any, address: str, tmp_path: Path) -> None:
+    """A driver goes where there is room, and does not wait for a place that another's worker has."""
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    script = [sys.executable, "-c", MEETING, str(tmp_path), address]
+    with subprocess.Popen(script, env={**os.environ, "PYTHONPATH": path}) as another:
+        assert list(make(workers=1).map(meets, [(str(tmp_path), "other", "this")])) == [(0, "other")]
+        assert another.wait(PATIENCE) == 0
 
 
 def test_an_object_that_is_lost_is_put_again(make: Any, tmp_path: Path) -> None:
@@ -225,7 +306,7 @@ def test_a_cluster_for_one_run_listens_to_this_machine_alone() -> None:
     assert all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1
 
 
-SCENES = ["killed", "together", "mixed", "followed", "starved", "forgotten", "skewed", "trained", "bare"]
+SCENES = ["killed", "together", "mixed", "followed", "starved", "forgotten", "full", "skewed", "trained", "bare"]
 
 
 @pytest.mark.parametrize("scene", SCENES)

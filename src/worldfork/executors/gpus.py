@@ -1,7 +1,6 @@
 """Which GPUs a process may use, and how much memory of one that it shares with others."""
 
 import os
-from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +22,11 @@ def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
     return [str(index) for index in range(len(list(drivers.iterdir())))] if drivers.is_dir() else []
 
 
-def share_memory(share: float, variables: MutableMapping[str, str] = os.environ) -> None:
+def share_memory(share: float) -> None:
     """Have JAX take this share of its GPU's memory, unless the user has said how much it takes.
 
     By itself each process takes three quarters when it first computes, so that a second one on the same GPU dies.
     Must be called before JAX is used.
     """
-    if share < 1 and not any(name in variables for name in CHOSEN_BY_THE_USER):
-        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{SHARED * share:.3f}"
+    if share < 1 and not any(name in os.environ for name in CHOSEN_BY_THE_USER):
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{SHARED * share:.3f}"

@@ -71,9 +71,11 @@ class _Worker:
         if gpus:
             share_memory(gpus)
 
-    def name(self) -> str:
-        """This process, for people."""
-        return f"{platform.node()}:{os.getpid()}"
+    def where(self) -> tuple[str, str]:
+        """The machine's name, and Ray's of its node."""
+        import ray
+
+        return platform.node(), ray.get_runtime_context().get_node_id()
 
     def do(self, function: Callable[[Any], Any], task: Any, objects: dict[str, list[Any]]) -> Any:
         """Apply the function; blobs are fetched when they are asked for, not before: most are known already."""
@@ -98,13 +100,14 @@ class _Worker:
 
 
 class _RayCluster:
-    """The workers of one run. A worker is called by its node and a number."""
+    """The workers of one run. A worker is called by its machine and a number, and by the number alone until Ray has
+    found a place for it."""
 
     def __init__(self, settings: Ray) -> None:
         self.ray, self.connected_here = _connected(settings.address)
         self.settings = settings
         self.actors: dict[str, Any] = {}
-        self.nodes: dict[str, str] = {}  # worker -> the node it is on
+        self.nodes: dict[str, str] = {}  # worker -> the node it is on, once that is known
         self.starting: dict[Any, str] = {}  # a reference that waits for the worker to be there
         self.idle: dict[str, None] = {}  # in the order in which they came to wait
         self.flying: dict[Any, tuple[str, Callable[[Any], Any], Any]] = {}
@@ -117,37 +120,34 @@ class _RayCluster:
         return list(self.idle)
 
     def grow(self) -> bool:
-        """Spread workers over the nodes: the next one goes to the node that has the fewest."""
+        """Ask for as many workers as the nodes have room for. Ray places them: it alone knows what is free where,
+        since others may use the cluster too. Those for which there is no place now come when there is."""
         nodes = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] not in self.shunned]
         gpus = self.settings.gpus
         if gpus is None:
             gpus = 1.0 if any(node["Resources"].get("GPU", 0) for node in nodes) else 0.0
-        room = {node["NodeID"]: _room(node["Resources"], self.settings.cpus, gpus) for node in nodes}
-        names = {node["NodeID"]: node["NodeManagerHostname"] for node in nodes}
-        taken = collections.Counter(self.nodes.values())
-        while len(self.actors) < (self.settings.workers or len(self.actors) + 1):
-            free = [node for node in room if taken[node] < room[node]]
-            if not free:
-                break
-            node = min(free, key=lambda node: taken[node])
-            taken[node] += 1
-            self._begin(node, f"{names[node]}/{self.begun}", gpus)
+        room = sum(_room(node["Resources"], self.settings.cpus, gpus) for node in nodes)
+        wanted = min(self.settings.workers or room, room)
+        wanted += sum(node in self.shunned for node in self.nodes.values())  # they take no room of the others
+        for worker in list(self.starting.values())[::-1][: max(len(self.actors) - wanted, 0)]:
+            self.end(worker)  # the node that it was meant for has gone
+        while len(self.actors) < wanted:
+            self._begin(gpus)
         return bool(self.starting)
 
-    def _begin(self, node: str, worker: str, gpus: float) -> None:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
+    def _begin(self, gpus: float) -> None:
+        elsewhere = {"ray.io/node-id": f"!in({','.join(sorted(self.shunned))})"} if self.shunned else None
         kind = self.ray.remote(_Worker).options(
             num_cpus=self.settings.cpus,
             num_gpus=gpus,
             max_restarts=0,
-            # Where it is known to be, so that a machine can be shunned.
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            scheduling_strategy="SPREAD",
+            label_selector=elsewhere,
         )
         actor = kind.remote(self.settings.cpus, gpus)
+        self.actors[str(self.begun)] = actor
+        self.starting[actor.where.remote()] = str(self.begun)
         self.begun += 1
-        self.actors[worker], self.nodes[worker] = actor, node
-        self.starting[actor.name.remote()] = worker
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
         del self.idle[worker]
@@ -169,7 +169,10 @@ class _RayCluster:
             self.end(worker)
             return [Lost(worker, printable(" ".join(str(error).split()))[:SPELLED])]
         if reference in self.starting:
-            worker = self.starting.pop(reference)
+            number = self.starting.pop(reference)
+            machine, node = result
+            worker = f"{machine}/{number}"
+            self.actors[worker], self.nodes[worker] = self.actors.pop(number), node
             self.idle[worker] = None
             return [Joined(worker)]
         worker, function, task = self.flying.pop(reference)
