@@ -1,6 +1,7 @@
 """Policies that were followed all the way: thresholds from other checkpoints, figures that follow from the rows."""
 
 import dataclasses
+import io
 import itertools
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deployed import DEPLOYED
+from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
@@ -28,7 +30,7 @@ from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, cautions
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.tables.deployments import deployments
+from worldfork.desk.tables.deployments import deployments, show_deployments
 from worldfork.desk.triggers import read_triggers
 from worldfork.errors import WorldforkError
 from worldfork.ledger.deployment import Thresholds, policy_of
@@ -363,6 +365,20 @@ def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
     text = "".join(markdown(table) for table in paper_tables(score, score.rules))
     assert "followed all the way" in text
     assert "Does" not in text
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_policies_with_long_names_are_told_apart_on_any_screen(score: wf.Score, width: int) -> None:
+    followed = score.deployment[TASK]
+    names = {name: f"finetune-{name}-validation-loss" for name in followed.policies} | {"never": "never"}
+    longer = {names[name]: outcome for name, outcome in followed.policies.items()}
+    console = Console(file=io.StringIO(), width=width)
+    show_deployments({TASK: dataclasses.replace(followed, policies=longer, best=names[followed.best])}, console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert all(name in text for name in followed.policies)
+    assert ("gradient" in text) == (width > 100)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tables of policies that were followed all the way, and of where they part from what the one-step ledger says."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console
@@ -26,6 +27,7 @@ HEADS = (
     "evaluated over never",
     "regret",
 )
+WIDE, NARROW_NAME = 110, 12  # columns of a screen with room for everything, and of a policy's name on another
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
 
 
@@ -72,10 +74,14 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         console.print(escape(" ".join(filter(None, (said.sentence, said.advice, said.certainty)))))
         for heads, rows in ((HEADS, _outcomes(one)), (PARTED, _parted(one))):
             table = Table(box=None, pad_edge=False, header_style="dim")
-            for index, head in enumerate(heads):
-                table.add_column(head, justify="left" if not index else "right")
+            shown = [head for head in heads if console.width >= WIDE or head != "gradient steps"]
+            for head in shown:
+                whole, left = head in ("Policy", "grade"), head == "Policy"
+                table.add_column(head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
             for row in rows:
-                table.add_row(*map(escape, row))
+                cells = dict(zip(heads, row, strict=True))
+                cells["Policy"] = _folded(cells["Policy"], console.width)
+                table.add_row(*(escape(cells[head]) for head in shown))
             console.print(table)
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
@@ -88,6 +94,11 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         for caution in one.cautions:
             console.print(f"[yellow]{escape(caution)}[/]")
         console.print()
+
+
+def _folded(name: str, width: int) -> str:
+    """A policy's name, over several lines where the screen is narrow: broken at hyphens, and nowhere left out."""
+    return name if width >= WIDE else "\n".join(textwrap.wrap(name, NARROW_NAME))
 
 
 def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
