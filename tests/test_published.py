@@ -20,9 +20,19 @@ PRETRAINED = {
     "cartpole": ROOT / "results" / "pretraining-cartpole",
     "cartpole-32": ROOT / "results" / "pretraining-cartpole-32",
     "locomotion": ROOT / "results" / "pretraining-locomotion",
+    "locomotion-12": ROOT / "results" / "pretraining-locomotion-12",
 }
 STUDIES = ("scope", "precision", "rate")
-WITH_POWER = ("power-cartpole", "choose-cartpole", "judge-cartpole")
+WITH_POWER = (
+    "power-cartpole",
+    "choose-cartpole",
+    "judge-cartpole",
+    "power-locomotion",
+    "choose-locomotion",
+    "judge-walker",
+    "judge-cheetah",
+    "severity-walker",
+)
 
 
 def manifests(folder: Path) -> dict[str, dict[str, Any]]:
@@ -44,8 +54,8 @@ def test_checkpoints_were_trained_by_the_recipe_that_is_registered(name: str) ->
 def test_studies_deployed_the_published_checkpoints_with_the_published_planner(study: str) -> None:
     folder = ROOT / "results" / study
     registered = parse((folder / "registration.toml").read_text(), name=study)
-    cartpole = PRETRAINED["cartpole-32" if study in WITH_POWER else "cartpole"]
-    published = manifests(cartpole) | manifests(PRETRAINED["locomotion"])
+    sets = ("cartpole-32", "locomotion-12") if study in WITH_POWER else ("cartpole", "locomotion")
+    published = {name: found for each in sets for name, found in manifests(PRETRAINED[each]).items()}
     deployed = manifests(folder / "checkpoints")
     assert deployed
     for name, manifest in deployed.items():
