@@ -46,7 +46,8 @@ def test_arms_that_say_the_same_stand_together(answers):
         }
     )
     assert said == (
-        "With arms a and c it is not resolved. With arm b it makes no difference. With arm d it hurts (leaning)."
+        "With arms a and c it is not resolved. With arm b it makes no difference. With arm d (-32.0) it hurts "
+        "(leaning)."
     )
     assert worth_by_arm({"a": {"walker": answers["open"], "hopper": answers["open"]}}) == (
         "With arm a it is not resolved on any task."

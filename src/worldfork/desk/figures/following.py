@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 from matplotlib.axes import Axes
 
-from worldfork.desk.figures.drawing import BAND, HELP, HURT, SOFT, Drawing, literal, tidy
+from worldfork.desk.figures.drawing import BAND, HELP, HURT, INK, SOFT, Drawing, literal, tidy
 from worldfork.desk.scoring import Score
 from worldfork.desk.scoring.deployment_records import PolicyOutcome
 from worldfork.desk.wording import known, number
@@ -64,9 +64,18 @@ def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
     gained = known(outcome.advantage)
     mean = None if gained is None else known(gained.mean)
     axes.axhline(0, color=SOFT, lw=0.8)
-    axes.plot(episodes, values, "o-", ms=3, lw=1.5, color=HELP if (mean or 0.0) > 0 else HURT)
+    axes.plot(episodes, values, "o-", ms=3, lw=1.5, color=_colour(outcome))
     below = axes.twinx()
     below.bar(episodes, shares, width=0.5, color=BAND, alpha=0.35)
     below.set(ylim=(0, 1.2 / BELOW * (1 + BELOW)), yticks=[])
     below.spines[:].set_visible(False)
     axes.set_title(f"{literal(name)}: {outcome.updates:.1f} updates, {number(mean, 1)}", fontsize=9)
+
+
+def _colour(outcome: PolicyOutcome) -> str:
+    """Blue or orange where the policy can be told apart from never, as on the page; black where it can not."""
+    gained = known(outcome.advantage)
+    mean = None if gained is None else known(gained.mean)
+    if gained is None or mean is None or known(gained.grade) not in ("resolved", "leaning"):
+        return INK
+    return HELP if mean > 0 else HURT

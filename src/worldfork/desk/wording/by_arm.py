@@ -12,13 +12,23 @@ VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
 
 
 def worth_by_arm(answers: Mapping[str, Mapping[str, Answer]]) -> str:
-    """What updating comes to with each arm (answers by arm, then task); arms that say the same stand together."""
+    """What updating comes to with each arm (answers by arm, then task); arms that say the same stand together.
+
+    On one task an arm that helps or hurts has its mean beside its name; of several, the cards have them.
+    """
     arms: dict[str, list[str]] = {}
     for arm, by_task in answers.items():
-        arms.setdefault(_outcome(by_task), []).append(arm)
+        arms.setdefault(_outcome(by_task), []).append(f"{arm}{_size(by_task)}")
     return " ".join(
         f"With {'arm' if len(names) == 1 else 'arms'} {listed(names)} {outcome}." for outcome, names in arms.items()
     )
+
+
+def _size(by_task: Mapping[str, Answer]) -> str:
+    if len(by_task) != 1:
+        return ""
+    (one,) = by_task.values()
+    return f" ({one.mean.partition(' ')[0]})" if one.verdict in VERBS else ""
 
 
 def _outcome(by_task: Mapping[str, Answer]) -> str:

@@ -140,7 +140,7 @@ const plain = (value, digits = 1) =>
     : "undefined";
 const signed = (value, digits = 1) => (isNumber(value) && value > 0 ? "+" : "") + plain(value, digits);
 const brief = (value) => (isNumber(value) ? minus(String(Number(value.toPrecision(4)))) : "undefined");
-const chance = (p) => (p < 0.001 ? "< .001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, ""));
+const chance = (p) => (p < 0.001 ? "<.001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, ""));
 const whole = (value) => value.toLocaleString("en-US");
 
 // ---- what a fork did ----
