@@ -2,13 +2,16 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 import ledgers
 import pytest
 from matplotlib.figure import Figure
 
+import worldfork as wf
 from worldfork.desk import figures
 from worldfork.desk.figures import write_figures
+from worldfork.desk.figures.drawing import HURT, INK
 from worldfork.desk.page import gather
 from worldfork.errors import WorldforkError
 
@@ -106,3 +109,18 @@ def test_every_fork_of_every_arm_is_a_mark(material):
     assert [label.get_text().split()[0] for label in axes.get_yticklabels()] == list(score.arms)
     with pytest.raises(WorldforkError, match="no task `hopper`"):
         figures.arms(score, task="hopper")
+
+
+def test_a_followed_policy_is_coloured_only_where_it_can_be_told_apart_from_never():
+    """Orange says that it hurt: three checkpoints of the demo say no such thing."""
+    score = wf.score(Path(__file__).parents[3] / "results" / "deployment-demo", permutations=20)
+    (task,) = score.deployment
+    followed = score.deployment[task]
+    outcome = followed.policies["always"]
+    sure = dataclasses.replace(outcome, advantage=dataclasses.replace(outcome.advantage, grade="resolved"))
+    policies = {"never": followed.policies["never"], "always": outcome, "surely": sure}
+    drawn = figures.deployment(
+        dataclasses.replace(score, deployment={task: dataclasses.replace(followed, policies=policies)})
+    )
+    lines = [axes.lines[1].get_color() for axes in drawn.axes if len(axes.lines) > 1]
+    assert lines == [INK, HURT]
