@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kill_and_resume import REGISTRATION
@@ -11,7 +13,8 @@ from typer.testing import CliRunner
 
 import worldfork as wf
 from worldfork.cli.main import app
-from worldfork.cli.reproduce import _recipes
+from worldfork.cli.reproduce import _Job, _pretrain_side_by_side, _recipes
+from worldfork.cli.stages import Stages
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, authored, cells, parse, read
 from worldfork.registration.library import find
@@ -170,6 +173,69 @@ def test_some_tasks_have_the_cells_and_the_text_that_the_whole_has() -> None:
         only_tasks(whole, ["hopper-hop"])
 
 
+TWO = SMALL.replace('["cartpole-swingup"]', '["cartpole-swingup", "cheetah-run"]') + SMALL[
+    SMALL.index("[tasks.") :
+].replace("small", "other").replace("cartpole-swingup", "cheetah-run")
+
+
+class Training:
+    """A process that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+        self.ended_by_us = False
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def terminate(self) -> None:
+        self.ended_by_us = True
+
+
+@pytest.fixture
+def two(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Training], Iterator[Any]]:
+    """Two recipes that are trained side by side for two tasks, and the tasks as they can be run."""
+    (tmp_path / "pretrain-other.toml").write_text(
+        RECIPE.replace("small", "other").replace("cartpole-swingup", "cheetah-run")
+    )
+    small.write_text(TWO)
+    (tmp_path / "new/registrations").mkdir(parents=True)
+    within = tmp_path / "new"
+    jobs = _recipes(read(small), within / "registrations", beside=tmp_path, within=within)
+    trainings = {job.folder.name: Training() for job in jobs}
+    monkeypatch.setattr(_Job, "begin", lambda job: trainings[job.folder.name])
+    stages = Stages(within / "stages.jsonl", lambda words: None)
+    return trainings, _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None)
+
+
+def test_a_task_is_run_as_soon_as_its_checkpoints_are_there(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
+    trainings, ready = two
+    trainings["other"].returncode = 0
+    assert next(ready) == ("cheetah-run",)  # beside the training of the other
+    trainings["small"].returncode = 0
+    assert list(ready) == [("cartpole-swingup",)]
+    assert not any(training.ended_by_us for training in trainings.values())
+
+
+def test_a_training_that_fails_is_told_once_the_others_tasks_are_run(
+    two: tuple[dict[str, Training], Iterator[Any]],
+) -> None:
+    trainings, ready = two
+    trainings["other"].returncode = 1
+    trainings["small"].returncode = 0
+    assert next(ready) == ("cartpole-swingup",)
+    with pytest.raises(WorldforkError, match=r"what was saved is kept.*other/pretraining\.log"):
+        next(ready)
+
+
+def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
+    trainings, ready = two
+    trainings["small"].returncode = 0
+    assert next(ready) == ("cartpole-swingup",)
+    ready.close()  # type: ignore[attr-defined]  # what an interrupt while a task runs comes to
+    assert {name: training.ended_by_us for name, training in trainings.items()} == {"small": False, "other": True}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("options", [[], ["--side-by-side"]])
 def test_from_an_empty_folder_to_the_page(small: Path, tmp_path: Path, options: list[str]) -> None:
@@ -177,8 +243,7 @@ def test_from_an_empty_folder_to_the_page(small: Path, tmp_path: Path, options: 
         (tmp_path / "pretrain-other.toml").write_text(
             RECIPE.replace("small", "other").replace("cartpole-swingup", "cheetah-run")
         )
-        table = SMALL[SMALL.index("[tasks.") :].replace("small", "other").replace("cartpole-swingup", "cheetah-run")
-        small.write_text(SMALL.replace('["cartpole-swingup"]', '["cartpole-swingup", "cheetah-run"]') + table)
+        small.write_text(TWO)
     output = invoke(small, "-o", tmp_path / "new", *options)
     assert "pretrain pretrain-small" in output
     assert (tmp_path / "new/index.html").is_file()

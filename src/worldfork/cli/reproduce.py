@@ -1,16 +1,18 @@
 """`worldfork reproduce`: from an empty folder to the page, every stage by the wall clock."""
 
+import contextlib
 import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from worldfork.cli.stages import Stages
+from worldfork.cli.stages import Stages, spoken
 from worldfork.errors import WorldforkError
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ def reproduce(
         None, min=1, help="Processes that compute the study's blocks; else this one."
     ),
     side_by_side: bool = typer.Option(
-        False, "--side-by-side", help="Pretrain all recipes at once, a process each, instead of one after another."
+        False,
+        "--side-by-side",
+        help="Pretrain all recipes at once, a process each, and run a task as soon as its checkpoints are there.",
     ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
@@ -46,6 +50,7 @@ def reproduce(
     """
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
+    from worldfork.executors.gpus import shared
     from worldfork.registration import authored, open_authored
     from worldfork.registration.subset import only_tasks
 
@@ -57,7 +62,11 @@ def reproduce(
     stages = Stages(output / "stages.jsonl", typer.echo)
     study = output / "study"
     again = " ".join(
-        ["worldfork", "reproduce", registration, "-o", str(output), *(["--tasks", tasks] if tasks else [])]
+        [
+            *("worldfork", "reproduce", registration, "-o", str(output)),
+            *(["--tasks", tasks] if tasks else []),
+            *(["--side-by-side"] if side_by_side else []),
+        ]
     )
     with interruptible(f"interrupted; what is finished is kept. To carry on: {again}") as check:
         if not _finished(study, text.registration):
@@ -65,20 +74,21 @@ def reproduce(
             written = output / "registrations" / f"{text.registration.name}.toml"
             _write(written, text.text)
             recipes = _recipes(text.registration, written.parent, beside=root, within=output)
-            with bars(quiet=quiet) as draw:
+            side_by_side = side_by_side and len(recipes) > 1
+            sharing = shared(len(recipes) + 1) if side_by_side else contextlib.nullcontext()
+            with sharing, bars(quiet=quiet) as draw:
 
                 def progress(what: str, done: int, total: int) -> None:
                     check()
                     draw(what, done, total)
 
-                if side_by_side and len(recipes) > 1:
-                    _pretrain_side_by_side(recipes, stages)
-                else:
-                    _pretrain_in_turn(recipes, stages, progress)
-                with stages.stage(f"run {text.registration.name}"):
-                    import worldfork as wf
+                pretrain = _pretrain_side_by_side if side_by_side else _pretrain_in_turn
+                for ready in pretrain(recipes, text.registration, stages, progress):
+                    named = f" ({', '.join(ready)})" if side_by_side else ""
+                    with stages.stage(f"run {text.registration.name}{named}"):
+                        import worldfork as wf
 
-                    wf.run(written, study, workers=workers, progress=progress, notify=_whisper)
+                        wf.run(written, study, tasks=ready, workers=workers, progress=progress, notify=_whisper)
         with stages.stage("verify"), bars(quiet=quiet) as draw:
             _require_sound(_verified(study, draw))
         try:
@@ -103,10 +113,23 @@ class _Job:
 
     recipe: Path
     folder: Path
+    tasks: frozenset[str] = frozenset()  # of the registration that need it
 
     @property
     def stage(self) -> str:
         return f"pretrain {self.recipe.stem}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "pretraining.log"
+
+    def begin(self) -> "subprocess.Popen[bytes]":
+        """Train it in a process of its own."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        words = ["pretrain", str(self.recipe), "-o", str(self.folder), "--quiet"]
+        command = [sys.executable, "-m", "worldfork.cli.main", *words]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)  # noqa: S603 - this interpreter, our own verb
 
 
 def _recipes(registration: "Registration", root: Path, *, beside: Path, within: Path) -> list[_Job]:
@@ -131,6 +154,7 @@ def _recipes(registration: "Registration", root: Path, *, beside: Path, within: 
             )
         if folder not in jobs:
             jobs[folder] = _Job(_copied_recipe(f"pretrain-{folder.name}", root, beside=beside), folder)
+        jobs[folder] = dataclasses.replace(jobs[folder], tasks=jobs[folder].tasks | {task})
         _require_promised(jobs[folder].recipe, task, index)
     return list(jobs.values())
 
@@ -158,34 +182,53 @@ def _require_promised(recipe: Path, task: str, index: int) -> None:
         )
 
 
-def _pretrain_in_turn(jobs: list[_Job], stages: Stages, progress: Callable[[str, int, int], None]) -> None:
+Told = Callable[[str, int, int], None]
+
+
+def _pretrain_in_turn(
+    jobs: list[_Job], registration: "Registration", stages: Stages, progress: Told
+) -> Iterator[tuple[str, ...]]:
+    """Everything first; then all tasks can be run."""
     import worldfork as wf
 
     for job in jobs:
         with stages.stage(job.stage):
             wf.pretrain(job.recipe, job.folder, progress=progress, notify=_whisper)
+    yield tuple(registration.tasks)
 
 
-def _pretrain_side_by_side(jobs: list[_Job], stages: Stages) -> None:
-    """A process each, which share one device's memory; the same digits, since none depends on the others."""
-    share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / len(jobs):.2f}"}
-    with stages.stage(" and ".join(job.stage for job in jobs)):
-        running = []
-        for job in jobs:
-            job.folder.mkdir(parents=True, exist_ok=True)
-            words = ["pretrain", str(job.recipe), "-o", str(job.folder), "--quiet"]
-            command = [sys.executable, "-m", "worldfork.cli.main", *words]
-            with (job.folder / "pretraining.log").open("ab") as log:
-                running.append(
-                    subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**share, **os.environ})  # noqa: S603 - this interpreter, our own verb
-                )
-        try:
-            failed = [job for job, process in zip(jobs, running, strict=True) if process.wait() != 0]
-        finally:
-            for process in running:
-                process.terminate()  # where one is still there, this command was interrupted
+def _pretrain_side_by_side(
+    jobs: list[_Job], registration: "Registration", stages: Stages, progress: Told
+) -> Iterator[tuple[str, ...]]:
+    """A process each, which share one device; the same digits, since none depends on the others. Tasks are told as
+    soon as nothing that they need is still trained: whoever runs them does so beside what is left."""
+    began = time.monotonic()
+    running = {job: job.begin() for job in jobs}
+    waiting = list(registration.tasks)
+    failed: list[_Job] = []
+    try:
+        while waiting:
+            ended = [job for job, process in running.items() if process.poll() is not None]
+            for job in ended:
+                failed += [job] if running.pop(job).returncode else []
+                stages.keep(job.stage, time.monotonic() - began, finished=job not in failed)
+                typer.echo(f"{job.stage}: {spoken(time.monotonic() - began)}, beside the others")
+            lacking = {task for job in (*running, *failed) for task in job.tasks}
+            # Policies that are followed all the way are fitted on all forks, and need all tasks at once.
+            ready = () if registration.deployment and lacking else tuple(t for t in waiting if t not in lacking)
+            if ready:
+                waiting = [task for task in waiting if task not in ready]
+                yield ready
+            elif not running:
+                break
+            else:
+                progress("recipes", len(jobs) - len(running), len(jobs))
+                time.sleep(0.2)
+    finally:
+        for process in running.values():
+            process.terminate()  # where one is still there, this command was interrupted
     if failed:
-        logs = ", ".join(str(job.folder / "pretraining.log") for job in failed)
+        logs = ", ".join(str(job.log) for job in failed)
         raise WorldforkError(
             f"Pretraining failed; what was saved is kept, and the same command goes on. See {logs}"
         )
