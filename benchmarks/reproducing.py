@@ -3,8 +3,9 @@
     python benchmarks/reproducing.py           # rewrites the page
     python benchmarks/reproducing.py --check   # says whether it is up to date
 
-A block begins with its command, `<!-- worldfork score results/scope --paper -->`, and ends with `<!-- end -->`.
-Where the study is not in results/, the paper's figures stand alone and ours are "not run yet".
+A block begins with its command, `<!-- worldfork score results/scope --paper -->` or that of `costs.py` beside this
+file, and ends with `<!-- end -->`. Where the study is not in results/, the paper's figures stand alone and ours are
+"not run yet".
 """
 
 import re
@@ -19,11 +20,18 @@ from worldfork.registration import read
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproducing.md"
 BLOCK = re.compile(r"<!-- worldfork score (\S+)(.*?) -->\n.*?<!-- end -->", re.DOTALL)
+COSTS = re.compile(r"<!-- python benchmarks/costs.py -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def written(page: str, root: Path = ROOT) -> str:
     """The page with every block as its command prints it now."""
+    page = COSTS.sub(lambda found: _costs(root), page)
     return BLOCK.sub(lambda found: _block(found[1], found[2], root), page)
+
+
+def _costs(root: Path) -> str:
+    shown = _printed([sys.executable, "benchmarks/costs.py"], root)
+    return f"<!-- python benchmarks/costs.py -->\n{shown.strip()}\n<!-- end -->"
 
 
 def _block(study: str, options: str, root: Path) -> str:
@@ -34,7 +42,10 @@ def _block(study: str, options: str, root: Path) -> str:
 
 
 def _scored(study: str, options: str, root: Path) -> str:
-    command = [sys.executable, "-m", "worldfork.cli.main", "score", study, *shlex.split(options)]
+    return _printed([sys.executable, "-m", "worldfork.cli.main", "score", study, *shlex.split(options)], root)
+
+
+def _printed(command: list[str], root: Path) -> str:
     return subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
