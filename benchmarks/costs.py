@@ -4,8 +4,8 @@
     python benchmarks/costs.py results/demo        # these
 
 A stream is timed with its whole batch, a block with its update and its evaluation; compiling, and waiting for
-another program on the same device, are in them. Starting, reading checkpoints and writing are not: a command takes a
-little longer. Streams that arms share are counted where they were run.
+another program on the same device, are in them. Starting, reading checkpoints and writing are not: a command takes
+a little longer. Streams that arms share are counted where they were run.
 """
 
 import json
