@@ -47,7 +47,7 @@ task = "linear_quadratic"
 between = [-1000.0, 1000.0]
 
 [[predictions]]
-name = "updates-gain-nothing"
+name = "updates-of-ten-steps-gain-nothing-at-all-on-either-of-these-two-checkpoints"
 arm = "n-10"
 task = "linear_quadratic"
 falsified_above = 0.0

@@ -1,6 +1,7 @@
 """The answer to "was updating worth it?", in sentences: of one task, of two arms, and of what was corrected."""
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -23,6 +24,8 @@ __all__ = [
     "corrected",
 ]
 
+UNIT: Final = " return per episode"
+MOST_SENTENCES: Final = 3  # arms that differ alike from the first one and still have a sentence each
 WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
 
 
@@ -149,22 +152,33 @@ def contrast_summary(
     if worse:
         parts.append(f"updates are worth less with {first} than with {second} on {listed(worse)}")
     if neither:
-        parts.append(f"no difference between {first} and {second} can be told on {listed(neither)}")
+        between = "" if parts else f" between {first} and {second}"
+        parts.append(f"no difference{between} can be told on {listed(neither)}")
     text = "; ".join(parts)
     if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
-        text += f": {answers[0].difference} return per episode"
+        text += f": {answers[0].difference}{UNIT}"
     return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
 
 
 def contrast_headlines(first: str, summaries: Mapping[str, str], alike: Collection[str]) -> list[str]:
     """Every later arm against the first: a sentence for each that differs, and one for all others together.
 
+    More than three that differ alike share a sentence, without their sizes.
+
     >>> contrast_headlines("none", {"ewc": "Better.", "adapter": "Alike."}, {"adapter"})
     ['Better.', 'Not to be told apart from none on any task: adapter.']
     """
     if len(summaries) == 1:
         return list(summaries.values())
-    sentences = [summary for arm, summary in summaries.items() if arm not in alike]
+    groups: dict[str, dict[str, str]] = {}
+    for arm, summary in summaries.items():
+        if arm not in alike:
+            pattern = re.sub(rf": [^:]*{UNIT}\.$", ".", summary.replace(f"with {arm} than", "with {} than"))
+            groups.setdefault(pattern, {})[arm] = summary
+    sentences: list[str] = []
+    for pattern, members in groups.items():
+        shared = len(members) > MOST_SENTENCES
+        sentences += [pattern.replace("{}", listed([*members]))] if shared else members.values()
     same = [arm for arm in summaries if arm in alike]
     return [*sentences, f"Not to be told apart from {first} on any task: {listed(same)}."] if same else sentences
 

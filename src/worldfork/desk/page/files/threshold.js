@@ -154,14 +154,15 @@ function lookUp(view) {
   return { ...figures, row, draws: trigger.draws, fired };
 }
 
-function thresholdWords({ total, fires, forks, p, p_shift, oracle, deployments }, digits) {
+function thresholdWords({ total, fires, forks, p, p_shift, always, oracle, deployments }, digits) {
+  const fixed = always > 0 ? "always" : "never";
   const verdict =
     fires === 0
       ? "It never fires."
       : fires === forks
         ? "It always fires: chance can do nothing else."
         : p < 0.05 && p_shift < 0.05
-          ? "Better than chance here, before any correction for looking."
+          ? `Better than chance here, before any correction for looking${total < Math.max(0, always) ? `; ${fixed} updating earns more` : ""}.`
           : "No better than chance.";
   const share = oracle > 0 && total > 0 ? `, for ${plain((100 * total) / oracle, 0)}% of what the oracle earns` : "";
   const isKnown = isNumber(total);
