@@ -103,7 +103,7 @@ def test_there_is_one_count_of_candidates_read_or_not():
     found = score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k]))
     (task,) = next(iter(found.arms.values())).tasks.values()
     ten = answer(dataclasses.replace(task, candidates=10)).triggers
-    assert ten == "None of 10 candidate triggers (9 of them not read) beats chance after correction."
+    assert ten == "None of 10 candidate triggers (9 of them can not be read here) beats chance after correction."
     unread = answer(dataclasses.replace(task, candidates=10, triggers_all_attempted={})).triggers
     assert unread == "None of 10 candidate triggers was read."
 
@@ -115,9 +115,11 @@ def test_the_sentence_names_size_and_scale():
     assert said.helped_words == "Updating helped at 0% of the decision points"
 
 
-def test_arms_are_told_apart_in_one_sentence():
+@pytest.mark.parametrize(("slow", "words"), [(0.0, "are worth"), (-10.0, "cost")])
+def test_arms_are_told_apart_in_one_sentence(slow, words):
+    """Where both lose, the better one costs less: nobody is told that it is worth something."""
     frames = []
-    for arm, shift in (("slow", 0.0), ("fast", -40.0)):
+    for arm, shift in (("slow", slow), ("fast", slow - 40.0)):
         rows = [
             {"arm": arm, "checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + shift - c * (arm == "fast")}
             for c in range(8)
@@ -130,10 +132,10 @@ def test_arms_are_told_apart_in_one_sentence():
     grades = contrast_grades(scored)
     answers = [contrast_answer(pair, task, one, grades[pair, task]) for task, one in attempted.items()]
     first, second = pair.split(" - ")
-    better = "worth less" if first == "fast" else "worth more"
+    more = (first == "fast") == (words == "cost")
     (task,) = attempted
     assert contrast_summary(pair, answers, attempted) == (
-        f"Updates are {better} with {first} than with {second} on {task} (resolved)."
+        f"Updates {words} {'more' if more else 'less'} with {first} than with {second} on {task} (resolved)."
     )
     sized = contrast_summary(pair, answers, attempted, sized=True)
     assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")

@@ -7,7 +7,8 @@ evaluated, and both are held against the registration that they point to.
 import collections
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pydantic import Field
@@ -21,10 +22,12 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, difference
 from worldfork.registration.advice import idle_settings
+from worldfork.registry import BUILT_IN
 
 __all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "update_words", "varies"]
 
-ALIKE: Final = ("device", "simulator", "packages", "source")  # what one study should have one of
+ALIKE: Final = ("device", "simulator", "packages")  # what one study should have one of
+RATE: Final = "mechanism.settings.rate"
 COUNTED: Final = {
     "nonfinite_actions": "non-finite action",
     "nonfinite_returns": "non-finite return",
@@ -122,12 +125,15 @@ def varies(registration: Registration) -> dict[str, list[str]]:
     changes = {arm.name: difference(first, other) for arm, other in zip(registration.arms, spelled, strict=True)}
     mechanisms = {arm.name: arm.mechanism.name for arm in registration.arms}
     # Another mechanism has other settings: what it does not have is not at its default.
+    first_mechanism = registration.arms[0].mechanism.name
     absent = {
-        name: "its default" if mechanism == registration.arms[0].mechanism.name else "not set"
-        for name, mechanism in mechanisms.items()
+        name: "its default" if mechanism == first_mechanism else "not set" for name, mechanism in mechanisms.items()
     }
+    factor = first_mechanism in BUILT_IN["mechanisms"]
     return {
-        name: [_readable(line, absent=absent[name]) for line in lines] for name, lines in changes.items() if lines
+        name: [_readable(line, absent=absent[name], factor=factor) for line in lines]
+        for name, lines in changes.items()
+        if lines
     }
 
 
@@ -160,14 +166,19 @@ def update_words(registration: Registration) -> str:
     return ", ".join(text for text in words if text)
 
 
-def _readable(change: str, *, absent: str) -> str:
-    """A change of a setting as people read it; `absent` is what a missing one is called.
+def _readable(change: str, *, absent: str, factor: bool = False) -> str:
+    """A change of a setting as people read it; `absent` is what a missing one is called. `factor` says that a rate
+    is one, as in all mechanisms that come with worldfork.
 
-    >>> _readable('mechanism.settings.rate: null -> 0.1', absent="its default")
-    'mechanism.settings.rate: its default → 0.1'
+    >>> _readable('mechanism.settings.keep: null -> 0.1', absent="its default")
+    'mechanism.settings.keep: its default → 0.1'
+    >>> _readable('mechanism.settings.rate: null -> 0.1', absent="its default", factor=True)
+    "learning rate, in units of the agent's own: 1 → 0.1"
     """
     where, _, values = change.partition(": ")
     before, _, after = values.partition(" -> ")
+    if factor and where == RATE and absent == "its default":
+        where, absent = "learning rate, in units of the agent's own", "1"
     return f"{where}: {' → '.join(absent if value == 'null' else value for value in (before, after))}"
 
 
@@ -198,7 +209,27 @@ def _deviations(
         if len(kinds) > 1:
             each = [f"{value} in {plural(count, 'cell')}" for value, count in sorted(kinds.items())]
             differing[f"cells differ in their {key}: {'; '.join(each)}"] = []
+    if words := _source_words(study, {cell.source for cell in begun.values()}):
+        differing[words] = []
     return [Deviation(what, cells) for what, cells in differing.items()]
+
+
+def _source_words(study: Study, digests: Collection[str]) -> str:
+    """Which modules cells were computed with in several versions; empty where there is none. That another task or
+    mechanism has other modules is no deviation."""
+    if len(digests) < 2:
+        return ""
+    versions: dict[str, set[str]] = collections.defaultdict(set)
+    for digest in digests:
+        path = study.path / "sources" / f"{digest}.json"
+        known = re.fullmatch("[0-9a-f]{64}", digest) and path.is_file()
+        modules = read_json(path) if known else None
+        if not isinstance(modules, dict):
+            return f"cells differ in their source: {', '.join(sorted(digests))}"
+        for module, source in modules.items():
+            versions[module].add(str(source))
+    changed = sorted(module for module, found in versions.items() if len(found) > 1)
+    return f"cells were computed with several versions of {', '.join(changed)}" if changed else ""
 
 
 def _spelled(value: object) -> str:

@@ -85,7 +85,7 @@ def trigger_words(score: TaskScore) -> str:
         return f"None of {count} was read." if registered else ""
     useful = list(useful_triggers(score))
     passing = [name for name, figures in candidates.items() if figures.passes_control is True]
-    others = f" ({unread} of them not read)" if unread else ""
+    others = f" ({unread} of them can not be read here)" if unread else ""
     if useful:
         return (
             f"Of {count}{others}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one "
@@ -126,7 +126,9 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     if paying:
         chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
     unread = registered - len(triggers)
-    count = plural(max(registered, len(triggers)), "candidate") + (f" ({unread} not read)" if unread > 0 else "")
+    count = plural(max(registered, len(triggers)), "candidate") + (
+        f" ({unread} can not be read here)" if unread > 0 else ""
+    )
     return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
 
 

@@ -131,26 +131,27 @@ def contrast_summary(
     *,
     sized: bool = False,
 ) -> str:
-    """All tasks of two arms in one sentence: how many speak for which arm, and how surely.
+    """All tasks of two arms in one sentence: which speak for which arm, and how surely. Where even the better one
+    loses, updates cost less with it: "worth more" would read as if it paid.
 
     `sized` adds the difference where there is one task; those of several stand in a table.
     """
     first, _, second = pair.partition(" - ")
-    better: list[str] = []
-    worse: list[str] = []
+    differing: dict[str, list[str]] = {}
     neither: list[str] = []
     for one in answers:
         contrast = contrasts[one.task]
         mean = None if isinstance(contrast, Undefined) else known(contrast.mean)
-        if mean is None or one.grade not in ("resolved", "leaning"):
+        if mean is None or isinstance(contrast, Undefined) or one.grade not in ("resolved", "leaning"):
             neither.append(one.task)
-        else:
-            (better if mean > 0 else worse).append(f"{one.task} ({one.grade})")
-    parts = []
-    if better:
-        parts.append(f"updates are worth more with {first} than with {second} on {listed(better)}")
-    if worse:
-        parts.append(f"updates are worth less with {first} than with {second} on {listed(worse)}")
+            continue
+        both = [known(contrast.first), known(contrast.second)]
+        lose = all(value is not None and value < 0 for value in both)
+        verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
+        differing.setdefault(verb, []).append(f"{one.task} ({one.grade})")
+    parts = [
+        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in differing.items()
+    ]
     if neither:
         between = "" if parts else f" between {first} and {second}"
         parts.append(f"no difference{between} can be told on {listed(neither)}")

@@ -13,6 +13,12 @@ TERMS: Final[dict[str, str]] = {
     "HOLD": "The branch that keeps the frozen model.",
     "UPDATE": "The branch that trains the model on what it has just seen.",
     "cell": "One deployment: a checkpoint, a direction of drift and a stream seed. It has several decision points.",
+    "decision point": "A moment of a deployment at which the model could be updated; k counts them from 1.",
+    "toward, away": (
+        "The direction of drift: away from the world that the model was trained in, or from the other end back "
+        "toward it."
+    ),
+    "arm": "One way to update and to judge it, registered with a name. Arms of a study meet the same streams.",
     "checkpoint": (
         "One pretrained model. Checkpoints are the independent units: every interval and test counts them, not "
         "forks."

@@ -246,7 +246,7 @@ function forkLines(fork) {
     `${GLYPH[sideOf(fork)]} k = ${fork.k}: dR ${signed(fork.delta, digits)}`,
     cellName(cells[fork.cell]),
     `HOLD ${plain(fork.r_hold, digits)}, UPDATE ${plain(fork.r_update, digits)}`,
-    ...(fork.diverged ? ["diverged: not among the retained forks"] : []),
+    ...(fork.diverged ? ["diverged (UPDATE far below HOLD): not among the retained forks"] : []),
   ];
 }
 

@@ -254,7 +254,7 @@ function watch(fork) {
   );
   if (films.length) return films.map((film) => film.firstElementChild.cloneNode(true));
   if (!id) return null;
-  if (!ledger.replay) return el("p", { class: "small" }, "No video: this copy of the study came without its models, and replaying a fork needs them.");
+  if (!ledger.replay) return el("p", { class: "small" }, "No video: replaying a fork needs the models, and this copy of the study came without them. To watch it, run the study from its registration and replay it there (worldfork run, worldfork replay).");
   const command = ledger.replay.replaceAll("CELL", id).replace("--k K", `--k ${fork.k}`).replace("-kK-", `-k${fork.k}-`);
   return el("details", { class: "watch" }, el("summary", {}, "Watch this fork"), el("pre", { tabindex: 0 }, command));
 }

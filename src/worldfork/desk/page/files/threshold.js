@@ -162,7 +162,7 @@ function thresholdWords({ total, fires, forks, p, p_shift, always, oracle, deplo
       : fires === forks
         ? "It always fires: chance can do nothing else."
         : p < 0.05 && p_shift < 0.05
-          ? `Better than chance here, before any correction for looking${total < Math.max(0, always) ? `; ${fixed} updating earns more` : ""}.`
+          ? `Better than chance at this threshold, which was chosen knowing the outcomes: no finding${total < Math.max(0, always) ? `; ${fixed} updating earns more` : ""}.`
           : "No better than chance.";
   const share = oracle > 0 && total > 0 ? `, for ${plain((100 * total) / oracle, 0)}% of what the oracle earns` : "";
   const isKnown = isNumber(total);
