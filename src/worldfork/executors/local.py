@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context, util
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, PrivateAttr
 
@@ -22,6 +22,8 @@ from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.gpus import share_memory, visible_gpus
 
 __all__ = ["Local"]
+
+PATIENCE: Final = 10.0  # seconds for a thread whose workers have been killed
 
 
 class Local(ExecutorPlugin):
@@ -103,8 +105,12 @@ class _Processes:
 
     def end(self) -> None:
         """What they are doing is wanted no longer."""
+        manager = getattr(self._pool, "_executor_manager_thread", None)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._end_all()
+        if manager is not None:
+            # It lets go of the pool's semaphores, and whoever leaves at once must not leave it half-way.
+            manager.join(PATIENCE)
 
 
 def _end(processes: Iterable[BaseProcess]) -> None:
