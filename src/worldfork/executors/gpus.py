@@ -18,6 +18,7 @@ CHOSEN_BY_THE_USER: Final = (
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
+MPS: Final = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 DAEMON: Final = Path("/tmp/nvidia-mps/control")  # noqa: S108 - where NVIDIA's listens unless it is told otherwise
 
 
@@ -46,14 +47,14 @@ def shared(processes: int) -> Iterator[None]:
     if not visible_gpus():
         yield
         return
-    before = dict(os.environ)
+    ours = {*CHOSEN_BY_THE_USER, *MPS} - os.environ.keys()  # what others set meanwhile is theirs
     share_memory(1 / processes)
     try:
         with _kernels_at_once():
             yield
     finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager
@@ -64,7 +65,7 @@ def _kernels_at_once(running: Path = DAEMON) -> Iterator[None]:
         yield
         return
     folder = tempfile.mkdtemp(prefix="worldfork-mps-")
-    os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+    os.environ |= dict.fromkeys(MPS, folder)
     daemon = subprocess.run([control, "-d"], capture_output=True, check=False)  # noqa: S603 - NVIDIA's, from PATH
     try:
         yield

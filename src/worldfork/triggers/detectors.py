@@ -25,12 +25,9 @@ from worldfork.triggers.sampling import Samples, draw_ahead
 __all__ = ["Detector", "Kswin", "PageHinkley"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
-BATCHES: Final = (
-    32,
-    128,
-    4096,
-)  # tests that KSWIN computes at once, at least and at most in each deployment and in
-# all of them: an alarm makes those after it useless
+# Tests that KSWIN computes at once, at least and at most in each deployment and in all of them: an alarm makes
+# those after it useless.
+BATCHES: Final = (32, 128, 4096)
 
 
 class Detector(Trigger):
