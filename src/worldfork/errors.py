@@ -1,8 +1,11 @@
 """Errors a user can act on, which the command line prints without a traceback; and failures as data."""
 
 import dataclasses
+from pathlib import Path
 
-__all__ = ["Failed", "WorldforkError", "printable"]
+__all__ = ["Failed", "WorldforkError", "call", "printable"]
+
+_called: dict[str, str] = {}  # a folder that nobody named -> what people call it
 
 
 class WorldforkError(Exception):
@@ -12,7 +15,15 @@ class WorldforkError(Exception):
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        message = super().__str__()
+        for folder, name in _called.items():
+            message = message.replace(folder, name)
+        return printable(message)
+
+
+def call(folder: Path, name: Path) -> None:
+    """From now on errors call `folder` by `name`: what a file was unpacked into, by the file."""
+    _called[str(folder)] = str(name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import VERBS, app
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import read_recipe
+from worldfork.ledger.archive import is_archive, locate
 from worldfork.registration import cells, read
 from worldfork.registration.library import BUNDLED, find
 
@@ -92,6 +93,7 @@ def known_ledger(ledger: Path | str) -> bool:
     return (
         str(ledger) == "forks.csv"
         or (ROOT / ledger / "registration.json").is_file()
+        or is_archive(locate(ROOT / ledger))
         or str(ledger) in ran_studies()
     )
 

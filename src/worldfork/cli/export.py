@@ -1,4 +1,4 @@
-"""`worldfork export`: a study as one flat table, its figures for a tracker, or a folder small enough to pass on."""
+"""`worldfork export`: a study as one flat table, its figures for a tracker, or a copy small enough to pass on."""
 
 from pathlib import Path
 
@@ -10,9 +10,12 @@ __all__ = ["export"]
 
 
 def export(
-    study: Path = typer.Argument(help="A study folder; with --figures also a flat table."),
+    study: Path = typer.Argument(help="A study; with --figures also a flat table."),
     output: Path = typer.Option(
-        ..., "-o", "--output", help="A .csv, .parquet or .jsonl file; with --publish a new folder."
+        ...,
+        "-o",
+        "--output",
+        help="A .csv, .parquet or .jsonl file; with --publish NAME.tar.xz, one file, or a new folder.",
     ),
     publish: bool = typer.Option(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
@@ -67,7 +70,7 @@ def _figures(ledger: Path, path: Path) -> None:
     typer.echo(f"{plural(len(frame), 'figure')} in {path}.")
 
 
-def _publish(study: Path, folder: Path, *, streams: bool) -> None:
+def _publish(study: Path, target: Path, *, streams: bool) -> None:
     """Copy what is whole; damage is not passed on."""
     from worldfork.errors import WorldforkError
     from worldfork.ledger.publish import publish
@@ -76,6 +79,6 @@ def _publish(study: Path, folder: Path, *, streams: bool) -> None:
 
     if problems := verify(study).problems:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
-    written = publish(Study(study), folder, streams=streams)
+    written = publish(Study(study), target, streams=streams)
     without = "models and windows" if streams else "models, windows and streams"
-    typer.echo(f"{folder} ({written / 1e6:.1f} MB, without {without}). `worldfork verify {folder}` takes it.")
+    typer.echo(f"{target} ({written / 1e6:.1f} MB, without {without}). `worldfork verify {target}` takes it.")

@@ -53,11 +53,14 @@ def replay(
 
 def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | None, quiet: bool) -> None:
     """The most helpful, the most harmful and a median fork."""
+    from worldfork.errors import WorldforkError
     from worldfork.lab.forks.replay import notable
     from worldfork.ledger import files
     from worldfork.ledger.store import Study
 
     opened = Study(study)
+    if folder is None and opened.packed:
+        raise WorldforkError(f"`{opened.origin}` is a file: say with -o into which folder the videos go.")
     target = folder or files.confined(opened.path / "report", within=opened.path)
     pairs = notable(opened)
     files.make_folders(target)

@@ -14,12 +14,15 @@ __all__ = ["report"]
 
 
 def report(
-    ledgers: list[Path] = typer.Argument(help="Study folders, or flat tables: .csv, .parquet, .jsonl."),
+    ledgers: list[Path] = typer.Argument(
+        help="Studies: folders or NAME.tar.xz; or flat tables: .csv, .parquet, .jsonl."
+    ),
     output: Path | None = typer.Option(
         None,
         "-o",
         "--output",
-        help="A file or a folder; else STUDY/report/index.html, or TABLE.html. Of several ledgers, the index.",
+        help="A file or a folder; else STUDY/report/index.html, or NAME.html beside a file. Of several, the "
+        "index of them.",
     ),
     figures: Path | None = typer.Option(
         None, help="Write the paper's Figures 1 to 3 into this folder instead, as PDF and PNG."
@@ -42,6 +45,9 @@ def report(
     from worldfork.cli.progress import bars
     from worldfork.desk.page import Material, default_place, gather, render
     from worldfork.errors import WorldforkError
+    from worldfork.ledger.archive import locate
+
+    ledgers = [locate(ledger) for ledger in ledgers]
 
     def scored(ledger: Path) -> Material:
         with bars(transient=True) as progress:
@@ -67,7 +73,7 @@ def report(
     target = output or default_place(ledger)
     assert target is not None  # only a data frame has none
     if target.is_dir():
-        target /= "index.html" if ledger.is_dir() else f"{ledger.stem}.html"
+        target /= "index.html" if ledger.is_dir() else f"{_name(ledger)}.html"
     page = render(scored(ledger)).save(target)
     typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
 
@@ -75,19 +81,20 @@ def report(
 def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
     from worldfork.desk.page import index_line, render, render_index
     from worldfork.errors import WorldforkError
+    from worldfork.ledger.archive import is_archive
     from worldfork.ledger.store import Study
 
     if output is None:
         raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
     index = output / "index.html" if output.is_dir() else output
-    names = [ledger.name if ledger.is_dir() else ledger.stem for ledger in ledgers]
+    names = [_name(ledger) for ledger in ledgers]
     if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
         raise WorldforkError(
             f"Pages beside one another need names of their own; these would collide: {', '.join(repeated)}."
         )
     # What is no study is said before the others are scored, which can take minutes.
     for ledger in ledgers:
-        if ledger.is_dir():
+        if ledger.is_dir() or is_archive(ledger):
             Study(ledger).registered()
         elif not ledger.is_file():
             raise WorldforkError(f"There is no `{ledger}`: name study folders, or flat tables.")
@@ -100,6 +107,13 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
     typer.echo(
         f"{render_index(lines).save(index).path}: {len(lines)} ledgers, and a page each. Open it in a browser."
     )
+
+
+def _name(ledger: Path) -> str:
+    """What a page is called after: a study's name, or a table's."""
+    from worldfork.ledger.archive import is_archive, name_of
+
+    return name_of(ledger) if ledger.is_dir() or is_archive(ledger) else ledger.stem
 
 
 def _serve(ledger: Path, scored: "Callable[[Path], Material]", port: int) -> None:

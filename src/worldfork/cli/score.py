@@ -9,7 +9,9 @@ __all__ = ["score"]
 
 
 def score(
-    ledger: Path = typer.Argument(help="A study folder, or a flat table: .csv, .parquet, .jsonl."),
+    ledger: Path = typer.Argument(
+        help="A study (a folder, or NAME.tar.xz), or a flat table: .csv, .parquet, .jsonl."
+    ),
     arm: str | None = typer.Option(None, help="Score this arm alone."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
     contrast: str | None = typer.Option(None, help="Compare FIRST,SECOND; else every later arm with the first."),

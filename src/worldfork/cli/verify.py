@@ -10,7 +10,7 @@ __all__ = ["verify"]
 
 
 def verify(
-    study: Path = typer.Argument(help="A study folder."),
+    study: Path = typer.Argument(help="A study: its folder, or its file NAME.tar.xz."),
     expected: str | None = typer.Argument(None, metavar="DIGEST", help="With --root: the root it should have."),
     show_root: bool = typer.Option(False, "--root", help="Print one line that stands for the whole ledger."),
     partial: bool = typer.Option(False, "--partial", help="A study that is not finished yet also passes."),

@@ -14,6 +14,7 @@ from worldfork.ledger import files
 __all__ = [
     "content_digest",
     "npz_arrays",
+    "parquet_bytes",
     "parquet_columns",
     "read_bytes",
     "read_npz",
@@ -37,6 +38,12 @@ def content_digest(arrays: Columns) -> str:
 
 def write_parquet(path: Path, columns: Columns) -> str:
     """Write equally long columns; returns their content digest."""
+    files.replace(path, parquet_bytes(columns))
+    return content_digest(columns)
+
+
+def parquet_bytes(columns: Columns) -> bytes:
+    """Equally long columns as a file stores them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -46,8 +53,7 @@ def write_parquet(path: Path, columns: Columns) -> str:
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd", use_dictionary=False, column_encoding=encoding)
-    files.replace(path, buffer.getvalue().to_pybytes())
-    return content_digest(columns)
+    return bytes(buffer.getvalue().to_pybytes())
 
 
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:

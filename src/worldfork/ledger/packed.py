@@ -10,8 +10,9 @@ from typing import Final
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["beside", "pack", "read"]
+__all__ = ["SUFFIX", "beside", "pack", "read", "read_lines"]
 
+SUFFIX: Final = ".gz"
 # No name, no date, the strongest compression, an unknown system: what would differ between machines is left out.
 HEADER: Final = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 2, 255))
 # Rows pack into a quarter to a tenth. A few bytes that stand for gigabytes are made to fill memory.
@@ -21,7 +22,7 @@ TIMES: Final = 32
 
 def beside(path: Path) -> Path:
     """Where the rows of `path` are when they are compressed: forks.jsonl.gz."""
-    return path.with_name(f"{path.name}.gz")
+    return path.with_name(f"{path.name}{SUFFIX}")
 
 
 def pack(lines: bytes) -> bytes | None:
@@ -31,6 +32,11 @@ def pack(lines: bytes) -> bytes | None:
     end = zlib.crc32(lines).to_bytes(4, "little") + (len(lines) % 2**32).to_bytes(4, "little")
     content = HEADER + body + end
     return content if len(lines) <= _bound(content) else None
+
+
+def read_lines(path: Path) -> bytes:
+    """The lines in a file of rows, compressed or plain."""
+    return read(path) if path.suffix == SUFFIX else path.read_bytes()
 
 
 def read(path: Path) -> bytes:

@@ -1,17 +1,18 @@
 """A study to pass on: everything that scoring, the report and `verify` read, without models and windows.
 
 Models and the transitions that UPDATE trained on are nearly all of a study's bytes. What leaves them out says so in
-published.json; the rows and the manifests keep their digests. Of what is left, rows are compressed, and a stream
-that several cells share is kept once, in the cell that ran it.
+published.json; the rows and the manifests keep their digests. A stream that several cells share is kept once, in
+the cell that ran it. A copy is one file, compressed as a whole, or a folder in which rows are compressed.
 """
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, files, packed
+from worldfork.ledger import archive, arrays, files, packed
 from worldfork.ledger.deployment import DeploymentFolder
 from worldfork.ledger.records import check, read_json
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
@@ -43,29 +44,48 @@ class Published(Record):
     ]
 
 
-def publish(study: Study, folder: Path, *, streams: bool = True) -> int:
-    """Copy the study into a new `folder`, less what is left out; returns the bytes written.
+def publish(study: Study, target: Path, *, streams: bool = True) -> int:
+    """Copy the study, less what is left out, into a new folder, or into one file where `target` is NAME.tar.xz;
+    returns the bytes written.
 
     Without `streams` the logs of every step are left out too: nothing but the detectors that read them needs them.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise WorldforkError(f"`{folder}` is there already. Remove it, or publish to another folder.")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise WorldforkError(f"`{target}` is there already. Remove it, or publish to another place.")
     record = Published(registration=study.registration_digest, left_out=_left_out(study, streams=streams))
+    if archive.is_archive(target):
+        content = archive.pack(dict(_copied(study, record)), name=archive.name_of(target))
+        files.make_folders(target.parent)
+        files.replace(target, content)
+        return len(content)
+    written = 0
+    for place, content in _copied(study, record):
+        compressed = packed.pack(content) if _matches(place, ROWS) else None
+        path = target / place if compressed is None else packed.beside(target / place)
+        files.make_folders(path.parent)
+        files.replace(path, content if compressed is None else compressed)
+        written += path.stat().st_size
+    return written
+
+
+def _copied(study: Study, record: Published) -> Iterator[tuple[str, bytes]]:
+    """Every file of the copy by its place, rows as plain lines; last, what the copy says of itself."""
     for path in sorted(path for path in study.path.rglob("*") if path.is_file()):
-        place = path.relative_to(study.path)
-        if path.name.startswith(".") or any(place.match(pattern) for pattern in record.left_out):
+        place = path.relative_to(study.path).as_posix()
+        if path.name.startswith(".") or place == PUBLISHED or _matches(place, record.left_out):
             continue
-        if place.match(STREAMS) and _is_its_owners(path):
-            continue
-        files.make_folders((folder / place).parent)
-        if place.match(STREAMS):  # the same columns, packed as this version packs them
-            arrays.write_parquet(folder / place, arrays.read_parquet(path))
-        elif any(place.match(rows) for rows in ROWS) and (content := packed.pack(path.read_bytes())) is not None:
-            files.replace(packed.beside(folder / place), content)
+        if _matches(place, (STREAMS,)):
+            if not _is_its_owners(path):  # the same columns, packed as this version packs them
+                yield place, arrays.parquet_bytes(arrays.read_parquet(path))
+        elif _matches(place.removesuffix(packed.SUFFIX), ROWS):
+            yield place.removesuffix(packed.SUFFIX), packed.read_lines(path)
         else:
-            files.replace(folder / place, path.read_bytes())
-    files.replace(folder / PUBLISHED, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode())
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            yield place, path.read_bytes()
+    yield PUBLISHED, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode()
+
+
+def _matches(place: str, patterns: Iterable[str]) -> bool:
+    return any(PurePosixPath(place).match(pattern) for pattern in patterns)
 
 
 def _left_out(study: Study, *, streams: bool) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
 from worldfork.registration.canonical import digest
 
-__all__ = ["Amendment", "CellRecord", "Kept", "OpenRecord", "Registered", "check", "read_json"]
+__all__ = ["Amendment", "CellRecord", "Kept", "OpenRecord", "Registered", "check", "inside", "read_json"]
 
 Checked = TypeVar("Checked", bound=BaseModel)
 
@@ -41,7 +41,7 @@ class Amendment(Record):
         return self.model_dump(mode="json", exclude={"digest"})
 
 
-def _inside(place: str) -> str:
+def inside(place: str) -> str:
     """A place within the study: what lies elsewhere is not a study's to name."""
     path = PurePosixPath(place)
     if path.is_absolute() or ".." in path.parts or "\\" in place or "\0" in place or not path.name:
@@ -53,7 +53,7 @@ class Kept(Record):
     """kept.json: SHA-256 of every file that lies beside the cells, by its place, and the digest of all of it."""
 
     digest: str
-    files: dict[Annotated[str, AfterValidator(_inside)], str]
+    files: dict[Annotated[str, AfterValidator(inside)], str]
 
     @property
     def intact(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
-from worldfork.ledger import files
+from worldfork.ledger import archive, files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
 from worldfork.ledger.deployment import DeploymentFolder, DeploymentRow
 from worldfork.ledger.provenance import changed_modules
@@ -60,13 +60,23 @@ ROWLESS = {
 
 
 class Study:
-    """A study folder, for reading; `writing` opens one to write."""
+    """A study, for reading: a folder, or one file (`ledger.archive`); `writing` opens a folder to write.
+
+    `origin` is what was opened, `path` the folder that it is read from. They differ for a file: `path` is then a
+    temporary folder, and NAME stands for NAME.tar.xz beside it where there is no folder NAME.
+    """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+        self.origin = archive.locate(Path(path))
+        self.path = archive.unpack(self.origin) if archive.is_archive(self.origin) else self.origin
         self._cells: dict[str, CellFolder] = {}
         self._deployments: dict[Deployed, DeploymentFolder] = {}
         self._seen_to_be_plain = False
+
+    @property
+    def packed(self) -> bool:
+        """Whether this is a study in one file, into which nothing is written."""
+        return self.path != self.origin
 
     @property
     def registration(self) -> Registration:
@@ -369,6 +379,11 @@ def _remove(cell: CellFolder | DeploymentFolder) -> str:
 
 def _refuse_other_folders(path: Path) -> None:
     """A study is written to a folder of its own."""
+    if archive.is_archive(packed := archive.locate(path)) and packed.exists():
+        raise WorldforkError(
+            f"`{packed}` is a study in one file, to be read: nothing is run into it. Use a new folder; "
+            f"`tar -xf {packed}` makes one of what is in it."
+        )
     if path.exists() and not path.is_dir():
         raise WorldforkError(f"A study is a folder; `{path}` is a file. Choose another with -o.")
     if (path / PUBLISHED).exists():

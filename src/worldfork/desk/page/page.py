@@ -34,6 +34,7 @@ from worldfork.desk.triggers import Trigger
 from worldfork.desk.wording import TERMS, corrected
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
+from worldfork.ledger.archive import is_archive, locate, name_of
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 
@@ -80,7 +81,8 @@ def write_page(
     progress: Progress = silent,
 ) -> Page:
     """Read and score a ledger, and write its page: `folder`/index.html; by default STUDY/report/index.html, or
-    TABLE.html beside a table. The page of a data frame is only returned, unless a folder is named."""
+    NAME.html beside a table or a study in one file. The page of a data frame is only returned, unless a folder is
+    named."""
     place = default_place(source) if folder is None else Path(folder) / "index.html"
     page = render(gather(source, seed=seed, permutations=permutations, triggers=triggers, progress=progress))
     return page if place is None else page.save(place)
@@ -88,9 +90,14 @@ def write_page(
 
 def default_place(source: Source) -> Path | None:
     """Where a ledger's page goes when nobody says otherwise; never through a link out of the study."""
-    path = source.path if isinstance(source, Study) else Path(source) if isinstance(source, str | Path) else None
-    if path is None:
+    if isinstance(source, Study):
+        path = source.origin
+    elif isinstance(source, str | Path):
+        path = locate(Path(source))
+    else:
         return None
+    if is_archive(path):
+        return path.with_name(f"{name_of(path)}.html")
     if not path.is_dir():
         return path.with_suffix(".html")
     return files.confined(path / "report" / "index.html", within=path)

@@ -52,9 +52,10 @@ def videos(material: Material) -> list[Video]:
 
 
 def replay_command(material: Material) -> str | None:
-    """What to type to watch a fork, with CELL and K for a fork's own; None where no model is at hand."""
+    """What to type to watch a fork, with CELL and K for a fork's own; None where no model is at hand, or no folder
+    to put a video into."""
     study = material.study
-    if study is None or not any((study.path / "checkpoints").glob("*.safetensors")):
+    if study is None or study.packed or not any((study.path / "checkpoints").glob("*.safetensors")):
         return None
     folder = study.path if not study.path.is_absolute() else Path(study.path.name)
     return f"worldfork replay {folder} --cell CELL --k K -o {folder}/report/CELL-kK-e1.gif"

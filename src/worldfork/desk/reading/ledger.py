@@ -1,4 +1,4 @@
-"""Whatever can be scored, opened: a study folder, a flat table, a data frame."""
+"""Whatever can be scored, opened: a study, a flat table, a data frame."""
 
 import dataclasses
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from worldfork.desk.reading.base import Frame, Table
 from worldfork.desk.reading.study import Rows, read_rows, study_table
 from worldfork.errors import WorldforkError
+from worldfork.ledger.archive import is_archive, locate
 from worldfork.ledger.store import Study
 from worldfork.registration import Registration
 
@@ -27,7 +28,7 @@ Source = str | Path | Study | Frame | Table | Ledger
 
 
 def open_ledger(source: Source) -> Ledger:
-    """The forks in a study (its folder, or a `Study`), in a flat table (.csv, .parquet, .jsonl) or a data frame."""
+    """The forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet, .jsonl) or a data frame."""
     match source:
         case Ledger():
             return source
@@ -42,8 +43,8 @@ def open_ledger(source: Source) -> Ledger:
 
 
 def _open_path(path: Path) -> Ledger:
-    if path.is_dir():
-        return _open_study(Study(path))
+    if (held := locate(path)).is_dir() or is_archive(held):
+        return _open_study(Study(held))
     if not path.exists():
         raise WorldforkError(f"There is no `{path}`. Expected a study folder or a .csv, .parquet or .jsonl table.")
     return Ledger(path.name, _read_table(path))

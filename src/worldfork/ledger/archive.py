@@ -1,0 +1,176 @@
+"""A study in one file, `NAME.tar.xz`, of which `tar -xf` makes the folder `NAME`.
+
+The cells of a study say much the same, and arms share their HOLD returns: compressed together they take a fifth of
+the room that hundreds of small files do. Such a file is read by unpacking it into a temporary folder, which is
+removed when the process ends; errors name the file all the same (`errors.call`).
+
+An archive may come from a stranger. Nothing is written before all of it has been looked at: plain files and folders
+under one folder, each name once, no more of them and no larger than is said here. Its tar headers are read one by
+one (POSIX.1-1988, `ustar`), without the extensions in which one header changes what the next one means.
+"""
+
+import atexit
+import hashlib
+import io
+import lzma
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from worldfork.errors import WorldforkError, call
+from worldfork.ledger.records import inside
+
+__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "pack", "unpack"]
+
+SUFFIX: Final = ".tar.xz"
+PRESET: Final = 6 | lzma.PRESET_EXTREME
+# Studies pack into a half to a tenth. A few bytes that stand for gigabytes are made to fill a disk.
+AT_LEAST: Final = 8 * 2**20
+TIMES: Final = 64
+MEMBERS: Final = 50_000  # files and folders; the largest published study has 500
+MEMORY: Final = 128 * 2**20  # what xz may ask for; its strongest setting needs 65 MiB
+BLOCK: Final = tarfile.BLOCKSIZE
+FILE_TYPES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+_unpacked: dict[tuple[Path, str], Path] = {}  # file and its SHA-256 -> where it was unpacked
+
+
+def is_archive(path: Path) -> bool:
+    """Whether `path` is, or would be, a study in one file."""
+    return path.name.endswith(SUFFIX) and not path.is_dir()
+
+
+def locate(path: Path) -> Path:
+    """What holds the study that is called `path`: the file `path`.tar.xz where it lies beside and there is no
+    `path`; else `path` itself."""
+    beside = path.parent / f"{path.name}{SUFFIX}"
+    return beside if not path.exists() and beside.is_file() else path
+
+
+def name_of(path: Path) -> str:
+    """What the study at `path` is called, folder or file."""
+    return path.name.removesuffix(SUFFIX)
+
+
+def pack(contents: Mapping[str, bytes], *, name: str) -> bytes:
+    """The archive of these files (by their places in the study's folder `name`): the same files under the same
+    name give the same bytes, wherever one version of xz compresses them."""
+    stored = io.BytesIO()
+    with tarfile.open(fileobj=stored, mode="w", format=tarfile.USTAR_FORMAT, encoding="utf-8") as tar:
+        for place in sorted(contents):
+            member = tarfile.TarInfo(f"{name}/{place}")  # no date, no owner, and the mode that `tar` gives files
+            member.size = len(contents[place])
+            try:
+                tar.addfile(member, io.BytesIO(contents[place]))
+            except ValueError as error:
+                raise WorldforkError(f"`{place}` can not be packed ({error}). Publish into a folder.") from error
+    unpacked = stored.getvalue()
+    content = lzma.compress(unpacked, preset=PRESET)
+    if len(unpacked) > _bound(content) or len(contents) > MEMBERS:
+        raise WorldforkError(
+            f"{len(contents):,} files of {len(unpacked) / 1e6:.1f} MB that pack into {len(content) / 1e6:.1f} MB "
+            "would be refused by whoever reads them. Publish into a folder."
+        )
+    return content
+
+
+def unpack(archive: Path) -> Path:
+    """A folder with what is in the archive, to be read; it is removed when this process ends."""
+    if not archive.is_file():
+        raise WorldforkError(f"There is no file `{archive}`.")
+    try:
+        content = archive.read_bytes()
+    except OSError as error:
+        raise WorldforkError(f"`{archive}` can not be read ({error.strerror or error}).") from error
+    key = archive.resolve(), hashlib.sha256(content).hexdigest()
+    if key not in _unpacked:
+        contents = _files(content, archive)
+        home = Path(tempfile.mkdtemp(prefix="worldfork-")).resolve()
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        folder = home / "study"
+        try:
+            _write(contents, folder)
+        except OSError as error:
+            shutil.rmtree(home, ignore_errors=True)
+            raise WorldforkError(f"`{archive}` can not be unpacked to be read ({error.strerror}).") from error
+        _unpacked[key] = folder
+    call(_unpacked[key], archive)
+    return _unpacked[key]
+
+
+def _write(contents: Mapping[str, bytes], folder: Path) -> None:
+    folder.mkdir()
+    for place, content in contents.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:  # never over another: a disk may take two names for one
+            file.write(content)
+
+
+def _files(content: bytes, archive: Path) -> dict[str, bytes]:
+    """What is in the archive, after seeing that all of it may be unpacked."""
+    files: dict[str, bytes] = {}
+    homes: set[str] = set()
+    for count, (name, data) in enumerate(_members(_decompressed(content, archive), archive)):
+        if count == MEMBERS:
+            raise WorldforkError(f"`{archive}` is not unpacked: it holds more than {MEMBERS:,} files and folders.")
+        try:
+            home, *parts = Path(inside(name)).parts
+        except ValueError as error:
+            raise WorldforkError(f"`{archive}` is not unpacked: {error}.") from error
+        homes.add(home)
+        if len(homes) > 1 or (data is not None and not parts):
+            raise WorldforkError(f"`{archive}` is not unpacked: a study is one folder, and `{name}` is not in it.")
+        if data is None:
+            continue
+        place = "/".join(parts)
+        if place in files:
+            raise WorldforkError(f"`{archive}` is not unpacked: it holds `{name}` twice.")
+        files[place] = data
+    return files
+
+
+def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
+    """The name of every member and its content; None of a folder."""
+    start = 0
+    while any(header := tar[start : start + BLOCK]):
+        try:
+            member = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
+        except (tarfile.HeaderError, ValueError) as error:
+            raise WorldforkError(f"`{archive}` is damaged: at byte {start:,} of its tar, {error}.") from error
+        if member.type not in (*FILE_TYPES, tarfile.DIRTYPE):
+            raise WorldforkError(
+                f"`{archive}` is not unpacked: `{member.name}` is neither a plain file nor a folder (a link, a "
+                "device, or an extension of tar). Pack it again with `worldfork export --publish`."
+            )
+        size = member.size if member.type in FILE_TYPES else 0
+        begin = start + BLOCK
+        start = begin + (size + BLOCK - 1) // BLOCK * BLOCK  # members begin at whole blocks
+        if size < 0 or start > len(tar):
+            raise WorldforkError(f"`{archive}` is damaged: `{member.name}` is longer than the archive.")
+        yield member.name, tar[begin : begin + size] if member.type in FILE_TYPES else None
+    if len(tar) - start < BLOCK or any(tar[start:]):
+        raise WorldforkError(f"`{archive}` is damaged: its tar was cut off, or something was added to it.")
+
+
+def _decompressed(content: bytes, archive: Path) -> bytes:
+    """The tar. Never more is unpacked than 64 times what is stored, or 8 MiB."""
+    unpacking = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MEMORY)
+    try:
+        tar = unpacking.decompress(content, _bound(content) + 1)
+    except lzma.LZMAError as error:
+        raise WorldforkError(f"`{archive}` is damaged ({error}).") from error
+    if len(tar) > _bound(content):
+        raise WorldforkError(
+            f"`{archive}` would unpack to over {TIMES} times its size, which no study does: it is not unpacked."
+        )
+    if not unpacking.eof or unpacking.unused_data:
+        raise WorldforkError(f"`{archive}` is damaged: it was cut off, or something was added to it.")
+    return tar
+
+
+def _bound(content: bytes) -> int:
+    return max(AT_LEAST, TIMES * len(content))
