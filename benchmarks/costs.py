@@ -13,33 +13,34 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from worldfork.ledger.archive import SUFFIX, name_of
 from worldfork.ledger.store import Study
 
 ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    folders = [Path(word) for word in sys.argv[1:]] or [
-        path.parent for path in sorted((ROOT / "results").glob("*/registration.json"))
-    ]
+    named = [Path(word) for word in sys.argv[1:]]
+    folders = [path.parent for path in (ROOT / "results").glob("*/registration.json")]
+    studies = named or sorted([*folders, *(ROOT / "results").glob(f"*{SUFFIX}")], key=name_of)
     print("| study | arm | device | forks | seconds of streams | seconds of blocks |")
     print("|---|---|---|---:|---:|---:|")
     totals = [0.0, 0.0, 0.0]
-    for folder in folders:
-        for (arm, device), (forks, streams, blocks) in costs(folder).items():
+    for study in studies:
+        for (arm, device), (forks, streams, blocks) in costs(study).items():
             if device == "cpu" and not sys.argv[1:]:
                 continue
             totals = [a + b for a, b in zip(totals, (forks, streams, blocks), strict=True)]
-            print(f"| {folder.name} | {arm} | {device} | {forks:,} | {streams:,.0f} | {blocks:,.0f} |")
+            print(f"| {name_of(study)} | {arm} | {device} | {forks:,} | {streams:,.0f} | {blocks:,.0f} |")
     print(f"| **sum** | | | {totals[0]:,.0f} | {totals[1]:,.0f} | {totals[2]:,.0f} |")
 
 
-def costs(folder: Path) -> dict[tuple[str, str], tuple[int, float, float]]:
+def costs(study: Path) -> dict[tuple[str, str], tuple[int, float, float]]:
     """Forks, seconds of streams and seconds of blocks of every arm and device of a study."""
     forks: defaultdict[tuple[str, str], int] = defaultdict(int)
     blocks: defaultdict[tuple[str, str], float] = defaultdict(float)
     streams: defaultdict[tuple[str, str], set[float]] = defaultdict(set)  # noted once for every cell of a batch
-    for cell in Study(folder).cells():
+    for cell in Study(study).cells():
         made = json.loads((cell.path / "cell.json").read_text(encoding="utf-8"))
         arm = made["coordinates"]["arm"], made["device"]
         forks[arm] += len(cell.rows())

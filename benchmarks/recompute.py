@@ -10,12 +10,15 @@ run again: they need the streams. It exits with 1 where a figure differs, and wh
 here looked at and NOT_REPEATED does not excuse.
 """
 
+import contextlib
 import gzip
 import itertools
 import json
 import math
 import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +133,18 @@ class Ledger:
         if not agree:
             self.wrong.append((where, mine, printed))
         return None
+
+
+@contextlib.contextmanager
+def opened(study):
+    """The folder of a study; where it is one file, unpacked for the time being."""
+    if study.is_dir():
+        yield study
+        return
+    packed = study if study.name.endswith(".tar.xz") else study.with_name(f"{study.name}.tar.xz")
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(packed) as tar:
+        tar.extractall(folder, filter="data")
+        yield next(Path(folder).iterdir())
 
 
 def lines_of(folder):
@@ -392,12 +407,14 @@ def check_usefulness(one, book, where):
 
 
 def main():
-    study = Path(sys.argv[1] if len(sys.argv) > 1 else "results/rate")
-    command = [sys.executable, "-m", "worldfork.cli.main", "score", str(study), "--json"]
+    named = Path(sys.argv[1] if len(sys.argv) > 1 else "results/rate")
+    with opened(named) as study:
+        ledger = read(study)
+        registered = json.loads((study / "registration.json").read_text())["registration"]["scoring"]
+    command = [sys.executable, "-m", "worldfork.cli.main", "score", str(named), "--json"]
     printed = Watched(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
     scores = {(arm, task): score for arm, one in printed["arms"].items() for task, score in one["tasks"].items()}
     book, means = Ledger(), {}
-    ledger = read(study)
     for arm, tasks in ledger.items():
         for task, columns in tasks.items():
             where, before = f"{arm} {task}", book.compared
@@ -405,7 +422,6 @@ def main():
             check_task(columns, book, where, scores[arm, task])
             print(f"{where}: {book.compared - before} figures", flush=True)
     check_families(scores, means, book)
-    registered = json.loads((study / "registration.json").read_text())["registration"]["scoring"]
     count = len(registered.get("triggers", PAPERS_CANDIDATES))
     for arm, task in scores:
         book.same(f"{arm} {task}.candidates", count, scores[arm, task]["candidates"])

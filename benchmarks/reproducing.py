@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from worldfork.desk.tables import choose, markdown, planned_tables
+from worldfork.ledger.archive import locate
 from worldfork.registration import read
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +37,7 @@ def _costs(root: Path) -> str:
 
 def _block(study: str, options: str, root: Path) -> str:
     needed = [word for word in (study, *shlex.split(options)) if word.startswith("results/")]
-    there = all((root / word).exists() for word in needed)
+    there = all(locate(root / word).exists() for word in needed)
     shown = _scored(study, options, root) if there else _planned(study, options, root)
     return f"<!-- worldfork score {study}{options} -->\n{shown.strip()}\n<!-- end -->"
 

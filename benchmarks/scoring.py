@@ -71,7 +71,7 @@ def multiplied(source: Path, folder: Path, times: int) -> int:
     stored = {"digest": digest(registered), "registration": registered}
     (folder / "registration.json").write_text(canonical(stored) + "\n")
     # A page shows it; it is that of the original.
-    (folder / "registration.toml").write_text((source / "registration.toml").read_text())
+    (folder / "registration.toml").write_text((study.path / "registration.toml").read_text())
     originals = {cell: study.cell(cell.id) for cell in cells(study.registration)}
     forks = 0
     for cell in cells(enlarged):

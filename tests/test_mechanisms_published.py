@@ -5,7 +5,7 @@ import re
 import statistics
 from pathlib import Path
 
-from published import rows_of
+from published import folder_of, rows_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 def rows(study: str) -> dict[str, list[dict]]:
     """By arm."""
     found = collections.defaultdict(list)
-    for cell in sorted((ROOT / "results" / study / "cells").iterdir()):
+    for cell in sorted((folder_of(study) / "cells").iterdir()):
         for row in rows_of(cell):
             found[row["cell"].split("-cartpole")[0]].append(row)
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import rows_of
+from published import folder_of, rows_of
 
 from worldfork.desk.scoring import Rules
 from worldfork.desk.scoring.predictions import prediction_problems
@@ -52,7 +52,7 @@ def test_checkpoints_were_trained_by_the_recipe_that_is_registered(name: str) ->
 
 @pytest.mark.parametrize("study", [*STUDIES, *WITH_POWER])
 def test_studies_deployed_the_published_checkpoints_with_the_published_planner(study: str) -> None:
-    folder = ROOT / "results" / study
+    folder = folder_of(study)
     registered = parse((folder / "registration.toml").read_text(), name=study)
     sets = ("cartpole-32", "locomotion-12") if study in WITH_POWER else ("cartpole", "locomotion")
     published = {name: found for each in sets for name, found in manifests(PRETRAINED[each]).items()}
@@ -67,7 +67,7 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
 
 
 def ran_and_registered(study: str) -> tuple[Registration, Registration]:
-    folders = ROOT / "results" / study / "registration.toml", ROOT / "registrations" / f"{study}.toml"
+    folders = folder_of(study) / "registration.toml", ROOT / "registrations" / f"{study}.toml"
     return read(folders[0]), read(folders[1])
 
 
@@ -141,8 +141,8 @@ def _with_what_it_extends(name: str) -> str:
 def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
     """Its first arm is the scope study's, run anew on another machine of the same kind."""
     compared = 0
-    for cell in sorted((ROOT / "results" / "rate" / "cells").glob("began-with-*")):
-        first = ROOT / "results" / "scope" / "cells" / cell.name.replace("began-with", "model")
+    for cell in sorted((folder_of("rate") / "cells").glob("began-with-*")):
+        first = folder_of("scope") / "cells" / cell.name.replace("began-with", "model")
         for one, other in zip(rows_of(first), rows_of(cell), strict=True):
             measured = ("k", "level", "draws", "hold", "update", "fit", "signals")
             assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
@@ -152,7 +152,7 @@ def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
 
 def levels(study: str, direction: str) -> set[float]:
     """Every level that a fork of the study was taken at in one direction."""
-    cells = (ROOT / "results" / study / "cells").glob(f"*-{direction}-*")
+    cells = (folder_of(study) / "cells").glob(f"*-{direction}-*")
     return {row["level"] for cell in cells for row in rows_of(cell)}
 
 
@@ -174,11 +174,11 @@ def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) ->
 
 def test_the_first_draw_of_the_study_with_draws_is_the_demo_and_the_others_share_all_but_the_update() -> None:
     def rows(study: str, cell: str) -> list[dict[str, Any]]:
-        return rows_of(ROOT / "results" / study / "cells" / cell)
+        return rows_of(folder_of(study) / "cells" / cell)
 
     shared = ("k", "level", "signals", "hold", "stream", "window")
     compared = 0
-    for cell in sorted(path.name for path in (ROOT / "results" / "demo" / "cells").iterdir()):
+    for cell in sorted(path.name for path in (folder_of("demo") / "cells").iterdir()):
         first = cell.replace("demo-", "full-rate-")
         others = [
             first + "-u1",

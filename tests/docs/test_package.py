@@ -1,7 +1,10 @@
 """What a package index and an installer are told."""
 
+import subprocess
 import tomllib
+from pathlib import Path
 
+import pytest
 from pages import ROOT
 
 IMPORTED_BY_OTHERS = {"imageio"}  # Gymnasium's worlds of MuJoCo begin with it, and do not ask for it themselves
@@ -15,6 +18,15 @@ def test_it_says_for_whom_it_is() -> None:
 
 def test_published_ledgers_are_not_in_the_source_distribution() -> None:
     assert "/results" in PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["exclude"]
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone")
+def test_a_clone_without_history_stays_below_60_mb(tmp_path: Path) -> None:
+    """What `du` counts; results/README.md says so."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)], check=True)
+    assert sum(path.lstat().st_blocks * 512 for path in clone.rglob("*")) < 60 * 2**20
 
 
 def test_no_extra_installs_what_no_code_imports() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published import RESULTS, STUDIES
 from tiny import (
     AUTHORED,
     CELL,
@@ -26,20 +27,18 @@ from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import _digests_in, root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
-RESULTS = Path(__file__).parents[2] / "results"
 OTHER_STREAM = {**STREAM, "error": STREAM["error"] + 1}
-PUBLISHED = tuple(sorted(path.parent.name for path in RESULTS.glob("*/published.json")))
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", STUDIES)
 def test_published_studies_verify(name: str) -> None:
     verdict = verify(RESULTS / name)
     assert verdict.problems == ()
     assert verdict.complete
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", STUDIES)
 def test_the_published_roots_are_those_of_the_ledgers(name: str) -> None:
     """results/README.md prints what `worldfork verify results/NAME --root` prints."""
     study = Study(RESULTS / name)

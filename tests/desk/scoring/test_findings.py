@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from published import rows_of
+from published import folder_of, rows_of
 
 from worldfork.desk.scoring import Rules, score_ledger
 from worldfork.desk.scoring.predictions import answer
@@ -105,7 +105,7 @@ def test_the_shape_of_a_batch_moves_a_fork_by_more_than_precision_does():
     """Which is why `precision.toml` registers both, and a margin for each."""
 
     def labels(study, arm):
-        folders = sorted((ROOT / "results" / study / "cells").glob(f"{arm}-cartpole-swingup-c[01]-*"))
+        folders = sorted((folder_of(study) / "cells").glob(f"{arm}-cartpole-swingup-c[01]-*"))
         return np.array([row["delta"] for cell in folders for row in rows_of(cell)])
 
     blocks_of_48 = labels("precision", "fp16")
