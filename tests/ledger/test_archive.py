@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kill_and_resume import REGISTRATION
 from tiny import TWO_ARMS, contents, findings, write
 from typer.testing import CliRunner
@@ -85,6 +87,17 @@ def test_the_same_study_gives_the_same_bytes_wherever_it_is_copied_from(tmp_path
     assert [member.name for member in members] == sorted(member.name for member in members)
     kinds = {(each.mtime, each.uid, each.gid, each.uname, each.gname, each.mode, each.type) for each in members}
     assert kinds == {(0, 0, 0, "", "", 0o644, tarfile.REGTYPE)}
+
+
+NAMES = st.lists(st.text("abcé-_.0", min_size=1, max_size=9), min_size=1, max_size=4).map("/".join)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.dictionaries(NAMES.filter(lambda name: not {"", ".", ".."} & set(name.split("/"))), st.binary()))
+def test_whatever_is_packed_comes_back(stored: dict[str, bytes]) -> None:
+    content = archive.pack(stored, name="x")
+    assert archive._files(content, Path("x.tar.xz")) == stored
+    assert archive.pack(dict(reversed(stored.items())), name="x") == content
 
 
 def test_tar_makes_a_study_of_it(tmp_path: Path) -> None:
