@@ -228,6 +228,24 @@ def test_a_training_that_fails_is_told_once_the_others_tasks_are_run(
         next(ready)
 
 
+def test_programs_are_compiled_while_all_are_trained_and_before_any_is_waited_for(
+    two: tuple[dict[str, Training], Iterator[Any]], small: Path, tmp_path: Path
+) -> None:
+    trainings, _ = two
+    jobs = _recipes(read(small), tmp_path / "new/registrations", beside=tmp_path, within=tmp_path / "new")
+    begun: list[dict[str, int | None]] = []
+
+    def meanwhile() -> None:
+        begun.append({name: training.returncode for name, training in trainings.items()})
+        for training in trainings.values():
+            training.returncode = 0
+
+    stages = Stages(tmp_path / "stages.jsonl", lambda words: None)
+    ready = _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None, meanwhile=meanwhile)
+    assert list(ready) == [("cartpole-swingup", "cheetah-run")]
+    assert begun == [{"small": None, "other": None}]
+
+
 def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
     trainings, ready = two
     trainings["small"].returncode = 0
@@ -237,7 +255,7 @@ def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training],
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("options", [[], ["--side-by-side"]])
+@pytest.mark.parametrize("options", [[], ["--side-by-side"], ["--side-by-side", "--workers", "2"]])
 def test_from_an_empty_folder_to_the_page(small: Path, tmp_path: Path, options: list[str]) -> None:
     if options:  # two recipes, so that there is something beside the first
         (tmp_path / "pretrain-other.toml").write_text(

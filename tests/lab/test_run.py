@@ -22,11 +22,12 @@ from worldfork.lab.agents.base import Decision, Fit
 from worldfork.lab.forks.tasks import Describe, Labelled
 from worldfork.lab.mechanisms.base import Update
 from worldfork.lab.mechanisms.finetune import FineTune
-from worldfork.lab.run import run
+from worldfork.lab.run import _tasks_in_turn, run
 from worldfork.lab.stream.signals import Episode, Signal
 from worldfork.lab.tools.check import check
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
+from worldfork.registration import Cell
 
 
 def write(folder: Path, text: str = REGISTRATION) -> Path:
@@ -445,3 +446,13 @@ def test_other_draws_of_an_update_share_everything_but_its_minibatches(tmp_path:
                 before.signals,
             )
             assert row.update != before.update
+
+
+def test_blocks_of_several_tasks_take_turns_and_each_tasks_stay_in_order() -> None:
+    def block(task: str, k: int) -> tuple[tuple[Cell, int], ...]:
+        return ((Cell("arm", task, 0, "away", 0), k),)
+
+    blocks = [block("a", 1), block("a", 5), block("a", 9), block("b", 1), block("c", 1), block("c", 5)]
+    turns = [(ordered[0][0].task, ordered[0][1]) for ordered in _tasks_in_turn(blocks)]
+    assert turns == [("a", 1), ("b", 1), ("c", 1), ("a", 5), ("c", 5), ("a", 9)]
+    assert _tasks_in_turn([]) == []

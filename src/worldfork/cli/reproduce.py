@@ -50,6 +50,7 @@ def reproduce(
     """
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
+    from worldfork.executors.base import opened
     from worldfork.executors.gpus import shared
     from worldfork.registration import authored, open_authored
     from worldfork.registration.subset import only_tasks
@@ -75,20 +76,36 @@ def reproduce(
             _write(written, text.text)
             recipes = _recipes(text.registration, written.parent, beside=root, within=output)
             side_by_side = side_by_side and len(recipes) > 1
-            sharing = shared(len(recipes) + 1) if side_by_side else contextlib.nullcontext()
-            with sharing, bars(quiet=quiet) as draw:
+            sharing = shared(len(recipes) + (workers or 1)) if side_by_side else contextlib.nullcontext()
+            settings = {} if workers is None else {"workers": workers}
+            with sharing, opened("local", settings) as executor, bars(quiet=quiet) as draw:
 
                 def progress(what: str, done: int, total: int) -> None:
                     check()
                     draw(what, done, total)
 
-                pretrain = _pretrain_side_by_side if side_by_side else _pretrain_in_turn
-                for ready in pretrain(recipes, text.registration, stages, progress):
+                def compile_meanwhile() -> None:
+                    from worldfork.lab.tools.compiling import compile_programs
+
+                    with stages.stage("compile, beside pretraining"):
+                        names = tuple(text.registration.tasks)
+                        compile_programs(
+                            text.registration, executor, tasks=names, workers=workers or 1, progress=progress
+                        )
+
+                waits = (
+                    _pretrain_side_by_side(
+                        recipes, text.registration, stages, progress, meanwhile=compile_meanwhile
+                    )
+                    if side_by_side
+                    else _pretrain_in_turn(recipes, text.registration, stages, progress)
+                )
+                for ready in waits:
                     named = f" ({', '.join(ready)})" if side_by_side else ""
                     with stages.stage(f"run {text.registration.name}{named}"):
                         import worldfork as wf
 
-                        wf.run(written, study, tasks=ready, workers=workers, progress=progress, notify=_whisper)
+                        wf.run(written, study, tasks=ready, executor=executor, progress=progress, notify=_whisper)
         with stages.stage("verify"), bars(quiet=quiet) as draw:
             _require_sound(_verified(study, draw))
         try:
@@ -198,15 +215,22 @@ def _pretrain_in_turn(
 
 
 def _pretrain_side_by_side(
-    jobs: list[_Job], registration: "Registration", stages: Stages, progress: Told
+    jobs: list[_Job],
+    registration: "Registration",
+    stages: Stages,
+    progress: Told,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, ...]]:
     """A process each, which share one device; the same digits, since none depends on the others. Tasks are told as
-    soon as nothing that they need is still trained: whoever runs them does so beside what is left."""
+    soon as nothing that they need is still trained: whoever runs them does so beside what is left. `meanwhile` is
+    what can be done while all are trained."""
     began = time.monotonic()
     running = {job: job.begin() for job in jobs}
     waiting = list(registration.tasks)
     failed: list[_Job] = []
     try:
+        meanwhile()
         while waiting:
             ended = [job for job, process in running.items() if process.poll() is not None]
             for job in ended:

@@ -50,6 +50,13 @@ class Ahead:
         for done in begun:
             done.wait()
 
+    def finish(self) -> None:
+        """Return once all that was added is compiled."""
+        with self._lock:
+            added = [entry[-1] for entry in self._begun] + [entry[-1] for entry in self._waiting]
+        for done in added:
+            done.wait()
+
     def _work(self) -> None:
         # The end of the program waits for this thread, and this thread for no more than what it is compiling then.
         while threading.main_thread().is_alive():

@@ -9,6 +9,7 @@ same call: what is in the ledger stays, what is missing is done.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,7 +20,7 @@ from worldfork.lab.deployments import tasks as followed
 from worldfork.lab.deployments.stage import FitThresholds, run_deployments
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints, named_checkpoints
-from worldfork.lab.forks.plan import StreamFiles, fork_blocks, named_stream, stream_batches
+from worldfork.lab.forks.plan import Block, StreamFiles, fork_blocks, named_stream, stream_batches
 from worldfork.lab.forks.tasks import (
     Describe,
     Described,
@@ -204,6 +205,7 @@ class _Run:
                 and any(k > len(rows[cell]) for cell, k in block)
                 and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
             ]
+            missing = _tasks_in_turn(missing)
             named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
             early: dict[tuple[Cell, int], ForkRow] = {}
             tasks = (self._label(study, block, rows, owners) for block in missing)
@@ -273,6 +275,17 @@ def _tasks(registration: Registration, wanted: Collection[str] | None) -> Collec
             "are there: run all of its tasks together."
         )
     return wanted
+
+
+def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
+    """The first block of every task, then the second of every task: workers that share a machine are then mostly at
+    different ones, and while one waits for its physics another plans."""
+    counted: Counter[str] = Counter()
+    turns = []
+    for block in blocks:
+        counted[block[0][0].task] += 1
+        turns.append(counted[block[0][0].task])
+    return [block for _, block in sorted(zip(turns, blocks, strict=True), key=lambda pair: pair[0])]
 
 
 def _perform(task: Any) -> Any:

@@ -113,19 +113,37 @@ def test_whoever_needs_a_program_waits_for_its_thread_and_does_what_was_not_begu
     assert "not begun" not in done
 
 
+def test_all_that_was_added_is_waited_for() -> None:
+    done: list[int] = []
+    work = Ahead(threads=2)
+    for number in range(20):
+        work.add("this", lambda number=number: done.append(number))  # type: ignore[misc]
+    work.finish()
+    assert sorted(done) == list(range(20))
+    work.finish()  # and nothing is waited for twice
+
+
 @pytest.mark.nightly
-def test_a_block_finds_what_was_rehearsed() -> None:
-    registration = parse(SMALL)
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_block_finds_what_was_rehearsed(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another number of candidates: programs that the other case has compiled are not these.
+    registration = parse(SMALL if trained else SMALL.replace("candidates = 8", "candidates = 9"))
     files = checkpoint_files(registration, root=Path(), copies=Path())
     context = Context(registration, named_checkpoints(files), threads=1)
     cell = cells(registration)[0]
-    context.environment(cell.task).episode_steps = 8
-    ahead.compile_ahead(context, cell)
-    work = ahead._aheads[context]
-    while work._waiting or work._running:  # all of it, so that nothing is left to the block
-        for _, event in list(work._begun):
-            event.wait()
-    rehearsed = COMPILED.copy()
+    build = Context._environment
+    environment = build(context, cell.task)
+    environment.episode_steps = 8
+    monkeypatch.setattr(Context, "_environment", lambda context, task: environment)
+    context = Context(registration, named_checkpoints(files), threads=1)
+    jax.clear_caches()
+    before = COMPILED.copy()
+    if trained:
+        ahead.compile_ahead(context, cell)
+        ahead._aheads[context].finish()  # all of it, so that nothing is left to the block
+    else:
+        ahead.compile_without_checkpoints(registration, cell.task)
+    rehearsed = COMPILED - before
     programs = ("_train", "_loss", "_begin", "_act", "_observe")
     assert all(rehearsed[f"jit({name})"] for name in programs), rehearsed
     stream = ahead._blank_stream(context.environment(cell.task), 2)
@@ -134,5 +152,6 @@ def test_a_block_finds_what_was_rehearsed() -> None:
         forks = [label.Fork(other, k, stream) for k in (1, 2)]
         label.evaluate_block(context, forks, size=2, episodes=np.arange(3))
         label.validation_losses(context, forks)
-    again = {name: COMPILED[f"jit({name})"] - rehearsed[f"jit({name})"] for name in programs}
+    counted = COMPILED - before
+    again = {name: counted[f"jit({name})"] - rehearsed[f"jit({name})"] for name in programs}
     assert again == dict.fromkeys(programs, 0)

@@ -1,8 +1,8 @@
-"""The programs of a study's blocks are compiled while its streams run.
+"""The programs of a study's blocks are compiled while its streams run, or while its checkpoints are pretrained.
 
 What a block calls is known from the registration: its update and its validation loss on windows of the stream's
 length, and its plans for so many parameter sets and episodes. All of it is rehearsed on zeros
-(`worldfork.lab.ahead`) in the process that runs the streams. Agents say that their programs can be rehearsed
+(`worldfork.lab.ahead`) in the process that will call it. Agents say that their programs can be rehearsed
 (`rehearsable`); mechanisms must be worldfork's own, for another's code is not called where nobody asked for it.
 """
 
@@ -13,15 +13,18 @@ import weakref
 import numpy as np
 
 from worldfork import registry
+from worldfork.blobs import Blob
+from worldfork.lab.agents.base import Checkpoint
+from worldfork.lab.agents.training import Trainable
 from worldfork.lab.ahead import Ahead
 from worldfork.lab.environments import Environment
 from worldfork.lab.episodes.rehearsal import rehearse_control_step
 from worldfork.lab.forks import label
 from worldfork.lab.forks.context import Context
 from worldfork.lab.stream import Recording, Stream, StreamLog
-from worldfork.registration import Arm, Cell, canonical
+from worldfork.registration import Arm, Cell, Registration, canonical, cells
 
-__all__ = ["compile_ahead", "wait_until_compiled"]
+__all__ = ["compile_ahead", "compile_without_checkpoints", "wait_until_compiled"]
 
 _aheads: weakref.WeakKeyDictionary[Context, Ahead] = weakref.WeakKeyDictionary()
 
@@ -31,7 +34,7 @@ def compile_ahead(context: Context, cell: Cell) -> None:
     ahead = _aheads.setdefault(context, Ahead())
     begun = set()
     for arm in context.registration.arms:
-        if cell.task not in arm.tasks or not _can_be_rehearsed(context, arm, cell.task):
+        if cell.task not in arm.tasks or not _can_be_rehearsed(context, arm, cell):
             continue
         programs = _programs(arm, cell.task)
         if programs not in begun:
@@ -46,10 +49,36 @@ def wait_until_compiled(context: Context, cell: Cell) -> None:
         ahead.ready(_programs(context.registration.arm(cell.arm), cell.task))
 
 
-def _can_be_rehearsed(context: Context, arm: Arm, task: str) -> bool:
+def compile_without_checkpoints(registration: Registration, task: str) -> None:
+    """Compile what this task's streams and blocks will call, and return when that is done. Its checkpoints need not
+    be there; arms that read what those were pretrained on are left out."""
+    context = _Untrained(registration, {})
+    if not getattr(context.agent(task), "rehearsable", False) or not isinstance(context.agent(task), Trainable):
+        return
+    cell = next(cell for cell in cells(registration) if cell.task == task)
+    compile_ahead(context, cell)
+    ahead = _aheads[context]
+    ahead.add("streams", functools.partial(_stream, context, cell))
+    ahead.finish()
+
+
+class _Untrained(Context):
+    """A registration's context with models before any training where its checkpoints will be."""
+
+    def _checkpoint(self, task: str, index: int, files: tuple[Blob, ...]) -> Checkpoint:
+        agent = self.agent(task)
+        assert isinstance(agent, Trainable)
+        parameters, optimiser = agent.fresh({}, np.zeros((1, 2), np.uint32))
+        return Checkpoint(parameters, optimiser, clean_return=0.0, digest="")
+
+
+def _can_be_rehearsed(context: Context, arm: Arm, cell: Cell) -> bool:
     return (
-        getattr(context.agent(task, arm), "rehearsable", False)
+        getattr(context.agent(cell.task, arm), "rehearsable", False)
         and registry.locate("mechanisms", arm.mechanism.name).ours
+        and not (
+            context.mechanism(arm).reads_replay and context.checkpoint(cell.task, cell.checkpoint).replay is None
+        )
     )
 
 
@@ -77,6 +106,16 @@ def _rehearsals(context: Context, arm: Arm, cell: Cell) -> list[functools.partia
         *(functools.partial(plan, episodes=count) for count in episodes),
         functools.partial(_validate, context, forks),
     ]
+
+
+def _stream(context: Context, cell: Cell) -> None:
+    rehearse_control_step(
+        context.agent(cell.task),
+        context.environment(cell.task),
+        context.checkpoint(cell.task, cell.checkpoint).parameters,
+        sets=context.registration.execution.streams_per_batch,
+        episodes=context.registration.arm(cell.arm).stream.decision_points,
+    )
 
 
 def _update(context: Context, forks: list[label.Fork]) -> None:

@@ -12,9 +12,10 @@ from worldfork.registration.library import find as find_registration
 from worldfork.registration.library import recipes, registrations
 
 DIGESTS = {  # of what is published; a new field must not change them unnoticed
-    "pretrain-cartpole": "7cc6760dc6200b06ceeb1942f3b3a28fe0e4114a04059cd86fc63a18ec10c140",
+    "pretrain-cartpole": "bb7b0a850bf369df041656859ee416a9ede6394796a4d5fa3cd234f41d078479",
     "pretrain-demo": "4ef494017170c2a27c2b086946613ccd5cdc9456932ec93d073ed9943985752a",
-    "pretrain-locomotion": "17634a1c2b99ef67cf86ff5fb8dc82e552e2a796c741192d2ce77f9e349ac6da",
+    "pretrain-hopper": "940d2c4aed97cc48dba24ba0a8af44df36d3668e183e1777b21453b1879320e3",
+    "pretrain-locomotion": "3b5eda8953b51a6161c11c24216f88092ba7b3eefda9bf088d0828d87b031e73",
     "pretrain-cartpole-32": "db7ce5a80f41b38555b26368f9dfb500d1d1b8f0a6ccf4264859bfc36a9c7c04",
     "pretrain-locomotion-12": "099e2cb650cdc01f93d5649ac4f5792de6601baf4fa34b2d22bbfaaa7d5c3fc9",
 }
