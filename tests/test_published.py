@@ -18,11 +18,13 @@ ROOT = Path(__file__).parents[1]
 PRETRAINED = {
     "demo": ROOT / "src" / "worldfork" / "bundled",
     "cartpole": ROOT / "results" / "pretraining-cartpole",
+    "hopper": ROOT / "results" / "pretraining-hopper",
     "cartpole-32": ROOT / "results" / "pretraining-cartpole-32",
     "locomotion": ROOT / "results" / "pretraining-locomotion",
     "locomotion-12": ROOT / "results" / "pretraining-locomotion-12",
 }
-STUDIES = ("scope", "precision", "rate")
+EARLIER = ("scope", "precision")  # with checkpoints of their own, whose manifests are in them
+AS_THE_PAPER_DID = ("corrected", "forward", "hopper-control")
 WITH_POWER = (
     "power-cartpole",
     "choose-cartpole",
@@ -50,11 +52,11 @@ def test_checkpoints_were_trained_by_the_recipe_that_is_registered(name: str) ->
         assert sum(manifest["returns"]["gate"]) >= floor * recipe.gate_episodes
 
 
-@pytest.mark.parametrize("study", [*STUDIES, *WITH_POWER])
+@pytest.mark.parametrize("study", [*AS_THE_PAPER_DID, *WITH_POWER])
 def test_studies_deployed_the_published_checkpoints_with_the_published_planner(study: str) -> None:
     folder = folder_of(study)
     registered = parse((folder / "registration.toml").read_text(), name=study)
-    sets = ("cartpole-32", "locomotion-12") if study in WITH_POWER else ("cartpole", "locomotion")
+    sets = ("cartpole-32", "locomotion-12") if study in WITH_POWER else ("cartpole", "locomotion", "hopper")
     published = {name: found for each in sets for name, found in manifests(PRETRAINED[each]).items()}
     deployed = manifests(folder / "checkpoints")
     assert deployed
@@ -71,7 +73,7 @@ def ran_and_registered(study: str) -> tuple[Registration, Registration]:
     return read(folders[0]), read(folders[1])
 
 
-@pytest.mark.parametrize("study", ["scope", "rate", "demo", "draws", "deployment-demo", *WITH_POWER])
+@pytest.mark.parametrize("study", ["scope", "demo", "draws", "deployment-demo", *AS_THE_PAPER_DID, *WITH_POWER])
 def test_studies_ran_what_is_registered(study: str) -> None:
     ran, registered = ran_and_registered(study)
     assert ran == registered
@@ -138,16 +140,17 @@ def _with_what_it_extends(name: str) -> str:
     return text + (_with_what_it_extends(extends.removesuffix(".toml")) if extends else "")
 
 
-def test_the_rate_study_repeats_the_primary_arm_bit_for_bit() -> None:
-    """Its first arm is the scope study's, run anew on another machine of the same kind."""
+def test_the_pinned_arms_of_the_forward_study_are_the_corrected_study_bit_for_bit() -> None:
+    """At both rates, computed anew: by other processes, one task each, beside three other studies on the GPU."""
     compared = 0
-    for cell in sorted((folder_of("rate") / "cells").glob("began-with-*")):
-        first = folder_of("scope") / "cells" / cell.name.replace("began-with", "model")
-        for one, other in zip(rows_of(first), rows_of(cell), strict=True):
-            measured = ("k", "level", "draws", "hold", "update", "fit", "signals")
-            assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
-            compared += 1
-    assert compared == 720
+    for arm, again in (("corrected", "pinned"), ("gentle", "gentle-pinned")):
+        for cell in sorted((folder_of("corrected") / "cells").glob(f"{arm}-*")):
+            repeated = folder_of("forward") / "cells" / cell.name.replace(arm, again, 1)
+            for one, other in zip(rows_of(cell), rows_of(repeated), strict=True):
+                measured = ("k", "level", "draws", "hold", "update", "fit", "signals", "stream", "window")
+                assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
+                compared += 1
+    assert compared == 1440
 
 
 def levels(study: str, direction: str) -> set[float]:
@@ -161,7 +164,7 @@ def test_the_demo_visits_the_same_levels_in_both_directions() -> None:
     assert levels("demo", "toward") ^ levels("demo", "away") == {0.0, 1.0}
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", EARLIER)
 def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) -> None:
     toward, away = levels(study, "toward"), levels(study, "away")
     assert toward ^ away > {0.0, 1.0}, "made anew: results/README.md and docs/reproducing.md need not say so"
