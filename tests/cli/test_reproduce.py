@@ -1,5 +1,6 @@
 """From an empty folder to the page by one command: resumable at every point, on a lab's machine or on a desk's."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -183,7 +184,12 @@ class Training:
 
     def __init__(self) -> None:
         self.returncode: int | None = None
-        self.ended_by_us = False
+        self.begun = self.ended_by_us = False
+
+    def begin(self) -> "Training":
+        assert not self.begun
+        self.begun = True
+        return self
 
     def poll(self) -> int | None:
         return self.returncode
@@ -203,47 +209,60 @@ def two(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[d
     within = tmp_path / "new"
     jobs = _recipes(read(small), within / "registrations", beside=tmp_path, within=within)
     trainings = {job.folder.name: Training() for job in jobs}
-    monkeypatch.setattr(_Job, "begin", lambda job: trainings[job.folder.name])
+    monkeypatch.setattr(_Job, "begin", lambda job: trainings[job.folder.name].begin())
     stages = Stages(within / "stages.jsonl", lambda words: None)
     return trainings, _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None)
 
 
-def test_a_task_is_run_as_soon_as_its_checkpoints_are_there(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
+def test_a_task_is_run_beside_the_next_training(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
     trainings, ready = two
-    trainings["other"].returncode = 0
-    assert next(ready) == ("cheetah-run",)  # beside the training of the other
     trainings["small"].returncode = 0
-    assert list(ready) == [("cartpole-swingup",)]
+    assert next(ready) == ("cartpole-swingup",)
+    assert trainings["other"].begun
+    trainings["other"].returncode = 0
+    assert list(ready) == [("cheetah-run",)]
     assert not any(training.ended_by_us for training in trainings.values())
+
+
+def test_what_most_tasks_wait_for_is_trained_first(
+    two: tuple[dict[str, Training], Iterator[Any]], small: Path, tmp_path: Path
+) -> None:
+    trainings, _ = two
+    first, second = _recipes(read(small), tmp_path / "new/registrations", beside=tmp_path, within=tmp_path / "new")
+    second = dataclasses.replace(second, tasks=second.tasks | {"walker-walk"})
+    stages = Stages(tmp_path / "stages.jsonl", lambda words: None)
+    trainings[second.folder.name].returncode = 0
+    ready = _pretrain_side_by_side([first, second], read(small), stages, lambda what, done, total: None)
+    assert next(ready) == tuple(second.tasks & {"cartpole-swingup", "cheetah-run"})
 
 
 def test_a_training_that_fails_is_told_once_the_others_tasks_are_run(
     two: tuple[dict[str, Training], Iterator[Any]],
 ) -> None:
     trainings, ready = two
-    trainings["other"].returncode = 1
-    trainings["small"].returncode = 0
-    assert next(ready) == ("cartpole-swingup",)
-    with pytest.raises(WorldforkError, match=r"what was saved is kept.*other/pretraining\.log"):
+    trainings["small"].returncode = 1
+    trainings["other"].returncode = 0
+    assert next(ready) == ("cheetah-run",)
+    with pytest.raises(WorldforkError, match=r"what was saved is kept.*small/pretraining\.log"):
         next(ready)
 
 
-def test_programs_are_compiled_while_all_are_trained_and_before_any_is_waited_for(
+def test_programs_are_compiled_beside_the_first_training_and_before_it_is_waited_for(
     two: tuple[dict[str, Training], Iterator[Any]], small: Path, tmp_path: Path
 ) -> None:
     trainings, _ = two
     jobs = _recipes(read(small), tmp_path / "new/registrations", beside=tmp_path, within=tmp_path / "new")
-    begun: list[dict[str, int | None]] = []
+    seen: list[dict[str, bool]] = []
 
     def meanwhile() -> None:
-        begun.append({name: training.returncode for name, training in trainings.items()})
+        seen.append({name: training.begun for name, training in trainings.items()})
         for training in trainings.values():
             training.returncode = 0
 
     stages = Stages(tmp_path / "stages.jsonl", lambda words: None)
     ready = _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None, meanwhile=meanwhile)
-    assert list(ready) == [("cartpole-swingup", "cheetah-run")]
-    assert begun == [{"small": None, "other": None}]
+    assert list(ready) == [("cartpole-swingup",), ("cheetah-run",)]
+    assert seen == [{"small": True, "other": False}]
 
 
 def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training], Iterator[Any]]) -> None:

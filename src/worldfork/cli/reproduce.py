@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -35,7 +35,7 @@ def reproduce(
     side_by_side: bool = typer.Option(
         False,
         "--side-by-side",
-        help="Pretrain all recipes at once, a process each, and run a task as soon as its checkpoints are there.",
+        help="Run a task as soon as its checkpoints are there, beside the pretraining of the others.",
     ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
@@ -76,7 +76,7 @@ def reproduce(
             _write(written, text.text)
             recipes = _recipes(text.registration, written.parent, beside=root, within=output)
             side_by_side = side_by_side and len(recipes) > 1
-            sharing = shared(len(recipes) + (workers or 1)) if side_by_side else contextlib.nullcontext()
+            sharing = shared(1 + (workers or 1)) if side_by_side else contextlib.nullcontext()
             settings = {} if workers is None else {"workers": workers}
             with sharing, opened("local", settings) as executor, bars(quiet=quiet) as draw:
 
@@ -87,7 +87,7 @@ def reproduce(
                 def compile_meanwhile() -> None:
                     from worldfork.lab.tools.compiling import compile_programs
 
-                    with stages.stage("compile, beside pretraining"):
+                    with stages.stage("compile, beside the first pretraining"):
                         names = tuple(text.registration.tasks)
                         compile_programs(
                             text.registration, executor, tasks=names, workers=workers or 1, progress=progress
@@ -222,40 +222,55 @@ def _pretrain_side_by_side(
     *,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, ...]]:
-    """A process each, which share one device; the same digits, since none depends on the others. Tasks are told as
-    soon as nothing that they need is still trained: whoever runs them does so beside what is left. `meanwhile` is
-    what can be done while all are trained."""
-    began = time.monotonic()
-    running = {job: job.begin() for job in jobs}
+    """One recipe after another in a process of its own, first the one that most tasks wait for. Tasks are told as
+    soon as their checkpoints are there, when the next training has begun: whoever runs them does so beside it.
+    `meanwhile` is what can be done beside the first. Digits do not depend on what else is computed."""
+    queue = sorted(jobs, key=lambda job: -len(job.tasks))
     waiting = list(registration.tasks)
     failed: list[_Job] = []
+    training: _Training | None = _Training.begin(queue.pop(0))
     try:
         meanwhile()
         while waiting:
-            ended = [job for job, process in running.items() if process.poll() is not None]
-            for job in ended:
-                failed += [job] if running.pop(job).returncode else []
-                stages.keep(job.stage, time.monotonic() - began, finished=job not in failed)
-                typer.echo(f"{job.stage}: {spoken(time.monotonic() - began)}, beside the others")
-            lacking = {task for job in (*running, *failed) for task in job.tasks}
+            if training is not None and (code := training.process.poll()) is not None:
+                seconds = time.monotonic() - training.began
+                failed += [training.job] if code else []
+                stages.keep(training.job.stage, seconds, finished=code == 0)
+                typer.echo(f"{training.job.stage}: {spoken(seconds)}")
+                training = _Training.begin(queue.pop(0)) if queue else None
+            untrained = [*queue, *failed, *([] if training is None else [training.job])]
+            lacking = {task for job in untrained for task in job.tasks}
             # Policies that are followed all the way are fitted on all forks, and need all tasks at once.
             ready = () if registration.deployment and lacking else tuple(t for t in waiting if t not in lacking)
             if ready:
                 waiting = [task for task in waiting if task not in ready]
                 yield ready
-            elif not running:
+            elif training is None:
                 break
             else:
-                progress("recipes", len(jobs) - len(running), len(jobs))
+                progress("recipes", len(jobs) - len(queue) - 1, len(jobs))
                 time.sleep(0.2)
     finally:
-        for process in running.values():
-            process.terminate()  # where one is still there, this command was interrupted
+        if training is not None:
+            training.process.terminate()  # where one is still there, this command was interrupted
     if failed:
         logs = ", ".join(str(job.log) for job in failed)
         raise WorldforkError(
             f"Pretraining failed; what was saved is kept, and the same command goes on. See {logs}"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Training:
+    """A recipe that is being trained, and since when."""
+
+    job: _Job
+    process: Any  # a subprocess.Popen
+    began: float
+
+    @classmethod
+    def begin(cls, job: _Job) -> "_Training":
+        return cls(job, job.begin(), time.monotonic())
 
 
 def _finished(study: Path, registration: "Registration") -> bool:

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import html
-import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -37,6 +36,7 @@ from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
+from worldfork.version import __version__
 
 __all__ = ["Page", "default_place", "render", "write_page"]
 
@@ -150,7 +150,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
                 material.rules, max(len(part.score.evidence.forks) for part in parts)
             ),
             terms=_terms(material),
-            made_by=f"worldfork {importlib.metadata.version('worldfork')}",
+            made_by=f"worldfork {__version__}",
             style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             script=script,
             policy=_policy(script, live=version is not None),
