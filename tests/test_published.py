@@ -11,7 +11,7 @@ from published import folder_of, rows_of
 from worldfork.desk.scoring import Rules
 from worldfork.desk.scoring.predictions import prediction_problems
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.registration import Registration, parse, read
+from worldfork.registration import Registration, difference, parse, read
 from worldfork.registration.library import registrations
 
 ROOT = Path(__file__).parents[1]
@@ -126,6 +126,18 @@ def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() 
     # `mechanisms-demo` predicts that `none` gives 0; the others judge a chosen update, rate and all.
     judging = {"judge-cartpole", "judge-cheetah", "judge-walker"}
     assert predicting == {"scope", "mechanisms-demo", *judging}
+
+
+def test_the_legacy_study_is_the_corrected_one_on_cartpole_but_for_its_schedule() -> None:
+    legacy, corrected = (read(ROOT / "registrations" / f"{name}.toml") for name in ("legacy", "corrected"))
+    assert legacy.about.endswith("?")
+    assert [arm.mechanism for arm in legacy.arms] == [arm.mechanism for arm in corrected.arms]
+    assert {arm.mechanism.settings.get("rate", 1.0) for arm in legacy.arms} == {1.0, 0.1}
+    for arm, other in zip(legacy.arms, corrected.arms, strict=True):
+        assert difference(other.decisive(), arm.decisive()) == ["stream.drift_period: 20000 -> 2000"]
+    (task,) = legacy.tasks
+    assert legacy.tasks[task] == corrected.tasks[task]
+    assert (legacy.scoring, legacy.execution) == (corrected.scoring, corrected.execution)
 
 
 @pytest.mark.parametrize("name", ["forward", "hopper-control", "precision"])
