@@ -1,6 +1,6 @@
 """Figures of the score, computed again from the raw rows by code that shares nothing with the desk.
 
-    python benchmarks/recompute.py                    # results/rate
+    python benchmarks/recompute.py                    # results/corrected
     python benchmarks/recompute.py results/scope
 
 Reads cells/*/forks.jsonl (or .gz) and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
@@ -407,7 +407,7 @@ def check_usefulness(one, book, where):
 
 
 def main():
-    named = Path(sys.argv[1] if len(sys.argv) > 1 else "results/rate")
+    named = Path(sys.argv[1] if len(sys.argv) > 1 else "results/corrected")
     with opened(named) as study:
         ledger = read(study)
         registered = json.loads((study / "registration.json").read_text())["registration"]["scoring"]

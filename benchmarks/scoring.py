@@ -2,7 +2,7 @@
 
     python benchmarks/scoring.py                                    # five sizes, 20,000 permutations
     python benchmarks/scoring.py 240                                # one size
-    python benchmarks/scoring.py --study results/rate --times 15    # a study with 75 checkpoints: 21,600 forks
+    python benchmarks/scoring.py --study results/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables are written to a temporary .parquet file and read back, so reading is part of the time. They have eight
 signals; with the drift oracle, the schedule, the clock and the coin that makes twelve triggers. A study is a ledger

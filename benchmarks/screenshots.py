@@ -1,8 +1,8 @@
 """Pictures of a page as readers meet it: the first screen and every section, at three widths, light and dark.
 
-    worldfork report results/rate -o rate.html
-    python benchmarks/screenshots.py rate.html -o pictures
-    python benchmarks/screenshots.py rate.html -o pictures --width 390 --theme dark
+    worldfork report results/corrected -o corrected.html
+    python benchmarks/screenshots.py corrected.html -o pictures
+    python benchmarks/screenshots.py corrected.html -o pictures --width 390 --theme dark
 
 A page is looked at, not only tested: what is cut, struck through or unexplained shows here. A tall section is cut
 into several files. Needs a Chromium on PATH, as the browser tests do.

@@ -45,7 +45,8 @@ FILLED = {
     "REASON": "a reason",
     "DIGEST": "0" * 64,
 }
-LARGE = re.compile(r"results/(scope|rate|precision|\w+-cartpole)")  # published ledgers that take seconds to score
+# Published ledgers that take seconds to score.
+LARGE = re.compile(r"results/(scope|corrected|forward|precision|\w+-cartpole)")
 
 
 def arguments(command: Command) -> list[str]:

@@ -40,7 +40,7 @@ def report(
     Example: worldfork report runs/lq
 
     The page asks the network for nothing and can be sent to anyone. Of several ledgers an index is written, one
-    line per study, and a page each beside it: worldfork report results/demo results/rate -o pages/index.html
+    line per study, and a page each beside it: worldfork report results/demo results/corrected -o pages/index.html
     """
     from worldfork.cli.progress import bars
     from worldfork.desk.page import Material, default_place, gather, render
