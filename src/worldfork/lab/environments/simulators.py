@@ -88,9 +88,13 @@ class Simulators:
             self._outputs["qvel"][: self._size] = velocities
         return unstable | self._run(self._batch.forward)
 
+    def state(self) -> Float64[np.ndarray, "n S"]:
+        """The worlds' states, live: copy them before anything is stepped."""
+        return self._batch.state[: self._size]
+
     def rows(self) -> Float64[np.ndarray, "n S"]:
         """The worlds' states, as a copy."""
-        return self._batch.state[: self._size].copy()
+        return self.state().copy()
 
     def fields(self) -> Fields:
         """Live arrays of the worlds in use: read, do not keep."""
@@ -114,12 +118,13 @@ class Simulators:
             drifting[:, :, 0] = self._model.geom_friction[:, 0] * factors[:, None]
 
     def _run(self, advance: Any, **arguments: int) -> Bool[np.ndarray, " n"]:
+        failed = None
         try:
             advance(self._ids, **arguments)
-            failed = np.zeros(self._size, np.bool_)
         except SimulationError:  # those worlds kept their state, the others went on
             failed = self._batch.status[: self._size] != 0
-        return failed | (self._batch.warning[: self._size, :, COUNT] > 0).any(axis=1)
+        warned: Bool[np.ndarray, " n"] = (self._batch.warning[: self._size, :, COUNT] > 0).any(axis=1)
+        return warned if failed is None else failed | warned
 
     def _first_settling_step(
         self, positions: Float64[np.ndarray, "n q"], factors: Float64[np.ndarray, " n"]

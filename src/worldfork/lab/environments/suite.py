@@ -107,18 +107,20 @@ class SuiteEnvironment(abc.ABC):
         observation = np.empty_like(state.observation)
         unstable = state.unstable.copy()
         reward = np.zeros(batch)
-        with self._lock:
+        worlds = self._simulators
+        with self._lock, np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
             for part in self._parts(batch):
-                worlds = self._simulators
                 worlds.load(state.physics[part], factors[part])
                 worlds.control(controls[part])
+                fields = worlds.fields()
+                lost, total = unstable[part], reward[part]  # views: what is written there stays there
                 for _ in range(self.action_repeat):
-                    unstable[part] |= worlds.step()
-                    earned = self._read(self.reward)
-                    unstable[part] |= ~np.isfinite(earned)
-                    reward[part] += np.where(unstable[part], 0.0, earned)
-                physics[part] = worlds.rows()
-                observation[part] = self._read(self.observe)
+                    lost |= worlds.step()
+                    earned = self.reward(fields)
+                    lost |= ~np.isfinite(earned)
+                    total += np.where(lost, 0.0, earned)
+                physics[part] = worlds.state()
+                observation[part] = self.observe(fields)
         unstable |= ~np.isfinite(observation).all(axis=1)
         observation = finite(observation)
         return State(physics, observation, unstable), observation.copy(), reward
