@@ -108,8 +108,10 @@ class GymnasiumSimulation(Simulation):
     def __init__(self, env: Any, shares: Mapping[str, float]) -> None:
         import mujoco
 
+        from worldfork.lab.environments.clock import stop_clock
         from worldfork.lab.environments.model_fields import DriftingFields
 
+        stop_clock()
         self._mujoco = mujoco
         self._env, self._inner = env, env.unwrapped
         self._limits = _checked_wrappers(env)

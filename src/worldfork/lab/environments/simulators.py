@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float64
 from mujoco.batch import Batch, SimulationError
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.environments.clock import stop_clock
 
 __all__ = ["Fields", "Simulators"]
 
@@ -27,6 +28,8 @@ UP_TO_VELOCITY: Final = int(mujoco.mjtStage.mjSTAGE_VEL)
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 COUNT: Final = 1  # a warning is a pair: last info, count
 DRIFTING: Final = ("gravity", "friction")
+
+stop_clock()
 
 
 class Simulators:
