@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from worldfork.desk.scoring.doses import dose_groups
 from worldfork.desk.tables import choose, markdown, planned_tables
 from worldfork.ledger.archive import locate
 from worldfork.registration import read
@@ -57,8 +58,9 @@ def _planned(study: str, options: str, root: Path) -> str:
         return "Not run yet."
     only = given[given.index("--tables") + 1] if "--tables" in given else None
     path = root / "registrations" / f"{Path(study).name}.toml"
-    tasks = read(path).arms[0].tasks
-    found = choose(planned_tables(tasks), only)
+    registration = read(path)
+    planned = planned_tables(registration.arms[0].tasks, dosed=bool(dose_groups(registration)))
+    found = choose(planned, only)
     return "\n".join(markdown(one) for one in found if only or one.label != "seedrep")
 
 

@@ -11,6 +11,7 @@ from worldfork.desk.page import gather
 from worldfork.desk.reading import open_ledger
 from worldfork.desk.scoring import Prediction, Rules, score, score_ledger
 from worldfork.desk.tables.paper import beside_paper, stated
+from worldfork.desk.tables.sweeps import doses
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.ledger.pretraining import Seed
 
@@ -32,14 +33,14 @@ def made(tmp_path_factory):
 
 
 def test_every_row_is_as_wide_as_its_heads(made):
-    of_some_studies = {"draws", "deployments", "forecasts"}
+    of_some_studies = {"draws", "doses", "noises", "deployments", "forecasts"}
     assert {one.label for one in made} == set(tables.LABELS) - of_some_studies
     for one in [*made, *stated().values()]:
         assert all(len(row) == len(one.heads) for row in one.rows), one.label
 
 
 def test_the_paper_has_our_columns(made):
-    ours = {one.label: one for one in made}
+    ours = {one.label: one for one in [*made, doses({}, {})]}
     for label, theirs in stated().items():
         assert (theirs.heads, theirs.keys) == (ours[label].heads, ours[label].keys), label
 

@@ -20,6 +20,7 @@ from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells
+from worldfork.registration.records import Mechanism
 
 __all__ = ["Rows", "read_rows", "study_table"]
 
@@ -46,7 +47,7 @@ def study_table(study: Study, rows: Rows) -> Table:
             group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
             forks = _forks(study, group, signals, logs=logs, failure=failures.get(task, 0.0))
             if forks is not None:
-                forks = dataclasses.replace(forks, gradient_steps=arm.mechanism.steps)
+                forks = dataclasses.replace(forks, gradient_steps=_gradient_steps(arm.mechanism))
                 arms.setdefault(arm.name, {})[task] = forks
     failed = tuple(
         _failed(cell, row, failures[cell.task])
@@ -55,6 +56,12 @@ def study_table(study: Study, rows: Rows) -> Table:
         if not _has_delta(row)
     )
     return Table(arms, failed=failed)
+
+
+def _gradient_steps(mechanism: Mechanism) -> int | None:
+    """N of one update; None where it follows the window, a number of passes over it."""
+    in_passes = mechanism.settings.get("passes") is not None and mechanism.steps > 0
+    return None if in_passes else mechanism.steps
 
 
 def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:

@@ -1,8 +1,10 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.effects import estimate
@@ -11,15 +13,62 @@ from worldfork.desk.scoring.proxies import correlation, spearman
 from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate, PairedForks
 from worldfork.desk.scoring.undefined import Undefined
 
-__all__ = ["contrast_arms", "contrast_directions", "pair_forks"]
+__all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "pair_forks"]
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undefined:
     """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
     agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
+    compared = _on_shared_cells(first, second, lambda forks: forks.delta, seed=seed)
+    if isinstance(compared, Undefined):
+        return compared
+    return Contrast(
+        mean=compared.mean.mean,
+        bootstrap=compared.mean.bootstrap,
+        student_t=compared.mean.student_t,
+        mde=compared.mean.mde,
+        p_student_t=compared.mean.p_student_t,
+        p_sign_flip=compared.mean.p_sign_flip,
+        by_checkpoint=compared.by_checkpoint,
+        first=compared.first,
+        second=compared.second,
+        cells=compared.cells,
+        paired=pair_forks(first, second),
+    )
+
+
+def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> MeanEstimate | Undefined:
+    """The mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
+
+    Forks without the signal are left out.
+    """
+
+    def recorded(forks: Forks) -> Forks:
+        return forks.take(~np.isnan(forks.prefork.signals[signal]))
+
+    compared = _on_shared_cells(
+        recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
+    )
+    return compared if isinstance(compared, Undefined) else compared.mean
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """Differences of cell means on the cells that two arms share."""
+
+    mean: MeanEstimate
+    by_checkpoint: dict[str, float]
+    first: float
+    second: float
+    cells: int
+
+
+def _on_shared_cells(
+    first: Forks, second: Forks, values: Callable[[Forks], Float[np.ndarray, "forks"]], *, seed: int
+) -> _Compared | Undefined:
     means = []
     for forks in (first, second):
-        cells = partition(forks.prefork).cell_means(forks.delta)
+        cells = partition(forks.prefork).cell_means(values(forks))
         means.append(
             {key: mean for key, mean in zip(forks.prefork.cells, cells, strict=True) if not np.isnan(mean)}
         )
@@ -29,18 +78,12 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undef
     first_means, second_means = (np.array([arm[key] for key in shared]) for arm in means)
     owners = [key.checkpoint for key in shared]
     mean, by_checkpoint = _by_checkpoint(first_means - second_means, owners, seed=seed, task=first.task)
-    return Contrast(
-        mean=mean.mean,
-        bootstrap=mean.bootstrap,
-        student_t=mean.student_t,
-        mde=mean.mde,
-        p_student_t=mean.p_student_t,
-        p_sign_flip=mean.p_sign_flip,
+    return _Compared(
+        mean=mean,
         by_checkpoint=by_checkpoint,
         first=float(_checkpoint_means(first_means, owners)[1].mean()),
         second=float(_checkpoint_means(second_means, owners)[1].mean()),
         cells=len(shared),
-        paired=pair_forks(first, second),
     )
 
 

@@ -8,6 +8,8 @@ from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
+from worldfork.desk.scoring.doses import score_doses
+from worldfork.desk.scoring.noises import score_noises
 from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.result import ArmScore, Score
@@ -44,7 +46,15 @@ def score_ledger(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
     scored = dataclasses.replace(scored, name=ledger.name)
-    if ledger.study is None or ledger.registration is None or ledger.registration.deployment is None:
+    if ledger.study is None or ledger.registration is None:
+        return scored
+    tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
+    scored = dataclasses.replace(
+        scored,
+        doses=score_doses(ledger.registration, tasks, seed=rules.seed),
+        noises=score_noises(ledger.registration, tasks, seed=rules.seed),
+    )
+    if ledger.registration.deployment is None:
         return scored
     followed = score_deployments(ledger.study, ledger.table.arms, seed=rules.seed)
     return dataclasses.replace(scored, arms=_answered(scored.arms, followed, rules), deployment=followed)

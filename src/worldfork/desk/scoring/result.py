@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from worldfork.counting import plural
 from worldfork.desk.scoring.deployment_records import TaskDeployment
+from worldfork.desk.scoring.doses import DoseSweep
 from worldfork.desk.scoring.family import Family
+from worldfork.desk.scoring.noises import NoiseSweep
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined, settle
@@ -43,6 +45,10 @@ class Score:
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
     # By task, what policies came to that were followed all the way; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
+    # By task, then by what else sets arms apart ("all", "rate 0.1"): arms that differ in the dose of their update,
+    # and in the noise of their stream; empty where none do.
+    doses: Mapping[str, Mapping[str, DoseSweep]] = dataclasses.field(default_factory=dict)
+    noises: Mapping[str, Mapping[str, NoiseSweep]] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         tasks = list(self._tasks().values())
@@ -78,7 +84,9 @@ class Score:
     def to_json(self) -> dict[str, object]:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
-        plain, undefined = settle({**figures, **({"deployment": self.deployment} if self.deployment else {})})
+        of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
+        there = {name: value for name, value in of_some_studies.items() if value}
+        plain, undefined = settle({**figures, **there})
         assert isinstance(plain, dict)
         return {
             "schema": SCHEMA,

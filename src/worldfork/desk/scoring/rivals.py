@@ -33,7 +33,7 @@ from worldfork.desk.scoring.yardsticks import Yardsticks
 __all__ = ["rivals"]
 
 UNJUDGED: Final = Undefined("not yet compared with the rest of its family")
-NO_STEPS: Final = Undefined("the table does not say how many gradient steps an update takes")
+NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
 
 
 def rivals(

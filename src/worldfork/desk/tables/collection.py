@@ -6,7 +6,7 @@ from typing import Final
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
-from worldfork.desk.tables import deployments, design, effects, judgements, policies, triggers
+from worldfork.desk.tables import deployments, design, effects, judgements, policies, sweeps, triggers
 from worldfork.desk.tables.paper import beside_paper, not_run_yet
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
@@ -17,7 +17,7 @@ __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 LABELS: Final = (
     *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
     *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
-    *("draws", "budget", "arms", "deployments", "forecasts"),
+    *("draws", "budget", "arms", "doses", "noises", "deployments", "forecasts"),
 )
 
 # What a later arm has beside the primary one.
@@ -46,15 +46,20 @@ def paper_tables(
             of_arm = [table for table in of_arm if table.label in BRIEF]
         named = f" Arm: {arm}." if arm else ""
         tables += [dataclasses.replace(table, caption=table.caption + named) for table in of_arm]
-    tables.append(design.arms(score.contrasts))
+    dosed = sweeps.doses(score.doses, score.arms)
+    tables += [design.arms(score.contrasts), beside_paper(dosed) if paper else dosed, sweeps.noises(score.noises)]
     tables += [deployments.deployments(score.deployment), deployments.forecasts(score.deployment)]
     return [table for table in tables if table.rows]
 
 
-def planned_tables(tasks: Collection[str]) -> list[TextTable]:
-    """What the paper states about these tasks, with our place left free: a study that has not been run."""
-    planned = [not_run_yet(table, tasks) for table in _arm_tables({}, effects.seed_replication({}, {}, Rules()))]
-    return [table for table in planned if table.rows]
+def planned_tables(tasks: Collection[str], *, dosed: bool = False) -> list[TextTable]:
+    """What the paper states about these tasks, with our place left free: a study that has not been run.
+
+    `dosed` says that its arms differ in the number of gradient steps.
+    """
+    planned = _arm_tables({}, effects.seed_replication({}, {}, Rules()))
+    planned += [sweeps.doses({}, {})] if dosed else []
+    return [table for table in (not_run_yet(table, tasks) for table in planned) if table.rows]
 
 
 def choose(tables: Iterable[TextTable], labels: str | None) -> list[TextTable]:

@@ -30,7 +30,7 @@ def stated() -> dict[str, TextTable]:
 
 
 def beside_paper(ours: TextTable) -> TextTable:
-    """Above each of our rows the paper's, where it states one."""
+    """Above each of our rows the paper's, where it states one: once, where several of ours are about the same."""
     if ours.label not in stated() or not ours.rows:
         return ours
     paper = {row[: ours.keys]: row[ours.keys :] for row in stated()[ours.label].rows}
@@ -38,7 +38,7 @@ def beside_paper(ours: TextTable) -> TextTable:
     for row in ours.rows:
         key = row[: ours.keys]
         if key in paper:
-            rows.append((*key, "paper", *paper[key]))
+            rows.append((*key, "paper", *paper.pop(key)))
         rows.append((*key, "worldfork", *row[ours.keys :]))
     return _named(ours, rows)
 

@@ -4,8 +4,7 @@ import re
 import typing
 from collections.abc import Sequence
 
-from worldfork.desk.scoring.records import Contrast, DirectionContrast, MeanEstimate
-from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
+from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
 __all__ = ["DASH", "digits_for", "known", "listed", "minus", "number", "percent", "rate", "span", "with_span"]
 
@@ -23,7 +22,18 @@ def known(figure: T | Undefined) -> T | None:
     return None if isinstance(figure, Undefined) else figure
 
 
-def digits_for(effect: MeanEstimate | Contrast | DirectionContrast) -> int:
+@typing.runtime_checkable
+class Estimated(typing.Protocol):
+    """A mean over checkpoints with its Student-t interval."""
+
+    @property
+    def mean(self) -> Figure: ...
+
+    @property
+    def student_t(self) -> Bounds: ...
+
+
+def digits_for(effect: Estimated) -> int:
     """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
     size = max((abs(value) for value in values if value is not None), default=100.0)

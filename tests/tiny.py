@@ -116,18 +116,27 @@ def write(
     authored: str = AUTHORED,
     amend: str | None = None,
     change: dict[int, dict[str, Any]] | None = None,
+    of_cell: Callable[[Cell, int], dict[str, Any] | None] = lambda cell, k: {},
     **changes: Any,
 ) -> Study:
-    """A study with so many rows in every cell, or the rest of one; `change` alters rows, `changes` the cells."""
+    """A study with so many rows in every cell, or the rest of one; `change` alters rows, `changes` the cells.
+
+    `of_cell` alters row k of a cell; None ends it before.
+    """
     registration = parse(authored)
+    by_id = {cell.id: cell for cell in cells(registration)}
     with writing(folder, registration, authored=authored, amend=amend) as study:
         known, _ = study.begin(configurations(registration, **changes))
         for cell_id, there in known.items():
             cell = study.cell(cell_id)
             if not cell.has_stream():
                 cell.write_stream(STREAM, WINDOW)
-            missing = range(len(there) + 1, rows + 1)
-            cell.append([fork(k, **{"cell": cell_id, **(change or {}).get(k, {})}) for k in missing])
+            missing = []
+            for k in range(len(there) + 1, rows + 1):
+                if (altered := of_cell(by_id[cell_id], k)) is None:
+                    break
+                missing.append(fork(k, **{"cell": cell_id, **altered, **(change or {}).get(k, {})}))
+            cell.append(missing)
     return study
 
 
