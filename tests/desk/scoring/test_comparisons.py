@@ -138,7 +138,7 @@ def test_two_arms_are_predicted_to_be_equivalent():
     assert found.value == pytest.approx(-0.5)
     assert found.equivalence.least_margin == pytest.approx(0.5)
     (alone,) = score({"float32": arms["float32"]}, quick)["float32", "world"].predictions
-    assert alone.answer == "unresolved"
+    assert alone.answer == "not tested"
     assert score(arms, quick)["float16", "world"].predictions == ()
 
 

@@ -164,6 +164,14 @@ def test_where_no_update_helps_no_checkpoint_ranks_anything(corrected):
     assert corrected["corrected", "walker-walk"].triggers["residual"].auc_clusters == 0
 
 
+def test_a_prediction_about_an_arm_that_is_left_out_was_not_tested():
+    """`--arm gentle` answered "unresolved" for what compares it with the other arm, as if that had been scored."""
+    alone = score_ledger(ROOT / "results" / "corrected", permutations=20, arm="gentle")
+    answers = [one for task in alone.arms["gentle"].tasks.values() for one in task.predictions]
+    assert [(one.against, one.answer) for one in answers] == [("corrected", "not tested")] * 3
+    assert all("not scored here" in one.value.why for one in answers)
+
+
 def test_the_papers_predictions_have_their_premise_and_were_not_tested(corrected):
     """`scope.toml` has none, and its ledger says "falsified". So would this one without the premise of
     `corrected.toml`; with it nothing was tested: these checkpoints converged above the crossing."""

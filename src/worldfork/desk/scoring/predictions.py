@@ -64,8 +64,8 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
     said not to be (outside `between`, unless thresholds say further), and else unresolved. A figure without an
     interval stands for its own. A margin of equivalence is held, or falsified, by two one-sided tests.
 
-    `figures` is what the prediction is about (a task's score, its deployment, or the contrast of two arms), or a
-    mapping in its place; `premises` the score of the task that the premise is about.
+    `figures` is what the prediction is about (a task's score, its deployment, or the contrast of two arms), a
+    mapping in its place, or why there is none; `premises` the score of the task that the premise is about.
     """
     path = "mean" if prediction.against is not None else _path(prediction)
     value, interval = _look_up(figures, path)
@@ -74,7 +74,7 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
         premise, beside = _look_up(figures if premises is None else premises, prediction.premise.figure)
         granted = _holds(prediction.premise, premise, beside)
     tested = _equivalence(prediction, figures)
-    if not granted:
+    if not granted or isinstance(figures, Undefined):  # as where the arm that it compares with is not scored
         said: Answer = "not tested"
     elif tested is not None:
         said = EQUIVALENT[tested.answer]
