@@ -12,12 +12,13 @@ from worldfork.desk.page.forks import places
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.page.thresholds import SIDES
+from worldfork.desk.scoring.doses import Dose
 from worldfork.desk.scoring.records import Effect, TaskScore, TriggerScore
+from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.desk.wording import Answer, Group, answer, digits_for, known, rule_groups
-from worldfork.registration import Registration
 
-__all__ = ["SIDES", "Dose", "Extreme", "Part", "compare_axis", "doses", "effect_axis", "parts"]
+__all__ = ["SIDES", "Doses", "Extreme", "Part", "compare_axis", "doses", "effect_axis", "parts"]
 
 # Where a fork stands in the page's list depends on the whole ledger: the parts are made by `parts` alone.
 FORKS: Final = ("worst", "median", "best")
@@ -129,11 +130,11 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True)
-class Dose:
-    """One task at several numbers of gradient steps, ascending."""
+class Doses:
+    """One task at several numbers of gradient steps, ascending, all else the same."""
 
-    task: str
-    parts: Sequence[tuple[int, Part]]
+    name: str  # the task, and what sets these arms apart from others that differ in their dose
+    parts: Sequence[tuple[Dose, Part]]
 
     def axis(self, side: str) -> Axis:
         """A line for all of them."""
@@ -160,16 +161,15 @@ def compare_axis(shown: Sequence[Part], side: str) -> Axis:
     return effect_axis([getattr(part.score.effect, side) for part in shown])
 
 
-def doses(registration: Registration | None, shown: Sequence[Part]) -> list[Dose]:
-    """Tasks on which at least three arms differ in their number of gradient steps."""
-    if registration is None:
-        return []
-    steps = {arm.name: arm.mechanism.steps for arm in registration.arms}
+def doses(score: Score, shown: Sequence[Part]) -> list[Doses]:
+    """Tasks on which at least three arms differ in the dose of their update and in nothing else."""
+    by_name = {(part.arm, part.task): part for part in shown}
     dosed = []
-    for task in dict.fromkeys(part.task for part in shown):
-        arms = sorted(((steps[part.arm], part) for part in shown if part.task == task), key=lambda pair: pair[0])
-        if len({count for count, _ in arms}) >= 3:
-            dosed.append(Dose(task, arms))
+    for task, groups in score.doses.items():
+        for label, sweep in groups.items():
+            if len({dose.amount for dose in sweep.doses.values()}) >= 3:
+                name = task if len(groups) == 1 else f"{task}, {label}"
+                dosed.append(Doses(name, [(dose, by_name[arm, task]) for arm, dose in sweep.doses.items()]))
     return dosed
 
 

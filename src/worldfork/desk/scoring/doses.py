@@ -53,6 +53,13 @@ class Dose(MeanOf):
     diverged: int
     rank: int | Undefined  # of its mean among those of the other doses, 1 the highest
 
+    @property
+    def amount(self) -> str:
+        """The dose as people read it: "400", "1 pass", "2.5 passes"."""
+        if self.passes is None:
+            return str(self.steps)
+        return "1 pass" if self.passes == 1 else f"{self.passes:g} passes"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DoseSweep:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from worldfork.desk.scoring.doses import Dose, DoseSweep
+from worldfork.desk.scoring.doses import DoseSweep
 from worldfork.desk.scoring.noises import Noise, NoiseSweep
 from worldfork.desk.scoring.records import Contrast, MeanEstimate
 from worldfork.desk.scoring.result import ArmScore
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, digits_for, plural, rate, with_span
+from worldfork.desk.wording import DASH, digits_for, rate, with_span
 
 __all__ = ["doses", "noises"]
 
@@ -24,7 +24,7 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
                 per_step, always = dose.per_step, dose.always
                 rows.append(
                     (
-                        *(task, _amount(dose), label),
+                        *(task, dose.amount, label),
                         _plain(dose.replay_ratio, 2),
                         f"{dose.diverged} of {dose.forks}",
                         with_span(dose.mean, dose.student_t, digits),
@@ -90,14 +90,6 @@ def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> TextTable:
         tuple(rows),
         keys=2,
     )
-
-
-def _amount(dose: Dose) -> str:
-    return str(dose.steps) if dose.passes is None else _passes(dose.passes)
-
-
-def _passes(count: float) -> str:
-    return plural(int(count), "pass", "passes") if count == int(count) else f"{count:g} passes"
 
 
 def _ends(arm: str, sweep: DoseSweep) -> tuple[str, str, str]:
