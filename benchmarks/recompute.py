@@ -35,6 +35,7 @@ from recompute_policies import (
     running_rest,
     swapped,
 )
+from recompute_sweeps import check_doses, check_noises
 from scipy import stats
 
 SIGNALS = (
@@ -52,6 +53,7 @@ PAPERS_CANDIDATES = (*SIGNALS[:6], "adwin", "page_hinkley", "kswin", "conformal"
 NAMED = (
     *("arms", "tasks", "triggers", "triggers_all_attempted", "contrasts", "gains", "by_direction", "by_checkpoint"),
     *("by_direction_intervals", "drift_quartiles", "random_blocks", "auc_by_checkpoint", "standard_error_at"),
+    *("doses", "noises", "signals"),
 )
 # What is not computed again, and why. Everything else that is printed must be, or this program fails.
 SEEDED = "draws of the desk's own generator: their mean is compared, within five standard errors"
@@ -175,6 +177,8 @@ def read(study):
                 "clean": clean,
                 "h": row["hold"],
                 "u": row["update"],
+                "step": row["step"],
+                "steps": cell["arm"]["mechanism"]["steps"],
                 "signals": row["signals"],
             }
             for name, value in entry.items():
@@ -323,7 +327,7 @@ def check_task(f, book, where, score):
                     f"{at}.gains.{than}.won", [len(gap), int((gap > 0).sum())], [seen["checkpoints"], seen["won"]]
                 )
             book.same(f"{at}.by", list(mine), [shown["earned"]["by_checkpoint"][str(c)] for c in names])
-            book.same(f"{at}.steps", basics.STEPS * int(fired_kept.sum()), shown["gradient_steps"])
+            book.same(f"{at}.steps", int(f["steps"][0]) * int(fired_kept.sum()), shown["gradient_steps"])
             book.same(f"{at}.n_defined", int(kept.sum()), shown["n_defined"])
             for way in ("away", "toward"):
                 book.same(f"{at}.{way}", d[fired_kept & (part["d"] == way)].sum(), shown["by_direction"][way])
@@ -410,7 +414,7 @@ def main():
     named = Path(sys.argv[1] if len(sys.argv) > 1 else "results/corrected")
     with opened(named) as study:
         ledger = read(study)
-        registered = json.loads((study / "registration.json").read_text())["registration"]["scoring"]
+        registered = json.loads((study / "registration.json").read_text())["registration"]
     command = [sys.executable, "-m", "worldfork.cli.main", "score", str(named), "--json"]
     printed = Watched(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
     scores = {(arm, task): score for arm, one in printed["arms"].items() for task, score in one["tasks"].items()}
@@ -422,7 +426,7 @@ def main():
             check_task(columns, book, where, scores[arm, task])
             print(f"{where}: {book.compared - before} figures", flush=True)
     check_families(scores, means, book)
-    count = len(registered.get("triggers", PAPERS_CANDIDATES))
+    count = len(registered["scoring"].get("triggers", PAPERS_CANDIDATES))
     for arm, task in scores:
         book.same(f"{arm} {task}.candidates", count, scores[arm, task]["candidates"])
     for pair in printed["contrasts"]:
@@ -433,6 +437,8 @@ def main():
                 kept = [retained_forks(f) if side == "retained" else np.ones(len(f["k"]), bool) for f in arms]
                 shown = printed["contrasts"][pair][task][side]
                 basics.contrast(*arms, kept, book, f"{pair} {task} {side}", shown)
+    check_doses(ledger, registered, printed.get("doses", {}), book)
+    check_noises(ledger, registered, printed.get("noises", {}), scores, book)
     for where, mine, theirs in book.wrong:
         print(f"DIFFERS {where}: recomputed {mine}, printed {theirs}")
     print(f"{book.compared - len(book.wrong)} of {book.compared} figures agree")
@@ -458,8 +464,8 @@ def _parts(path):
     for index, part in enumerate(path):
         before = path[index - 1] if index else None
         of_policies = before == "earned" and str(path[index - 2]).startswith("policies")
-        of_contrast = index == 2 and path[0] == "contrasts"
-        named = before in NAMED or of_policies or of_contrast or isinstance(part, int)
+        second = index == 2 and path[0] in ("contrasts", "doses", "noises")  # a task, or a group of arms
+        named = before in NAMED or of_policies or second or isinstance(part, int)
         yield "*" if named else part
 
 

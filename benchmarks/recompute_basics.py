@@ -10,7 +10,6 @@ import numpy as np
 from scipy import stats
 
 EDGES = {"cartpole-swingup": [350.0, 450.0, 550.0, 650.0]}  # registered; elsewhere the quintiles
-STEPS = 200  # gradient steps of an update, as registered
 
 
 def t_interval(x):

@@ -4,7 +4,6 @@ import itertools
 import math
 
 import numpy as np
-import recompute_basics as basics
 from recompute_basics import flip_p, t_interval, t_p
 
 
@@ -112,7 +111,7 @@ def controls(f, fired, delta, kept, book, where, shown):
 
 def running_rest(part, fired, d, mine, rivals, book, where, shown):
     """The same figures of the label-free policy."""
-    book.same(f"{where}.steps", basics.STEPS * int(fired.sum()), shown["gradient_steps"])
+    book.same(f"{where}.steps", int(part["steps"][0]) * int(fired.sum()), shown["gradient_steps"])
     for way in ("away", "toward"):
         book.same(f"{where}.{way}", d[fired & (part["d"] == way)].sum(), shown["by_direction"][way])
     by = shown["earned"]["by_checkpoint"]

@@ -1,11 +1,15 @@
 """Every figure of the score is computed again by code that shares nothing with the desk, and none is forgotten."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tiny
+
+from worldfork.desk.scoring import score_ledger
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -47,6 +51,49 @@ def test_a_figure_that_differs_is_noticed(recompute):
     book.same("wrong", [1.0, 2.0], [1.0, 2.001])
     book.same("short", [1.0], [1.0, 2.0])
     assert [where for where, _, _ in book.wrong] == ["wrong[1]", "short"]
+
+
+SWEPT = {
+    "doses": [f"mechanism = {{ steps = {steps} }}" for steps in (100, 25, 400)],
+    "noises": [f"stream = {{ action_noise = {sigma} }}" for sigma in (0.0, 0.3)],
+}
+
+
+@pytest.mark.parametrize("kind", SWEPT)
+def test_arms_that_vary_one_setting_are_computed_again(recompute, tmp_path, kind):
+    """Of a study written by hand: every figure agrees, every figure is looked at, and a wrong one is noticed."""
+    registered = tiny.AUTHORED.replace("checkpoints = [0]", "checkpoints = [0, 1, 2]")
+    registered += "".join(f'[[arms]]\nname = "a{place}"\n{arm}\n' for place, arm in enumerate(SWEPT[kind]))
+
+    def row(cell, k):
+        hold, delta = 10.0 + k + cell.checkpoint, (1 + int(cell.arm[1])) * (cell.checkpoint - 0.7) - 0.3 * k
+        update = 0.5 if (cell.arm, cell.checkpoint, k) == ("a1", 0, 2) else hold + delta  # one diverges
+        signals = {"residual": delta**2, "kl": None if k == 1 else delta}
+        both = {"hold": (hold,), "update": (update,), "r_hold": hold, "r_update": update, "delta": update - hold}
+        return {**both, "signals": signals}
+
+    study = tiny.write(tmp_path / "study", authored=registered, of_cell=row)
+    printed = recompute.Watched(score_ledger(study.path, permutations=20, triggers="residual").to_json())
+    scores = {(arm, "linear_quadratic"): one["tasks"]["linear_quadratic"] for arm, one in printed["arms"].items()}
+    stored = json.loads((study.path / "registration.json").read_text())["registration"]
+    book, ledger = recompute.Ledger(), recompute.read(study.path)
+
+    def check(figures, into):
+        if kind == "doses":
+            recompute.check_doses(ledger, stored, figures, into)
+        else:
+            recompute.check_noises(ledger, stored, figures, scores, into)
+
+    check(printed[kind], book)
+    assert book.wrong == []
+    assert book.compared > 50
+    looked_at = recompute._kinds(path for path in printed.seen if path[0] == kind)
+    every = recompute._kinds(path for path in printed.leaves() if path[0] == kind)
+    assert {one for one in every - looked_at if not any(seen.startswith(f"{one}.") for seen in looked_at)} == set()
+    wrong, figures = recompute.Ledger(), json.loads(json.dumps(printed[kind]))
+    figures["linear_quadratic"]["all"][kind]["a1"]["mean"] += 1e-3
+    check(figures, wrong)
+    assert [where for where, _, _ in wrong.wrong] == [f"{kind} linear_quadratic all.a1.mean[0]"]
 
 
 @pytest.mark.nightly

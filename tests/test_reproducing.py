@@ -37,3 +37,12 @@ def test_a_study_that_is_not_there_claims_nothing(tmp_path):
     assert "| hopper-hop | paper | 10 | 240 of 240 | +1.0 [-0.3, +2.4] |" in planned
     assert "| hopper-hop | worldfork | not run yet |" in planned
     assert "Not run yet." in reproducing.written(page.format(" --markdown"), tmp_path)
+
+
+def test_doses_that_are_not_run_yet_stand_beside_the_papers(tmp_path):
+    (tmp_path / "registrations").symlink_to(ROOT / "registrations")
+    page = "<!-- worldfork score results/{} --paper --tables doses -->\n<!-- end -->"
+    planned = reproducing.written(page.format("dose"), tmp_path)
+    assert "| cartpole-swingup | 50 | paper | – | 0.20 | – | – | -88.4 [-102.0, -71.9] |" in planned
+    assert "| cartpole-swingup | 50 | worldfork | not run yet |" in planned
+    assert "cartpole" not in reproducing.written(page.format("forward"), tmp_path)

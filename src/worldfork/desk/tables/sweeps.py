@@ -78,7 +78,8 @@ def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> TextTable:
         "noises",
         "Noise of standard deviation sigma_a on every action, in streams and in both branches, with m episodes: "
         "signals before the fork, frozen return and mean dR of all attempted forks, and how far each lies above "
-        "the arm with the least noise. Student-t 95% intervals over checkpoints; of an AUC the bootstrap. Arms "
+        "the arm with the least noise. Student-t 95% intervals over checkpoints; of an AUC the bootstrap, or the "
+        "range of fewer than three checkpoints. Arms "
         "share checkpoints, directions, decision points and drift levels. Streams, windows and HOLD branches are "
         "each noise's own: differences are paired by checkpoint, as means of cells, and not fork by fork."
         f"{_not_scored(missing)}",
