@@ -48,6 +48,7 @@ SIGNALS = (
     "drift",
     "clock",
 )
+ENUMERATED = range(3, 7)  # checkpoints with which every test lists all of its patterns
 # Where a study registers none.
 PAPERS_CANDIDATES = (*SIGNALS[:6], "adwin", "page_hinkley", "kswin", "conformal")
 NAMED = (
@@ -415,6 +416,14 @@ def main():
     with opened(named) as study:
         ledger = read(study)
         registered = json.loads((study / "registration.json").read_text())["registration"]
+    numbers = {len(np.unique(columns["c"])) for tasks in ledger.values() for columns in tasks.values()}
+    if not numbers <= set(ENUMERATED):
+        print(
+            f"{named} has {sorted(numbers)} checkpoints a task. With {ENUMERATED[0]} to {ENUMERATED[-1]} every test"
+        )
+        print("lists all of its patterns, and can be computed again; with more the desk draws them, with fewer")
+        print("some are undefined.")
+        return 2
     command = [sys.executable, "-m", "worldfork.cli.main", "score", str(named), "--json"]
     printed = Watched(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
     scores = {(arm, task): score for arm, one in printed["arms"].items() for task, score in one["tasks"].items()}

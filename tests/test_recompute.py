@@ -96,6 +96,13 @@ def test_arms_that_vary_one_setting_are_computed_again(recompute, tmp_path, kind
     assert [where for where, _, _ in wrong.wrong] == [f"{kind} linear_quadratic all.a1.mean[0]"]
 
 
+def test_a_study_whose_tests_can_not_be_listed_is_refused():
+    command = [sys.executable, str(BENCHMARKS / "recompute.py"), str(ROOT / "results" / "mechanisms-demo")]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert "has [2] checkpoints a task" in ended.stdout
+
+
 @pytest.mark.nightly
 def test_every_figure_of_the_corrected_study_agrees():
     command = [sys.executable, str(BENCHMARKS / "recompute.py"), str(ROOT / "results" / "corrected")]
