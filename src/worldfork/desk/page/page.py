@@ -30,7 +30,7 @@ from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.triggers import Trigger
-from worldfork.desk.wording import TERMS, corrected
+from worldfork.desk.wording import TERMS, corrected, predictions_answered
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
@@ -130,6 +130,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
             sides=view.SIDES,
             following=deployments.following(material),
             question=arms.question(material, parts, changes),
+            predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
             aggregates=arms.aggregates(material),
             compare_axis=functools.partial(view.compare_axis, parts),
             doses=view.doses(material.score, parts),

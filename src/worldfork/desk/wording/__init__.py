@@ -25,6 +25,7 @@ from worldfork.desk.wording.numbers import (
     span,
     with_span,
 )
+from worldfork.desk.wording.predicted import predictions_answered
 from worldfork.desk.wording.rules import Group, Rule, rule_groups
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
@@ -54,6 +55,7 @@ __all__ = [
     "number",
     "percent",
     "plural",
+    "predictions_answered",
     "rate",
     "rule_groups",
     "span",
