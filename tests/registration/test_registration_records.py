@@ -210,3 +210,35 @@ def test_arms_that_do_the_same_are_told() -> None:
     assert twins("", "evaluation = {episodes = 5}") == []
     assert twins("stream_seeds = [0]", "stream_seeds = [1]") == []
     assert twins("stream_seeds = [0, 1]", "stream_seeds = [1]")[0].endswith("stream seed 1.")
+
+
+DEPLOYMENT = """
+[deployment.policies.careful]
+trigger = "residual"
+threshold = "fitted"
+"""
+
+
+def test_a_deployment_that_says_little_evaluates_six_episodes_and_has_never_and_always() -> None:
+    deployment = parse(LEAST + DEPLOYMENT).deployment
+    assert deployment is not None
+    assert (deployment.arm, deployment.evaluate_at, deployment.episodes) == (None, (), 6)
+    assert {"never", "always", "careful"} <= set(deployment.every())
+
+
+def test_a_policy_is_about_an_arm_that_there_is() -> None:
+    said = refused(DEPLOYMENT + 'arm = "other"\n')
+    assert "policy `careful` is about arm `other`; there are ['least']" in said
+
+
+@pytest.mark.parametrize(
+    ("deployment", "policy", "expected"),
+    [
+        ("", "careful", "prediction `pays` is about a deployment, and none is registered"),
+        (DEPLOYMENT, "careless", "prediction `pays` is about the policy `careless`; there are "),
+    ],
+)
+def test_a_prediction_is_about_a_policy_that_there_will_be(deployment: str, policy: str, expected: str) -> None:
+    figure = f"deployment.policies.{policy}.advantage.mean"
+    said = f'[[predictions]]\nname = "pays"\ntask = "world"\nfigure = "{figure}"\nfalsified_below = 0.0\n'
+    assert expected in refused(deployment + said)

@@ -9,6 +9,7 @@ import ast
 import hashlib
 import importlib.metadata
 import importlib.util
+import itertools
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -76,8 +77,7 @@ def _version(distribution: str) -> str | None:
 
 def _with_parents(name: str) -> list[str]:
     """A module and the packages it lies in, which are run when it is imported."""
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    return list(itertools.accumulate(name.split("."), "{}.{}".format))
 
 
 def _uninstalled(file: Path) -> bool:

@@ -123,7 +123,7 @@ def replay(
     """Run the pair again, in the ledger's block or alone (`whole_block`); by default in the block where that
     decides whether the digits come out again. `progress` is told control steps: how many are done, of how many."""
     cell, k, row = pair.cell, pair.row.k, pair.row
-    there, here = study.cell(cell.id).configuration, describe(context, (cell,)).configurations[0]
+    there, (here,) = study.cell(cell.id).configuration, describe(context, (cell,)).configurations
     differences = tuple(difference(_digits(there), _digits(here)))
     if whole_block is None:
         sensitive = context.agent(cell.task, context.registration.arm(cell.arm)).shape_sensitive
