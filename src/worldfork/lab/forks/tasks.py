@@ -23,7 +23,7 @@ from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.determinism import flags, processor
-from worldfork.lab.forks.ahead import compile_ahead, compile_without_checkpoints, wait_until_compiled
+from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StreamFiles, stored_stream
@@ -34,8 +34,6 @@ from worldfork.randomness import Purpose
 from worldfork.registration import Cell, difference, hold_owner, restore, stream_owner
 
 __all__ = [
-    "Compile",
-    "Compiled",
     "Describe",
     "Described",
     "ForkPoint",
@@ -101,22 +99,6 @@ class Describe:
 
 
 @dataclasses.dataclass(frozen=True)
-class Compile:
-    """Compile what the streams and blocks of a task will call, before it has checkpoints."""
-
-    setting: Setting
-    task: str
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
-        return ()
-
-    def __str__(self) -> str:
-        return f"programs of {self.task}"
-
-
-@dataclasses.dataclass(frozen=True)
 class RunStreams:
     """Run the streams of these cells, of one arm and one task, together."""
 
@@ -170,13 +152,6 @@ class Described:
     host: dict[str, str] = dataclasses.field(compare=False)  # where this is so, which may differ
 
 
-@dataclasses.dataclass(frozen=True)
-class Compiled:
-    """This worker now knows the programs of a task."""
-
-    seconds: float = dataclasses.field(compare=False)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Streamed:
     """The streams, in the order asked for."""
@@ -209,23 +184,20 @@ class Labelled:
         return any(None in (*row.hold, *row.update) or row.fit.non_finite > 0 for row in self.rows)
 
 
-Task = Describe | Compile | RunStreams | Label
+Task = Describe | RunStreams | Label
 
 
-def perform(task: Task) -> Described | Compiled | Streamed | Labelled | Failed:
+def perform(task: Task) -> Described | Streamed | Labelled | Failed:
     """Do one task."""
     return attempted(lambda: _perform(task))
 
 
-def _perform(task: Task) -> Described | Compiled | Streamed | Labelled:
+def _perform(task: Task) -> Described | Streamed | Labelled:
     began = time.perf_counter()
     context = context_of_setting(task.setting)
     match task:
         case Describe():
             return describe(context, task.cells)
-        case Compile():
-            compile_without_checkpoints(context.registration, task.task)
-            return Compiled(time.perf_counter() - began)
         case RunStreams():
             require_identity(task.identity, identity(context, task.cells[0]))
             compile_ahead(context, task.cells[0])
