@@ -173,7 +173,7 @@ def test_a_prediction_about_an_arm_that_is_left_out_was_not_tested():
 
 
 def test_the_papers_predictions_have_their_premise_and_were_not_tested(corrected):
-    """`scope.toml` has none, and its ledger says "falsified". So would this one without the premise of
+    """`results/scope` had none, and its ledger says "falsified". So would this one without the premise of
     `corrected.toml`; with it nothing was tested: these checkpoints converged above the crossing."""
     registered = Rules.registered(read(ROOT / "registrations" / "corrected.toml")).predictions
     transfers = [prediction for prediction in registered if prediction.name.startswith("crossing-transfers")]
