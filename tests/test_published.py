@@ -24,7 +24,7 @@ PRETRAINED = {
     "locomotion-12": ROOT / "results" / "pretraining-locomotion-12",
 }
 EARLIER = ("scope", "precision")  # with checkpoints of their own, whose manifests are in them
-AS_THE_PAPER_DID = ("corrected", "forward", "hopper-control")
+AS_THE_PAPER_DID = ("corrected", "forward", "hopper-control", "legacy", "replication")
 WITH_POWER = (
     "power-cartpole",
     "choose-cartpole",
