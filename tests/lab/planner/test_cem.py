@@ -91,3 +91,30 @@ def test_shift_moves_the_plan_one_step_on():
 def test_impossible_numbers_of_elites_are_refused(elites, candidates):
     with pytest.raises(WorldforkError, match=f"{elites} of {candidates}"):
         CEM(elites=elites, candidates=candidates)
+
+
+SEARCHES = [{}, {"keep": 0.5}, {"colour": 0.6}, {"keep": 0.5, "colour": 0.6, "temperature": 0.0}]
+WORTH = {
+    "a bowl": lambda c: -jnp.sum((c - 0.3) ** 2, (1, 2)),
+    "ties": lambda c: jnp.round(jnp.sum(c, (1, 2))),
+    "all the same": lambda c: jnp.zeros(len(c)),
+    "partly infinite": lambda c: jnp.where(c[:, 0, 0] > 0.2, jnp.inf, jnp.sum(c, (1, 2))),
+    "partly no number": lambda c: jnp.where(c[:, 0, 0] > -0.3, jnp.nan, jnp.sum(c, (1, 2))),
+    "never finite": lambda c: jnp.full(len(c), jnp.nan),
+}
+
+
+@pytest.mark.parametrize("worth", WORTH)
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_iterations_written_out_give_the_same_bits(search, worth):
+    """Operation by operation: what a compiler makes of them together is its own, and compared where it runs."""
+    settings = CEM(candidates=12, horizon=2, iterations=3, elites=4, **search)
+    warm, mask = jnp.array([[0.5, -0.2, 0.1], [jnp.nan, 0.0, 0.3]]), jnp.array([1.0, 0.0, 1.0])
+    with jax.disable_jit():
+        looped, written = (
+            plan(WORTH[worth], warm, KEY, settings=settings, mask=mask, unrolled=unrolled)
+            for unrolled in (False, True)
+        )
+    assert bool(looped.finite) == (worth != "never finite")
+    for part, same in zip(looped, written, strict=True):
+        np.testing.assert_array_equal(part, same)

@@ -151,6 +151,7 @@ def _episodes(
     state = yield lambda: environment.reset(draws.seeds.reshape(-1), by_world[:, 0])
     start = state.physics.reshape(*shape, -1)
     observation = state.observation.reshape(*shape, -1)
+    parameters = ready(agent, parameters, shape)
     belief = agent.begin(parameters, observation)
     returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
     steps: list[dict[str, Any]] = []
@@ -193,6 +194,12 @@ def _episodes(
     }
     traced = Trace(**along, signals=signals, final=observation) if trace else None
     return Rolled(returns, replaced, state.unstable.reshape(shape), received, traced)
+
+
+def ready(agent: Agent, parameters: Arrays, shape: tuple[int, ...]) -> Arrays:
+    """The parameters as the agent would have them for a whole roll-out of this shape, if it cares."""
+    frozen = getattr(agent, "frozen", None)
+    return frozen(parameters, sets=shape[0], episodes=shape[1]) if frozen else parameters
 
 
 def _step(

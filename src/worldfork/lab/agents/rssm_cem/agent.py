@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,27 +17,22 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem.kernel import Prepared, available, imagined_values, prepare
+from worldfork.lab.agents.rssm_cem import responding
+from worldfork.lab.agents.rssm_cem.imagining import imagination
+from worldfork.lab.agents.rssm_cem.kernel import Prepared, available, prepare
 from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
 from worldfork.lab.agents.rssm_cem.model import losses
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents.rssm_cem.responding import Belief, Frozen, OnDemand, Outcome
 from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import cem
-from worldfork.lab.planner.cem import CEM, Imagine
+from worldfork.lab.planner.cem import CEM
 from worldfork.lab.programs import program
 
 __all__ = ["RSSMCEM", "Belief", "imagination"]
-
-
-class Belief(NamedTuple):
-    """What carries over from one control step to the next."""
-
-    latent: Latent
-    action: Float[Array, "P E A"]
-    warm: Float[Array, "P E H A"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,21 +71,38 @@ class RSSMCEM:
     def action_size(self) -> int:
         return self.model.action_size
 
-    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
+    def frozen(self, parameters: Arrays, *, sets: int, episodes: int) -> Arrays:
+        """The same parameters, as a whole roll-out of this shape wants them.
+
+        One environment does not fill a GPU: its parameters are prepared once, and `responding` acts with them. More
+        environments go the general way: there XLA rounds differently in the programs of the other.
+        """
+        if sets * episodes == 1 and self.fused and available(self.imagined, self.planner.candidates):
+            return responding.freeze(parameters, self.imagined, kernel=True)
+        return parameters
+
+    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief | Outcome:
         """The belief at an episode's first observation."""
+        if isinstance(parameters, Frozen):
+            return responding.begin(self.model, self.planner, observation)
         return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
 
-    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+    def act(self, parameters: Arrays, belief: Any, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
+        if isinstance(parameters, Frozen):
+            return responding.respond(self.model, self.imagined, self.planner, parameters, belief, plan_keys)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
         for outcome in (belief.action, replaced):
             if isinstance(outcome, jax.Array):
                 outcome.copy_to_host_async()  # whoever steps the world waits for them, and for nothing else
         return Decision(belief.action, replaced, belief)
 
-    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+    def observe(self, parameters: Arrays, belief: Any, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
+        if isinstance(parameters, Frozen):
+            signals = OnDemand(lambda: self.observe(dict(parameters), belief.general(), observation).signals)
+            return Surprise(signals, Outcome(belief.deter, belief.warm, observation))
         latent, error, kl = _observe(self.model, dict(parameters), belief, _single(observation))
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
@@ -168,32 +180,6 @@ class RSSMCEM:
 def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E O"]:
     """Rounded here: the device is handed four bytes a number, and no program is called to round them."""
     return np.array(observation, np.float32)
-
-
-def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
-    """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end.
-
-    With `prepared` parameters the fused kernel computes it, else any backend.
-    """
-    if prepared is not None:
-        return functools.partial(imagined_values, model, prepared, latent)
-
-    def imagine(actions: Float[Array, "N H A"]) -> Float[Array, " N"]:
-        def advance(carry: Latent, action: Array) -> tuple[Latent, Array]:
-            deter = model.advance(params, carry, action)
-            carry = Latent(deter, model.mean(model.prior(params, deter)))
-            return carry, model.reward(params, carry)
-
-        # The first step meets all actions with one latent, so most of its work is done once.
-        by_time = jnp.swapaxes(actions, 0, 1)
-        horizon = len(by_time)
-        first, reward = advance(latent, by_time[0])
-        last, later = jax.lax.scan(advance, first, by_time[1:])
-        rewards = jnp.concatenate([reward[None], later])
-        discounts = model.discount ** jnp.arange(horizon)
-        return discounts @ rewards + model.discount**horizon * model.value(params, last)
-
-    return imagine
 
 
 @program(static_argnums=0)
