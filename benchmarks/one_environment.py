@@ -5,8 +5,9 @@
 
 `general` is what every batch can do: filter and plan are two programs, and parameters are prepared at every control
 step. `frozen` is what a small batch does: parameters prepared once, one program between observation and action.
-Either searches in a loop or with its iterations written out, and `frozen` may leave the order of independent pieces
-of work to the device. Batches of four are compared too: they act the general way, unless this says they need not.
+Either searches in a loop or with its iterations written out. Two more ways are tried here alone: to leave the order
+of independent pieces of work to the device, and to find elites without a sort, by counting what comes before each
+candidate. With --more-shapes batches of four are compared too; outside of here they act the general way.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import worldfork.lab  # noqa: F401  (pins the compiler before JAX starts)
@@ -32,19 +34,24 @@ from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
 CONCURRENT = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-VARIANTS = {  # name: (frozen, unrolled, options of the compiler)
-    "general, loop (published)": (False, False, {}),
-    "general, written out": (False, True, {}),
-    "frozen, loop": (True, False, {}),
-    "frozen, written out (new)": (True, True, {}),
-    "the same, concurrent graph": (True, True, CONCURRENT),
+PUBLISHED, NEW = "general, loop (published)", "frozen, written out (new)"
+VARIANTS: dict[str, dict[str, Any]] = {
+    PUBLISHED: {"frozen": False, "unrolled": False},
+    "general, written out": {"frozen": False, "unrolled": True},
+    "frozen, loop": {"frozen": True, "unrolled": False},
+    NEW: {"frozen": True, "unrolled": True},
+    "new, concurrent graph": {"frozen": True, "unrolled": True, "options": CONCURRENT},
+    "new, elites by counting": {"frozen": True, "unrolled": True, "counting": True},
+    "new, both": {"frozen": True, "unrolled": True, "counting": True, "options": CONCURRENT},
 }
 
 
 @contextlib.contextmanager
-def acting(frozen: bool, unrolled: bool, options: dict[str, str]) -> Iterator[None]:
+def acting(
+    *, frozen: bool, unrolled: bool, options: dict[str, str] | None = None, counting: bool = False
+) -> Iterator[None]:
     """Within this context agents act in this way; programs are compiled anew."""
-    kept = RSSMCEM.frozen, cem.plan, responding._respond
+    kept = RSSMCEM.frozen, cem.plan, responding._respond, jax.lax.top_k
 
     def as_they_are(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         return parameters
@@ -59,13 +66,25 @@ def acting(frozen: bool, unrolled: bool, options: dict[str, str]) -> Iterator[No
     jax.clear_caches()
     RSSMCEM.frozen = forced if frozen else as_they_are  # type: ignore[method-assign]
     cem.plan = plan
+    if counting:
+        jax.lax.top_k = counted
     if options:
         function = kept[2].__wrapped__  # type: ignore[attr-defined]
         responding._respond = Program(function, static_argnums=(0, 1, 2), compiler_options=options)
     try:
         yield
     finally:
-        RSSMCEM.frozen, cem.plan, responding._respond = kept  # type: ignore[method-assign]
+        RSSMCEM.frozen, cem.plan, responding._respond, jax.lax.top_k = kept  # type: ignore[method-assign]
+
+
+def counted(values: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+    """What `jax.lax.top_k` gives: larger values first, of equal ones the earlier; -0 comes after 0."""
+    bits = jax.lax.bitcast_convert_type(values, jnp.int32)
+    key, place = jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits), jnp.arange(len(values))
+    before = (key[None] > key[:, None]) | ((key[None] == key[:, None]) & (place[None] < place[:, None]))
+    rank = jnp.sum(before, 1)
+    index = jnp.sum(jnp.where(rank[None] == jnp.arange(count)[:, None], place[None], 0), 1)
+    return values[index], index
 
 
 def parameters_of(agent: RSSMCEM, sets: int) -> dict[str, Any]:
@@ -104,6 +123,18 @@ def numbers(outcome: Rolled) -> dict[str, np.ndarray]:
     trace = outcome.trace
     kept = {"returns": outcome.returns, "actions": trace.action, "observations": trace.observation}
     return {**kept, "replaced": outcome.replaced, **trace.signals}
+
+
+def verdict(here: dict[str, np.ndarray], first: dict[str, np.ndarray]) -> str:
+    """Which numbers differ, and from which control step on actions do, by how much there."""
+    other = [name for name, values in here.items() if not np.array_equal(values, first[name])]
+    if not other:
+        return "same bits"
+    apart = np.abs(here["actions"] - first["actions"]).max(axis=(0, 1, 3))
+    where = (
+        f", actions from step {np.argmax(apart > 0)} on by {apart[np.argmax(apart > 0)]:.1e}" if apart.any() else ""
+    )
+    return "OTHER " + ", ".join(other) + where
 
 
 def timed(
@@ -145,6 +176,7 @@ def main() -> None:
     parser.add_argument("--precision", default="fp16")
     parser.add_argument("--steps", type=int, default=100, help="control steps that are timed")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--more-shapes", action="store_true", help="compare batches of 1 x 4 and 2 x 2 as well")
     given = parser.parse_args()
     env = load(given.task)
     settings = {name: getattr(given, name) for name in ("size", "candidates", "horizon", "iterations")}
@@ -154,25 +186,23 @@ def main() -> None:
     search = f"{given.candidates} x {given.horizon} x {given.iterations}"
     print(f"{given.task}, {given.size}, {search}, {given.precision} through {kernel}, {agent.device}", flush=True)
     columns = ("decisions/s", "planner/s", "step", "planner", "queued", "filter", "physics")
-    print(
-        f"{'':30}" + "".join(f"{column:>12}" for column in columns) + "   compared with the first (1x1, 1x4, 2x2)"
-    )
-    shapes = {(sets, episodes): parameters_of(agent, sets) for sets, episodes in ((1, 1), (1, 4), (2, 2))}
+    print(f"{'':30}" + "".join(f"{column:>12}" for column in columns) + "   compared with the first")
+    compared = ((1, 1), (1, 4), (2, 2)) if given.more_shapes else ((1, 1),)
+    shapes = {(sets, episodes): parameters_of(agent, sets) for sets, episodes in compared}
     known: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-    for name, (frozen, unrolled, options) in VARIANTS.items():
+    for name, variant in VARIANTS.items():
         begun = time.perf_counter()
         try:
-            with acting(frozen, unrolled, options):
+            with acting(**variant):
                 row = timed(agent, env, shapes[1, 1], given.steps, given.rounds)
                 verdicts = []
                 for shape, parameters in shapes.items():
-                    if shape != (1, 1) and name not in ("general, loop (published)", "frozen, written out (new)"):
+                    if shape != (1, 1) and name not in (PUBLISHED, NEW):
                         continue
                     outcome = rolled(agent, env, parameters, episodes=shape[1], steps=given.steps, trace=True)
                     here = numbers(outcome)
                     first = known.setdefault(shape, here)
-                    other = [what for what, values in here.items() if not np.array_equal(values, first[what])]
-                    verdicts.append("same bits" if not other else "OTHER " + ", ".join(other))
+                    verdicts.append(verdict(here, first))
         except Exception as error:  # a variant that this compiler does not know is no reason to stop
             print(f"{name:30} {type(error).__name__}: {str(error)[:150]}", flush=True)
             continue
