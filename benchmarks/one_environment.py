@@ -4,10 +4,9 @@
     python benchmarks/one_environment.py --size tiny --candidates 64 --iterations 2 --steps 10
 
 `general` is what every batch can do: filter and plan are two programs, and parameters are prepared at every control
-step. `frozen` is what a small batch does: parameters prepared once, one program between observation and action.
-Either searches in a loop or with its iterations written out. Two more ways are tried here alone: to leave the order
-of independent pieces of work to the device, and to find elites without a sort, by counting what comes before each
-candidate. With --more-shapes batches of four are compared too; outside of here they act the general way.
+step. `frozen` is what one environment does on a GPU with the kernel: parameters prepared once, one program between
+observation and action, its search in a loop or with its iterations written out. With --more-shapes batches of four
+are compared too; outside of here they act the general way.
 """
 
 import argparse
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import worldfork.lab  # noqa: F401  (pins the compiler before JAX starts)
@@ -30,28 +28,20 @@ from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.lab.episodes.rolling import ready
 from worldfork.lab.planner import cem
-from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
-CONCURRENT = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-PUBLISHED, NEW = "general, loop (published)", "frozen, written out (new)"
-VARIANTS: dict[str, dict[str, Any]] = {
-    PUBLISHED: {"frozen": False, "unrolled": False},
-    "general, written out": {"frozen": False, "unrolled": True},
+GENERAL, USED = "general, loop", "frozen, written out (used)"
+VARIANTS: dict[str, dict[str, bool]] = {
+    GENERAL: {"frozen": False, "unrolled": False},
     "frozen, loop": {"frozen": True, "unrolled": False},
-    NEW: {"frozen": True, "unrolled": True},
-    "new, concurrent graph": {"frozen": True, "unrolled": True, "options": CONCURRENT},
-    "new, elites by counting": {"frozen": True, "unrolled": True, "counting": True},
-    "new, both": {"frozen": True, "unrolled": True, "counting": True, "options": CONCURRENT},
+    USED: {"frozen": True, "unrolled": True},
 }
 
 
 @contextlib.contextmanager
-def acting(
-    *, frozen: bool, unrolled: bool, options: dict[str, str] | None = None, counting: bool = False
-) -> Iterator[None]:
+def acting(*, frozen: bool, unrolled: bool) -> Iterator[None]:
     """Within this context agents act in this way; programs are compiled anew."""
-    kept = RSSMCEM.frozen, cem.plan, responding._respond, jax.lax.top_k
+    kept = RSSMCEM.frozen, cem.plan
 
     def as_they_are(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         return parameters
@@ -66,25 +56,10 @@ def acting(
     jax.clear_caches()
     RSSMCEM.frozen = forced if frozen else as_they_are  # type: ignore[method-assign]
     cem.plan = plan
-    if counting:
-        jax.lax.top_k = counted
-    if options:
-        function = kept[2].__wrapped__  # type: ignore[attr-defined]
-        responding._respond = Program(function, static_argnums=(0, 1, 2), compiler_options=options)
     try:
         yield
     finally:
-        RSSMCEM.frozen, cem.plan, responding._respond, jax.lax.top_k = kept  # type: ignore[method-assign]
-
-
-def counted(values: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
-    """What `jax.lax.top_k` gives: larger values first, of equal ones the earlier; -0 comes after 0."""
-    bits = jax.lax.bitcast_convert_type(values, jnp.int32)
-    key, place = jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits), jnp.arange(len(values))
-    before = (key[None] > key[:, None]) | ((key[None] == key[:, None]) & (place[None] < place[:, None]))
-    rank = jnp.sum(before, 1)
-    index = jnp.sum(jnp.where(rank[None] == jnp.arange(count)[:, None], place[None], 0), 1)
-    return values[index], index
+        RSSMCEM.frozen, cem.plan = kept  # type: ignore[method-assign]
 
 
 def parameters_of(agent: RSSMCEM, sets: int) -> dict[str, Any]:
@@ -192,20 +167,15 @@ def main() -> None:
     known: dict[tuple[int, int], dict[str, np.ndarray]] = {}
     for name, variant in VARIANTS.items():
         begun = time.perf_counter()
-        try:
-            with acting(**variant):
-                row = timed(agent, env, shapes[1, 1], given.steps, given.rounds)
-                verdicts = []
-                for shape, parameters in shapes.items():
-                    if shape != (1, 1) and name not in (PUBLISHED, NEW):
-                        continue
-                    outcome = rolled(agent, env, parameters, episodes=shape[1], steps=given.steps, trace=True)
-                    here = numbers(outcome)
-                    first = known.setdefault(shape, here)
-                    verdicts.append(verdict(here, first))
-        except Exception as error:  # a variant that this compiler does not know is no reason to stop
-            print(f"{name:30} {type(error).__name__}: {str(error)[:150]}", flush=True)
-            continue
+        with acting(**variant):
+            row = timed(agent, env, shapes[1, 1], given.steps, given.rounds)
+            verdicts = []
+            for shape, parameters in shapes.items():
+                if shape != (1, 1) and name not in (GENERAL, USED):
+                    continue
+                outcome = rolled(agent, env, parameters, episodes=shape[1], steps=given.steps, trace=True)
+                here = numbers(outcome)
+                verdicts.append(verdict(here, known.setdefault(shape, here)))
         speeds = f"{1e3 / row['step']:12,.0f}{1e3 / row['planner']:12,.0f}"
         parts = "".join(f"{row[part]:12.3f}" for part in columns[2:])
         print(f"{name:30}{speeds}{parts}   {'; '.join(verdicts)} [{time.perf_counter() - begun:.0f} s]", flush=True)
