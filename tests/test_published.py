@@ -80,10 +80,15 @@ def test_studies_ran_what_is_registered(study: str) -> None:
 
 
 def test_the_precision_study_ran_three_of_the_arms_that_are_registered_now() -> None:
-    """Before there were margins, a second rate and blocks of another shape: on two checkpoints, all in blocks of
-    48, which is the shape that one of today's arms has."""
+    """Before there were margins, a second rate and blocks of another shape: on two checkpoints, with 30 episodes, all
+    in blocks of 48, which is the shape that one of today's arms has."""
     ran, registered = ran_and_registered("precision")
-    assert ran.arms == registered.arms[:3]
+    settings = [
+        [(arm.name, arm.precision, arm.mechanism, arm.stream) for arm in form.arms] for form in (ran, registered)
+    ]
+    assert settings[0] == settings[1][:3]
+    assert {arm.evaluation.episodes for arm in ran.arms} == {30}
+    assert {arm.evaluation.episodes for arm in registered.arms} == {6}
     assert (ran.tasks, ran.scoring) == (registered.tasks, registered.scoring)
     assert set(ran.grid.checkpoints) < set(registered.grid.checkpoints)
     assert {ran.forks_per_block(arm.name) for arm in ran.arms} == {registered.forks_per_block("blocks-48")}
