@@ -80,8 +80,8 @@ def test_studies_ran_what_is_registered(study: str) -> None:
 
 
 def test_the_precision_study_ran_three_of_the_arms_that_are_registered_now() -> None:
-    """Before there were margins, a second rate and blocks of another shape: on two checkpoints, with 30 episodes, all
-    in blocks of 48, which is the shape that one of today's arms has."""
+    """Before there were margins, a second rate and blocks of another shape: on two checkpoints, with 30
+    episodes, all in blocks of 48, which is the shape that one of today's arms has."""
     ran, registered = ran_and_registered("precision")
     settings = [
         [(arm.name, arm.precision, arm.mechanism, arm.stream) for arm in form.arms] for form in (ran, registered)
