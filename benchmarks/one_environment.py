@@ -5,43 +5,67 @@
 
 `general` is what every batch can do: filter and plan are two programs, and parameters are prepared at every control
 step. `frozen` is what one environment does on a GPU with the kernel: parameters prepared once, one program between
-observation and action, its search in a loop or with its iterations written out. With --more-shapes batches of four
-are compared too; outside of here they act the general way.
+observation and action, its search in a loop or with its iterations written out. `awake` asks the device again and
+again whether it is done, where otherwise the thread sleeps: a thread that has slept finds its caches cold. `nothing
+computed` has programs of the same arguments whose answers are zeros: what is left is the host's own time.
+With --more-shapes batches of four are compared too; outside of here they act the general way.
+
+`planner` is one plan alone, the fastest of many: from the call of the agent until its action is here. The line
+that begins with `step` is of a whole roll-out and adds up to its control step, in means over its steps:
+
+    queued     the agent is called, and returns: the device has been told all that it has to do
+    arriving   until the action is here: the device computes, and Python does what the step before left to do
+    deciding   from there until the simulator is called
+    physics    the simulator
+    observing  from there until the agent is called again
+    a start    what a roll-out takes beside its steps, as often as there are steps
+
+`host` is the processor time of the thread that does all of this. `same` is `queued` when plan follows upon plan and
+every call passes the same arrays; `fetch` is the way of an action from a device that is done to here.
 """
 
 import argparse
 import contextlib
-import functools
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import worldfork.lab  # noqa: F401  (pins the compiler before JAX starts)
+from worldfork.lab.agents.base import Decision
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, responding
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.kernel import available
+from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.lab.episodes.rolling import ready
 from worldfork.lab.planner import cem
+from worldfork.lab.planner.cem import CEM
+from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
-GENERAL, USED = "general, loop", "frozen, written out (used)"
+PARTS = ("queued", "arriving", "deciding", "physics", "observing")
+GENERAL, USED, NOTHING = "general, loop", "frozen, written out (used)", "the same, nothing computed"
 VARIANTS: dict[str, dict[str, bool]] = {
     GENERAL: {"frozen": False, "unrolled": False},
     "frozen, loop": {"frozen": True, "unrolled": False},
     USED: {"frozen": True, "unrolled": True},
+    "the same, waiting awake": {"frozen": True, "unrolled": True, "awake": True},
+    NOTHING: {"frozen": True, "unrolled": False, "empty": True},
 }
 
 
 @contextlib.contextmanager
-def acting(*, frozen: bool, unrolled: bool) -> Iterator[None]:
+def acting(*, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = False) -> Iterator[None]:
     """Within this context agents act in this way; programs are compiled anew."""
-    kept = RSSMCEM.frozen, cem.plan
+    kept = RSSMCEM.frozen, cem.plan, responding._Columns.__array__
+    programs = responding._respond, responding._advance
 
     def as_they_are(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         return parameters
@@ -53,13 +77,37 @@ def acting(*, frozen: bool, unrolled: bool) -> Iterator[None]:
     def plan(*arguments: Any, **settings: Any) -> cem.Plan:
         return kept[1](*arguments, **{**settings, "unrolled": unrolled})
 
+    def awaited(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        while not self.whole.is_ready():
+            pass
+        return kept[2](self, dtype, copy)
+
     jax.clear_caches()
     RSSMCEM.frozen = forced if frozen else as_they_are  # type: ignore[method-assign]
     cem.plan = plan
+    if awake:
+        responding._Columns.__array__ = awaited  # type: ignore[method-assign]
+    if empty:
+        responding._respond = Program(no_plan, static_argnums=(0, 1, 2))
+        responding._advance = Program(no_advance, static_argnums=0)
     try:
         yield
     finally:
-        RSSMCEM.frozen, cem.plan = kept  # type: ignore[method-assign]
+        responding._respond, responding._advance = programs
+        RSSMCEM.frozen, cem.plan, responding._Columns.__array__ = kept  # type: ignore[method-assign]
+
+
+def no_plan(
+    model: RSSM, imagined: RSSM, planner: CEM, correcting: Any, planning: Any, deter: Any, warm: Any, given: Any
+) -> Any:
+    """Zeros where `responding._respond` has a plan."""
+    answer = 0.0 * jnp.abs(warm[:, :, 0, :1]) * jnp.ones(model.action_size + 1)
+    return answer, jnp.zeros((*given.shape[:2], model.groups * model.classes)), 0.0 * warm
+
+
+def no_advance(model: RSSM, params: Any, latent: Latent, answer: Any) -> Any:
+    """Zeros where `responding._advance` says where an action leads."""
+    return 0.0 * latent.deter
 
 
 def parameters_of(agent: RSSMCEM, sets: int) -> dict[str, Any]:
@@ -112,33 +160,88 @@ def verdict(here: dict[str, np.ndarray], first: dict[str, np.ndarray]) -> str:
     return "OTHER " + ", ".join(other) + where
 
 
-def timed(
+class Watched:
+    """An agent or an environment whose calls leave the moments at which they began and ended."""
+
+    def __init__(self, watched: Any, moments: list[float]) -> None:
+        self._watched, self._moments = watched, moments
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._watched, name)
+
+    def act(self, *arguments: Any) -> Decision:
+        self._moments.append(time.perf_counter())
+        decision = self._watched.act(*arguments)
+        self._moments.append(time.perf_counter())
+        return dataclasses.replace(decision, action=Arrival(decision.action, self._moments))
+
+    def step(self, *arguments: Any) -> Any:
+        self._moments.append(time.perf_counter())
+        answer = self._watched.step(*arguments)
+        self._moments.append(time.perf_counter())
+        return answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrival:
+    """An action that leaves the moment at which it is here."""
+
+    action: Any
+    moments: list[float]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = np.asarray(self.action, dtype)
+        self.moments.append(time.perf_counter())
+        return values
+
+
+def along(
     agent: RSSMCEM, env: Environment, parameters: dict[str, Any], steps: int, rounds: int
 ) -> dict[str, float]:
-    """Milliseconds of a control step, and of its parts: until the plan is queued, and until the action is here."""
-    roll = functools.partial(rolled, agent, env, parameters, episodes=1, steps=steps, trace=False)
-    roll()
-    whole = best(roll, rounds) / steps
+    """Seconds of a control step of the fastest of several roll-outs, and of its parts, in means."""
+    fastest: dict[str, float] = {}
+    for _ in range(rounds + 1):  # the first one compiles
+        moments: list[float] = []
+        watched: tuple[Any, Any] = (Watched(agent, moments), Watched(env, moments))
+        begun, worked = time.perf_counter(), time.thread_time()
+        rolled(*watched, parameters, episodes=1, steps=steps, trace=False)
+        whole, worked = time.perf_counter() - begun, time.thread_time() - worked
+        each = np.array(moments).reshape(steps, len(PARTS))  # the first moment of each part
+        apart = np.diff(np.append(each.ravel(), np.nan)).reshape(each.shape)
+        parts = dict(zip(PARTS, np.nanmean(apart, axis=0).tolist(), strict=True))
+        start = whole / steps - sum(parts.values())
+        if not fastest or whole / steps < fastest["step"]:
+            fastest = {"step": whole / steps, **parts, "a start": start, "host": worked / steps}
+    return fastest
+
+
+def alone(agent: RSSMCEM, env: Environment, parameters: dict[str, Any], count: int) -> dict[str, float]:
+    """Seconds of the agent's calls one by one, and of one step of physics: the fastest of `count`."""
     held = ready(agent, parameters, (1, 1))
     state = env.reset(np.zeros(1, np.int64))
     observation = state.observation.reshape(1, 1, -1)
     keys = np.arange(2, dtype=np.uint32).reshape(1, 1, 2)
     belief = agent.observe(held, agent.act(held, agent.begin(held, observation), keys).belief, observation).belief
-    queued, answered = [], []
-    for _ in range(20 * rounds):
+    times: dict[str, list[float]] = {"planner": [], "same": [], "fetch": []}
+    for _ in range(count):
         start = time.perf_counter()
         decision = agent.act(held, belief, keys)
-        queued.append(time.perf_counter() - start)
+        times["same"].append(time.perf_counter() - start)
         np.asarray(decision.action)
-        answered.append(time.perf_counter() - start)
+        times["planner"].append(time.perf_counter() - start)
         jax.block_until_ready(decision.belief)
-    filtered = best(
-        lambda: jax.block_until_ready(list(agent.observe(held, decision.belief, observation).belief)), 50
-    )
+        decision = agent.act(held, belief, keys)
+        computed = getattr(decision.action, "whole", decision.action)  # the array on the device
+        while not computed.is_ready():
+            pass
+        start = time.perf_counter()
+        np.asarray(decision.action)
+        times["fetch"].append(time.perf_counter() - start)
+        jax.block_until_ready(decision.belief)
+    filtering = lambda: jax.block_until_ready(list(agent.observe(held, decision.belief, observation).belief))  # noqa: E731
     action = np.zeros((1, env.action_size))
-    physics = best(lambda: env.step(state, action), 50)
-    parts = {"step": whole, "planner": min(answered), "queued": min(queued), "filter": filtered, "physics": physics}
-    return {name: 1e3 * seconds for name, seconds in parts.items()}
+    once = {"filter": best(filtering, count), "physics alone": best(lambda: env.step(state, action), count)}
+    return {**{name: min(values) for name, values in times.items()}, **once}
 
 
 def main() -> None:
@@ -160,25 +263,29 @@ def main() -> None:
     kernel = "the kernel" if available(agent.imagined, given.candidates) else "XLA"
     search = f"{given.candidates} x {given.horizon} x {given.iterations}"
     print(f"{given.task}, {given.size}, {search}, {given.precision} through {kernel}, {agent.device}", flush=True)
-    columns = ("decisions/s", "planner/s", "step", "planner", "queued", "filter", "physics")
-    print(f"{'':30}" + "".join(f"{column:>12}" for column in columns) + "   compared with the first")
+    print(f"{'':30}{'decisions/s':>12}{'planner/s':>12}   milliseconds, and bits compared with the first")
     compared = ((1, 1), (1, 4), (2, 2)) if given.more_shapes else ((1, 1),)
     shapes = {(sets, episodes): parameters_of(agent, sets) for sets, episodes in compared}
     known: dict[tuple[int, int], dict[str, np.ndarray]] = {}
     for name, variant in VARIANTS.items():
         begun = time.perf_counter()
         with acting(**variant):
-            row = timed(agent, env, shapes[1, 1], given.steps, given.rounds)
+            row = along(agent, env, shapes[1, 1], given.steps, given.rounds)
+            row |= alone(agent, env, shapes[1, 1], 20 * given.rounds)
             verdicts = []
-            for shape, parameters in shapes.items():
+            for shape, parameters in () if name == NOTHING else shapes.items():
                 if shape != (1, 1) and name not in (GENERAL, USED):
                     continue
                 outcome = rolled(agent, env, parameters, episodes=shape[1], steps=given.steps, trace=True)
                 here = numbers(outcome)
                 verdicts.append(verdict(here, known.setdefault(shape, here)))
-        speeds = f"{1e3 / row['step']:12,.0f}{1e3 / row['planner']:12,.0f}"
-        parts = "".join(f"{row[part]:12.3f}" for part in columns[2:])
-        print(f"{name:30}{speeds}{parts}   {'; '.join(verdicts)} [{time.perf_counter() - begun:.0f} s]", flush=True)
+        speeds = f"{1 / row['step']:12,.0f}{1 / row['planner']:12,.0f}"
+        print(f"{name:30}{speeds}   {'; '.join(verdicts)} [{time.perf_counter() - begun:.0f} s]")
+        for columns in (
+            ("step", *PARTS, "a start"),
+            ("planner", "same", "fetch", "filter", "physics alone", "host"),
+        ):
+            print(" " * 10 + "  ".join(f"{column} {1e3 * row[column]:.3f}" for column in columns), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Roll-outs: draws by event alone, overlap that changes nothing, and a digest of what was really received."""
 
 import dataclasses
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from worldfork.lab.agents.base import Agent
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.episodes import Draws, Rolled, roll_out
@@ -87,3 +89,32 @@ def test_a_simulator_that_raises_is_heard() -> None:
     for halves in (1, 2):
         with pytest.raises(FloatingPointError, match="no such world"):
             roll_out(AGENT, broken, PARAMETERS, draws, levels=np.zeros((2, 3)), action_noise=0.0, halves=halves)
+
+
+def test_a_step_is_taken_down_while_the_next_plan_is_computed() -> None:
+    """Nothing but the agent's own filter stands between an observation and the call that plans on it."""
+    happened: list[str] = []
+
+    class Heard:
+        def __getattr__(self, name: str) -> object:
+            return getattr(AGENT, name)
+
+        def act(self, *arguments: Any) -> object:
+            happened.append("act")
+            return AGENT.act(*arguments)
+
+        def observe(self, *arguments: Any) -> object:
+            happened.append("observe")
+            return AGENT.observe(*arguments)
+
+    roll_out(
+        cast(Agent, Heard()),
+        WORLD,
+        PARAMETERS,
+        Draws.of([EVENT, EVENT], np.arange(1)),
+        levels=np.zeros((2, 3)),
+        action_noise=0.3,
+        record=lambda where, moment, physics, reward: happened.append(f"record {moment}"),
+    )
+    first = ["record 0", "act", "observe"]
+    assert happened == [*first, "act", "record 1", "observe", "act", "record 2", "observe", "record 3"]

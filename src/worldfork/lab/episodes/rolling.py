@@ -3,23 +3,24 @@
 An episode batch is a generator that hands out its physics calls and is sent their results. Whoever drives it
 decides where they run: `overlapped` steps one half of the episodes on a thread while the agent plans for the other
 half. The results do not depend on it. A physics call waits for the actions it needs, so that an accelerator has the
-next half's plan to compute before it is done with this one's.
+next half's plan to compute before it is done with this one's. Between an observation and the call that plans on it
+lies nothing but the filter: what else a control step leaves to do is done once the next plan is being computed.
 """
 
 import dataclasses
 import functools
-import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, UInt32
+from jaxtyping import Bool, Float64, UInt32
 
 from worldfork.lab.agents.base import Agent, Arrays, Decision
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episodes.draws import Draws
+from worldfork.lab.episodes.log import Log, Outcome, Rolled, Trace
 
 __all__ = ["Record", "Rolled", "Trace", "roll_out"]
 
@@ -28,45 +29,6 @@ Physics = Callable[[], Any]
 # Told (which episodes, moment, their physics [P, E, S], what the step there earned [P, E]) as it happens; moment 0
 # is the initial state. Nothing of it is kept here.
 Record = Callable[[slice, int, np.ndarray, np.ndarray], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Trace:
-    """What happened at every control step; kept only where it is asked for."""
-
-    observation: Float64[np.ndarray, "P E T O"]  # that the action was planned on
-    action: Float64[np.ndarray, "P E T A"]  # as planned: the model never sees the noise
-    reward: Float64[np.ndarray, "P E T"]
-    signals: Mapping[str, Float64[np.ndarray, "P E T"]]  # whatever the agent measures, by name
-    final: Float64[np.ndarray, "P E O"]  # the observation after the last action
-
-
-@dataclasses.dataclass(frozen=True)
-class Received:
-    """Every random array that reached the agent or the world, as it reached them."""
-
-    start: Float64[np.ndarray, "P E S"]  # the initial states, which the seeds became
-    plan_keys: UInt32[np.ndarray, "P E T 2"]
-    noise: Float64[np.ndarray, "P E T A"]  # standard normals; zero where sigma_a is
-
-    def digests(self) -> list[str]:
-        """One SHA-256 per parameter set."""
-        fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
-        return [
-            hashlib.sha256(b"".join(np.ascontiguousarray(field[p]).tobytes() for field in fields)).hexdigest()
-            for p in range(len(self.start))
-        ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Rolled:
-    """The outcome of P by E episodes."""
-
-    returns: Float64[np.ndarray, "P E"]
-    replaced: Int64[np.ndarray, "P E"]  # planned actions that were not finite
-    unstable: Bool[np.ndarray, "P E"]
-    received: Received
-    trace: Trace | None
 
 
 def roll_out(
@@ -146,54 +108,43 @@ def _episodes(
     record: Callable[[int, np.ndarray, np.ndarray], None] | None,
 ) -> Generator[Physics, Any, Rolled]:
     """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
-    shape = draws.seeds.shape
+    shape, size = draws.seeds.shape, environment.action_size
     by_world = levels.reshape(-1, levels.shape[-1])
     state = yield lambda: environment.reset(draws.seeds.reshape(-1), by_world[:, 0])
-    start = state.physics.reshape(*shape, -1)
     observation = state.observation.reshape(*shape, -1)
+    log = Log(state.physics.reshape(*shape, -1), trace=trace, record=record)
     parameters = ready(agent, parameters, shape)
     belief = agent.begin(parameters, observation)
-    returns, replaced = np.zeros(shape), np.zeros(shape, np.int64)
-    steps: list[dict[str, Any]] = []
-    measured: list[Mapping[str, Any]] = []
-    ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
-    if record:
-        record(0, start, returns)
+    each_keys = _planning_keys(draws, levels.shape[-1])
+    plan_keys, outcome = next(each_keys), None
     for step in range(levels.shape[-1]):
-        if step % ahead == 0:
-            keys = draws.plannings(step, min(step + ahead, levels.shape[-1]))
-        plan_keys = keys[step % ahead]
         decision = agent.act(parameters, belief, plan_keys)
-        size = environment.action_size
+        # An accelerator plans from here on, and waits for nothing that is done until the action is asked for.
+        if outcome:
+            log.add(outcome)
         normal = draws.noise(step, size) if action_noise else np.zeros((*shape, size))
+        upcoming = next(each_keys, plan_keys)
         disturb = functools.partial(
             noisy_action, normal=normal, sigma_a=action_noise, bound=environment.action_bound
         )
-        planned, missing, (state, seen, reward) = yield _step(
+        planned, finite, (state, seen, reward) = yield _step(
             environment, state, decision, disturb, by_world[:, step]
         )
-        before, observation, reward = observation, seen.reshape(*shape, -1), reward.reshape(shape)
-        if record:
-            record(step + 1, state.physics.reshape(*shape, -1), reward)
+        before, observation = observation, seen.reshape(*shape, -1)
         surprise = agent.observe(parameters, decision.belief, observation)
         belief = surprise.belief
-        with np.errstate(invalid="ignore"):
-            returns += reward
-        replaced += missing
-        known = {"plan_keys": plan_keys, "noise": normal}
-        if trace:
-            known.update(observation=before, action=planned, reward=reward)
-            measured.append(surprise.signals)
-        steps.append(known)
-    along = {name: np.stack([known[name] for known in steps], axis=2) for name in steps[0]}
-    received = Received(start, along.pop("plan_keys"), along.pop("noise"))
-    along = {name: values.astype(np.float64) for name, values in along.items()}
-    signals = {
-        name: np.stack([values[name] for values in measured], axis=2).astype(np.float64)
-        for name in (measured[0] if measured else ())
-    }
-    traced = Trace(**along, signals=signals, final=observation) if trace else None
-    return Rolled(returns, replaced, state.unstable.reshape(shape), received, traced)
+        outcome = Outcome(plan_keys, normal, before, planned, finite, decision, state, reward, surprise)
+        plan_keys = upcoming
+    if outcome:
+        log.add(outcome)
+    return log.rolled(state, observation)
+
+
+def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E 2"]]:
+    """The planner's keys, step by step."""
+    ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
+    for begin in range(0, steps, ahead):
+        yield from draws.plannings(begin, min(begin + ahead, steps))
 
 
 def ready(agent: Agent, parameters: Arrays, shape: tuple[int, ...]) -> Arrays:
@@ -206,18 +157,20 @@ def _step(
     environment: Environment, state: Any, decision: Decision, disturb: Callable[[Any], Any], level: Any
 ) -> Physics:
     def physics() -> Any:
-        planned, missing = _finite(decision.action, decision.replaced)  # waits, if they are still being computed
+        planned, finite = _finite(decision.action)  # waits, if it is still being computed
         executed = disturb(planned).reshape(-1, environment.action_size)
-        return planned, missing, environment.step(state, executed, level)
+        return planned, finite, environment.step(state, executed, level)
 
     return physics
 
 
-def _finite(action: Any, replaced: Any) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
+def _finite(action: Any) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
     """An agent should replace its non-finite actions itself; one that does not is not let through either."""
-    given = np.asarray(action, np.float64)
-    finite = np.asarray(np.isfinite(given).all(axis=2))
-    return np.where(finite[..., None], given, 0.0), np.asarray(replaced) | ~finite
+    planned = np.array(action, np.float64)
+    finite = np.asarray(np.isfinite(planned).all(axis=2))
+    if not finite.all():
+        planned[~finite] = 0.0
+    return planned, finite
 
 
 def _joined(parts: Sequence[Any]) -> Any:
