@@ -14,7 +14,7 @@ def score(
     ),
     arm: str | None = typer.Option(None, help="Score this arm alone."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
-    contrast: str | None = typer.Option(None, help="Compare FIRST,SECOND; else every later arm with the first."),
+    contrast: str | None = typer.Option(None, help="Compare FIRST,SECOND; else as registered (docs/report.md)."),
     replication: Path | None = typer.Option(None, help="A ledger of the same cells on other stream seeds."),
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),

@@ -1,6 +1,9 @@
 """The tables of doses and of noise, row by row, and the paper's figures beside them."""
 
+import io
+
 import pytest
+from rich.console import Console
 from swept import GRID, arms, scored
 from typer.testing import CliRunner
 
@@ -22,6 +25,13 @@ NOISES = GRID + arms(calm="", noisy="stream = { action_noise = 0.3 }\nevaluation
 def dosed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweeps") / "study"
     return folder, scored(folder, DOSES, lambda arm, checkpoint: MEANS[arm][checkpoint], hold=500.0)
+
+
+def on_screen(found):
+    """What `worldfork score` prints without options."""
+    screen = io.StringIO()
+    tables.show(found, Console(file=screen, width=80))
+    return screen.getvalue()
 
 
 def shown(found, label, **more):
@@ -121,6 +131,33 @@ def test_noise_has_a_table_of_what_it_raises(tmp_path):
         ("400.0", "+21.0 [+8.3, +33.7]", "+10.0 [+10.0, +10.0]", ".000, .500", "1", "–"),
     ]
     assert "not fork by fork" in table.caption
+    lines = on_screen(found).splitlines()
+    (heads,) = (place for place, line in enumerate(lines) if line.startswith("sigma_a"))
+    assert lines[heads].split() == [
+        "sigma_a",
+        "residual",
+        "kl",
+        "mean",
+        "dR",
+        "its",
+        "rise",
+        "helped",
+        "AUC",
+        "of",
+        "residual",
+    ]
+    assert lines[heads + 2].split() == ["0.3", "0.0530", "–", "+21.0", "+10.0", "[+10.0,", "+10.0]", "1", "–"]
+    assert "residual by +0.0410 [+0.0283, +0.0537] and mean dR by +10.0 [+10.0, +10.0]" in " ".join(
+        " ".join(lines).split()
+    )
+
+
+def test_the_screen_says_how_three_doses_go_and_nothing_of_noises_where_there_are_none(material, dosed):
+    lines = on_screen(material.score)
+    assert "dose by dose" in lines
+    assert "Mean dR " in lines.partition("dose by dose")[2].partition("tested.")[0]
+    assert "noise by noise" not in lines
+    assert "dose by dose" not in on_screen(dosed[1])  # two doses are a pair
 
 
 def test_the_command_prints_them(dosed):

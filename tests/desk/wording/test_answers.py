@@ -8,7 +8,7 @@ import pytest
 
 import worldfork as wf
 from worldfork.desk.scoring.summary import contrast_grades
-from worldfork.desk.wording import TERMS, answer, contrast_answer, contrast_headlines, contrast_summary, corrected
+from worldfork.desk.wording import TERMS, answer, contrast_answer, contrast_summary, corrected
 
 
 def score(delta, *, signal=None, checkpoints=8, points=12):
@@ -139,23 +139,6 @@ def test_arms_are_told_apart_in_one_sentence(slow, words):
     )
     sized = contrast_summary(pair, answers, attempted, sized=True)
     assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")
-
-
-def test_arms_that_differ_alike_share_a_sentence_where_they_are_many():
-    def summaries(arms):
-        return {
-            arm: f"Updates are worth more with {arm} than with paper on walker (leaning): +{n} return per episode."
-            for n, arm in enumerate(arms)
-        }
-
-    few = summaries(["a", "b", "c"])
-    assert contrast_headlines("paper", few, set()) == list(few.values())
-    many = summaries(["a", "b", "c", "d"]) | {"e": "Alike.", "f": "Updates are worth less with f than with paper."}
-    assert contrast_headlines("paper", many, {"e"}) == [
-        "Updates are worth more with a, b, c and d than with paper on walker (leaning).",
-        "Updates are worth less with f than with paper.",
-        "Not to be told apart from paper on any task: e.",
-    ]
 
 
 def test_what_was_corrected_is_said():

@@ -11,7 +11,7 @@ from worldfork.desk.page.distribution import Bar
 from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 
-__all__ = ["FILTERS", "is_figure"]
+__all__ = ["FILTERS", "count", "is_figure", "number", "rate", "rate_with_span", "unsigned", "with_span"]
 
 
 def is_figure(value: object) -> bool:
@@ -43,9 +43,22 @@ def span(value: Interval | Undefined, digits: int = 1) -> str:
     return Markup('<data value="{}">{}</data>').format(list(value), wording.minus(wording.span(value, digits)))
 
 
+def with_span(value: Figure, interval: Interval | Undefined, digits: int = 1) -> Markup:
+    """A number, and its interval below it."""
+    return Markup('{} <div class="small">{}</div>').format(number(value, digits), span(interval, digits))
+
+
 def rate(value: Figure) -> str:
     """A number between 0 and 1."""
     return _reason(value) if isinstance(value, Undefined) else _data(value, wording.rate(value))
+
+
+def rate_with_span(value: Figure, interval: Interval) -> Markup:
+    """A number between 0 and 1, and its interval below it."""
+    ends = f"[{wording.rate(interval.low)}, {wording.rate(interval.high)}]"
+    return Markup('{} <div class="small"><data value="{}">{}</data></div>').format(
+        rate(value), list(interval), ends
+    )
 
 
 def percent(value: Figure) -> str:

@@ -7,15 +7,7 @@ from pathlib import Path
 
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.page import FOLDER, STYLES, Page, environment
-from worldfork.desk.scoring.summary import contrast_grades
-from worldfork.desk.wording import (
-    Answer,
-    answer,
-    contrast_answer,
-    contrast_headlines,
-    contrast_summary,
-    followed_answer,
-)
+from worldfork.desk.wording import Answer, answer, contrast_headlines, followed_answer, summarise_pairs
 from worldfork.ledger.verify import root
 
 __all__ = ["Line", "index_line", "render_index"]
@@ -37,16 +29,8 @@ class Line:
 def index_line(material: Material, page: Path, *, index: Path) -> Line:
     """A ledger's line, for an index at `index` that links its page at `page`."""
     score, study = material.score, material.study
-    several, grades = len(score.arms) > 1, contrast_grades(score)
-    summaries, alike = {}, set()
-    for pair, tasks in score.contrasts.items():
-        attempted = {task: sides.all_attempted for task, sides in tasks.items()}
-        answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
-        later = pair.partition(" - ")[0]
-        summaries[later] = contrast_summary(pair, answers, attempted, sized=True)
-        if not any(one.grade in ("resolved", "leaning") for one in answers):
-            alike.add(later)
-    contrasts = contrast_headlines(next(iter(score.arms)), summaries, alike)
+    several = len(score.arms) > 1
+    contrasts = contrast_headlines(summarise_pairs(score))
     following = [followed_answer(task, one) for task, one in score.deployment.items()]
     contrasts += [f"{one.task}: {one.sentence}" if len(following) > 1 else one.sentence for one in following]
     named = [

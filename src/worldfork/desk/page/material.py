@@ -53,8 +53,8 @@ def gather(
     triggers: Sequence[str | Trigger] | str | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Read and score a study, a flat table or a data frame; every later arm is compared with the first. `triggers`
-    are those to compare, where not all that can be read without importing anything."""
+    """Read and score a study, a flat table or a data frame. `triggers` are those to compare, where not all that can
+    be read without importing anything."""
     ledger = open_ledger(source)
     scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
     file = Path(source) if isinstance(source, str | Path) and ledger.study is None else None

@@ -16,7 +16,7 @@ from typing import Final
 
 import jinja2
 
-from worldfork.desk.page import arms, deployments, filters, sections, view
+from worldfork.desk.page import arms, deployments, filters, sections, sweeps, view
 from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
 from worldfork.desk.page.packing import bundle
@@ -129,11 +129,12 @@ def render(material: Material, *, version: str | None = None) -> Page:
             parts=parts,
             sides=view.SIDES,
             following=deployments.following(material),
-            question=arms.question(material, parts, changes),
+            question=arms.question(material, parts),
             predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
             aggregates=arms.aggregates(material),
             compare_axis=functools.partial(view.compare_axis, parts),
-            doses=view.doses(material.score, parts),
+            sweeps=sweeps.sweeps(material, parts),
+            swept=sweeps.sweep_answers(material, parts),
             varies=changes,
             update=update_words(registration) if registration else "",
             several_arms=len(material.score.arms) > 1,

@@ -24,7 +24,7 @@ from worldfork.registration import Cell, Registration, difference
 from worldfork.registration.advice import idle_settings
 from worldfork.registry import BUILT_IN
 
-__all__ = ["Deviation", "ForkedModel", "StudyRecord", "record", "update_words", "varies"]
+__all__ = ["Deviation", "ForkedModel", "StudyRecord", "changed", "record", "update_words", "varies"]
 
 ALIKE: Final = ("device", "simulator", "packages")  # what one study should have one of
 RATE: Final = "mechanism.settings.rate"
@@ -121,20 +121,20 @@ def record(material: Material) -> StudyRecord | None:
 
 def varies(registration: Registration) -> dict[str, list[str]]:
     """What every later arm changes with respect to the first; an arm that changes nothing is not named."""
-    first, *_ = spelled = [arm.model_dump(mode="json", exclude={"name"}) for arm in registration.arms]
-    changes = {arm.name: difference(first, other) for arm, other in zip(registration.arms, spelled, strict=True)}
-    mechanisms = {arm.name: arm.mechanism.name for arm in registration.arms}
+    first, *others = (arm.name for arm in registration.arms)
+    changes = {name: changed(registration, first, name) for name in others}
+    return {name: lines for name, lines in changes.items() if lines}
+
+
+def changed(registration: Registration, earlier: str, later: str) -> list[str]:
+    """What one arm has otherwise than another, a line each."""
+    arms = [registration.arm(name) for name in (earlier, later)]
+    before, after = (arm.model_dump(mode="json", exclude={"name"}) for arm in arms)
+    mechanism, other = (arm.mechanism.name for arm in arms)
     # Another mechanism has other settings: what it does not have is not at its default.
-    first_mechanism = registration.arms[0].mechanism.name
-    absent = {
-        name: "its default" if mechanism == first_mechanism else "not set" for name, mechanism in mechanisms.items()
-    }
-    factor = first_mechanism in BUILT_IN["mechanisms"]
-    return {
-        name: [_readable(line, absent=absent[name], factor=factor) for line in lines]
-        for name, lines in changes.items()
-        if lines
-    }
+    absent = "its default" if mechanism == other else "not set"
+    factor = mechanism in BUILT_IN["mechanisms"]
+    return [_readable(line, absent=absent, factor=factor) for line in difference(before, after)]
 
 
 def update_words(registration: Registration) -> str:

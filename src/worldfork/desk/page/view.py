@@ -12,13 +12,11 @@ from worldfork.desk.page.forks import places
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.page.thresholds import SIDES
-from worldfork.desk.scoring.doses import Dose
 from worldfork.desk.scoring.records import Effect, TaskScore, TriggerScore
-from worldfork.desk.scoring.result import Score
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.desk.wording import Answer, Group, answer, digits_for, known, rule_groups
 
-__all__ = ["SIDES", "Doses", "Extreme", "Part", "compare_axis", "doses", "effect_axis", "parts"]
+__all__ = ["SIDES", "Extreme", "Part", "compare_axis", "effect_axis", "parts"]
 
 # Where a fork stands in the page's list depends on the whole ledger: the parts are made by `parts` alone.
 FORKS: Final = ("worst", "median", "best")
@@ -129,18 +127,6 @@ class Part:
         return around(mean, error)
 
 
-@dataclasses.dataclass(frozen=True)
-class Doses:
-    """One task at several numbers of gradient steps, ascending, all else the same."""
-
-    name: str  # the task, and what sets these arms apart from others that differ in their dose
-    parts: Sequence[tuple[Dose, Part]]
-
-    def axis(self, side: str) -> Axis:
-        """A line for all of them."""
-        return effect_axis([getattr(part.score.effect, side) for _, part in self.parts])
-
-
 def parts(material: Material) -> list[Part]:
     """Every task of every arm, in the order of the score."""
     several = len(material.score.arms) > 1
@@ -157,20 +143,15 @@ def parts(material: Material) -> list[Part]:
 
 
 def compare_axis(shown: Sequence[Part], side: str) -> Axis:
-    """One line for all parts."""
-    return effect_axis([getattr(part.score.effect, side) for part in shown])
-
-
-def doses(score: Score, shown: Sequence[Part]) -> list[Doses]:
-    """Tasks on which at least three arms differ in the dose of their update and in nothing else."""
-    by_name = {(part.arm, part.task): part for part in shown}
-    dosed = []
-    for task, groups in score.doses.items():
-        for label, sweep in groups.items():
-            if len({dose.amount for dose in sweep.doses.values()}) >= 3:
-                name = task if len(groups) == 1 else f"{task}, {label}"
-                dosed.append(Doses(name, [(dose, by_name[arm, task]) for arm, dose in sweep.doses.items()]))
-    return dosed
+    """One line for all parts and their directions."""
+    effects: list[Effect] = [getattr(part.score.effect, side) for part in shown]
+    directions = [
+        value
+        for effect in effects
+        for intervals in effect.by_direction_intervals.values()
+        for value in (intervals.student_t, intervals.bootstrap)
+    ]
+    return axis([*_effect_values(effects), *directions])
 
 
 def effect_axis(effects: Sequence[Effect]) -> Axis:

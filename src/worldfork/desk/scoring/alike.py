@@ -9,7 +9,7 @@ from typing import Final
 from worldfork.registration import Arm
 from worldfork.registry import BUILT_IN
 
-__all__ = ["ArmGroup", "alike_but_for"]
+__all__ = ["ArmGroup", "alike_but_for", "arm_settings"]
 
 RATE: Final = "mechanism.settings.rate"
 MECHANISM: Final = "mechanism.name"
@@ -33,7 +33,7 @@ def alike_but_for(
     groups: dict[Hashable, list[Arm]] = {}
     shared: dict[Hashable, dict[str, str]] = {}
     for arm in arms:
-        settings = {path: spelled for path, spelled in _settings(arm).items() if path not in paths}
+        settings = {path: spelled for path, spelled in arm_settings(arm).items() if path not in paths}
         key = frozenset(settings.items())
         groups.setdefault(key, []).append(arm)
         shared[key] = settings
@@ -42,7 +42,7 @@ def alike_but_for(
     return [ArmGroup(labels[key], tuple(inside)) for key, inside in varying.items()]
 
 
-def _settings(arm: Arm) -> dict[str, str]:
+def arm_settings(arm: Arm) -> dict[str, str]:
     """Every setting by its path. The rate of a mechanism that comes with worldfork is 1 where none is said."""
     settings = {path: _spelled(value) for path, value in _leaves(arm.decisive(), "")}
     if arm.mechanism.name in BUILT_IN["mechanisms"]:

@@ -10,6 +10,7 @@ from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.doses import score_doses
 from worldfork.desk.scoring.noises import score_noises
+from worldfork.desk.scoring.pairs import compared_pairs
 from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.result import ArmScore, Score
@@ -19,6 +20,7 @@ from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import chosen_triggers
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
+from worldfork.registration import Registration
 
 __all__ = ["Arms", "choose_arms", "only_arm", "rules_of", "score_ledger"]
 
@@ -35,12 +37,12 @@ def score_ledger(
 ) -> Score:
     """Score a study, a flat table or a data frame, by the rules it registered or else the paper's.
 
-    `arm` scores one arm alone. Every later arm is compared with the first, or `contrast` names the two to
-    compare, as a pair or as "FIRST,SECOND".
+    `arm` scores one arm alone. Arms are compared as registered (`pairs.py`), those of a table each with the first,
+    or `contrast` names the two to compare, as a pair or as "FIRST,SECOND".
     Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
     ledger = open_ledger(source)
-    arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast)
+    arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
     rules = rules_of(ledger, **changes)
     scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
@@ -99,9 +101,14 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
 
 
 def choose_arms(
-    arms: Arms, *, arm: str | None = None, contrast: str | tuple[str, str] | None = None
+    arms: Arms,
+    *,
+    arm: str | None = None,
+    contrast: str | tuple[str, str] | None = None,
+    registration: Registration | None = None,
 ) -> tuple[Arms, list[tuple[str, str]]]:
-    """The arms to score, and the pairs to compare: every later arm with the first, or those of `contrast`."""
+    """The arms to score, and the pairs to compare: those of `contrast`, of a study those that its registration asks
+    for, else every later arm with the first."""
     known = ", ".join(name or "(unnamed)" for name in arms)
     pair = tuple(name.strip() for name in contrast.split(",")) if isinstance(contrast, str) else contrast or ()
     if contrast is not None and len(pair) != 2:
@@ -114,6 +121,8 @@ def choose_arms(
         return chosen, [(pair[0], pair[1])]
     if arm is not None:
         return {arm: arms[arm]}, []
+    if registration is not None:
+        return arms, [(pair.later, pair.earlier) for pair in compared_pairs(registration, arms)]
     first, *others = arms
     return arms, [(other, first) for other in others]
 

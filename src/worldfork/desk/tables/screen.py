@@ -11,6 +11,7 @@ from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.summary import contrast_grades
 from worldfork.desk.scoring.undefined import Figure, Undefined, settle
 from worldfork.desk.tables.deployments import show_deployments
+from worldfork.desk.tables.sweep_screen import show_sweeps
 from worldfork.desk.wording import (
     DASH,
     Rule,
@@ -40,6 +41,7 @@ EXEMPT = 3  # cells without a divergence rule that are listed
 def show(score: Score, console: Console, *, verbose: bool = False) -> None:
     """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads."""
     _contrasts(score, console, verbose=verbose)
+    show_sweeps(score, console)
     for arm, scored in score.arms.items():
         for task, figures in scored.tasks.items():
             _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)

@@ -8,7 +8,7 @@ from worldfork.desk.scoring.records import Contrast, MeanEstimate
 from worldfork.desk.scoring.result import ArmScore
 from worldfork.desk.scoring.undefined import Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, digits_for, rate, with_span
+from worldfork.desk.wording import DASH, digits_for, rate, signal_digits, with_span
 
 __all__ = ["doses", "noises"]
 
@@ -114,20 +114,12 @@ def _signal(noise: Noise, name: str) -> tuple[str, str]:
     recorded = noise.signals.get(name)
     if recorded is None or isinstance(recorded.mean, Undefined):
         return DASH, DASH
-    digits = _digits(recorded.mean)
+    digits = signal_digits(recorded.mean)
     return f"{recorded.mean:.{digits}f}", _rise(recorded.rise, digits)
 
 
 def _rise(rise: MeanEstimate | Undefined, digits: int) -> str:
     return DASH if isinstance(rise, Undefined) else with_span(rise.mean, rise.student_t, digits)
-
-
-def _digits(value: float) -> int:
-    """Decimals that show three digits of a number."""
-    size, digits = abs(value), 2
-    while 0 < size < 1 and digits < 9:
-        size, digits = 10 * size, digits + 1
-    return digits
 
 
 def _auc(noise: Noise) -> str:

@@ -7,11 +7,11 @@ from worldfork.desk.wording.answers import (
     ContrastAnswer,
     answer,
     contrast_answer,
-    contrast_headlines,
     contrast_summary,
     corrected,
 )
 from worldfork.desk.wording.by_arm import worth_by_arm
+from worldfork.desk.wording.compared import PairSummary, contrast_headlines, summarise_pairs
 from worldfork.desk.wording.following import FollowedAnswer, followed_answer, followed_digits, gains_over_never
 from worldfork.desk.wording.numbers import (
     DASH,
@@ -27,6 +27,7 @@ from worldfork.desk.wording.numbers import (
 )
 from worldfork.desk.wording.predicted import predictions_answered
 from worldfork.desk.wording.rules import Group, Rule, rule_groups
+from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits, sweep_name, sweep_words
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "ContrastAnswer",
     "FollowedAnswer",
     "Group",
+    "PairSummary",
     "Rule",
     "advise",
     "answer",
@@ -46,19 +48,25 @@ __all__ = [
     "contrast_summary",
     "corrected",
     "digits_for",
+    "dose_means",
     "followed_answer",
     "followed_digits",
     "gains_over_never",
     "known",
     "listed",
     "minus",
+    "noise_words",
     "number",
     "percent",
     "plural",
     "predictions_answered",
     "rate",
     "rule_groups",
+    "signal_digits",
     "span",
+    "summarise_pairs",
+    "sweep_name",
+    "sweep_words",
     "triggers_everywhere",
     "useful_triggers",
     "with_span",

@@ -1,8 +1,7 @@
 """The answer to "was updating worth it?", in sentences: of one task, of two arms, and of what was corrected."""
 
 import dataclasses
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from worldfork.counting import plural
@@ -15,17 +14,16 @@ from worldfork.desk.wording.advice import Advice, advise, not_beaten, trigger_wo
 from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, with_span
 
 __all__ = [
+    "UNIT",
     "Answer",
     "ContrastAnswer",
     "answer",
     "contrast_answer",
-    "contrast_headlines",
     "contrast_summary",
     "corrected",
 ]
 
 UNIT: Final = " return per episode"
-MOST_SENTENCES: Final = 3  # arms that differ alike from the first one and still have a sentence each
 WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
 
 
@@ -159,29 +157,6 @@ def contrast_summary(
     if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
         text += f": {answers[0].difference}{UNIT}"
     return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
-
-
-def contrast_headlines(first: str, summaries: Mapping[str, str], alike: Collection[str]) -> list[str]:
-    """Every later arm against the first: a sentence for each that differs, and one for all others together.
-
-    More than three that differ alike share a sentence, without their sizes.
-
-    >>> contrast_headlines("none", {"ewc": "Better.", "adapter": "Alike."}, {"adapter"})
-    ['Better.', 'Not to be told apart from none on any task: adapter.']
-    """
-    if len(summaries) == 1:
-        return list(summaries.values())
-    groups: dict[str, dict[str, str]] = {}
-    for arm, summary in summaries.items():
-        if arm not in alike:
-            pattern = re.sub(rf": [^:]*{UNIT}\.$", ".", summary.replace(f"with {arm} than", "with {} than"))
-            groups.setdefault(pattern, {})[arm] = summary
-    sentences: list[str] = []
-    for pattern, members in groups.items():
-        shared = len(members) > MOST_SENTENCES
-        sentences += [pattern.replace("{}", listed([*members]))] if shared else members.values()
-    same = [arm for arm in summaries if arm in alike]
-    return [*sentences, f"Not to be told apart from {first} on any task: {listed(same)}."] if same else sentences
 
 
 def corrected(score: Score) -> str:

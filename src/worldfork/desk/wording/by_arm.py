@@ -8,6 +8,7 @@ from worldfork.desk.wording.numbers import listed
 
 __all__ = ["worth_by_arm"]
 
+MOST_NAMED: Final = 4  # arms of which the same is said, by their names
 VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
 
 
@@ -19,6 +20,8 @@ def worth_by_arm(answers: Mapping[str, Mapping[str, Answer]]) -> str:
     arms: dict[str, list[str]] = {}
     for arm, by_task in answers.items():
         arms.setdefault(_outcome(by_task), []).append(f"{arm}{_size(by_task)}")
+    if len(arms) == 1 and len(answers) > MOST_NAMED and not any(map(_size, answers.values())):
+        return f"With each of the {len(answers)} arms {next(iter(arms))}."
     return " ".join(
         f"With {'arm' if len(names) == 1 else 'arms'} {listed(names)} {outcome}." for outcome, names in arms.items()
     )

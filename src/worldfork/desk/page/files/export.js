@@ -22,8 +22,9 @@ const csvButton = (name, rows) =>
 function tableRows(table) {
   const value = (cell) => {
     const text = cell.textContent.trim().replace(/\s+/g, " ");
-    const data = cell.querySelectorAll("data");
-    return data.length === 1 && data[0].textContent.trim() === text ? data[0].value : text;
+    const data = [...cell.querySelectorAll("data")];
+    const shown = data.map((one) => one.textContent.trim()).join(" ");
+    return data.length && shown === text ? data.map((one) => one.value).join(" ") : text;
   };
   return [...table.rows]
     .filter((row) => !row.classList.contains("group"))
