@@ -18,10 +18,11 @@ that begins with `step` is of a whole roll-out and adds up to its control step, 
     deciding   from there until the simulator is called
     physics    the simulator
     observing  from there until the agent is called again
-    a start    what a roll-out takes beside its steps, as often as there are steps
+    a start    what a roll-out takes beside its steps, divided by their number
 
 `host` is the processor time of the thread that does all of this. `same` is `queued` when plan follows upon plan and
-every call passes the same arrays; `fetch` is the way of an action from a device that is done to here.
+every call passes the same arrays; `fetch` is the way of an action from a device that is done to here. The last line
+says how long the call of each compiled program takes to return. The device has nothing to do until the first does.
 """
 
 import argparse
@@ -195,16 +196,38 @@ class Arrival:
         return values
 
 
+@contextlib.contextmanager
+def calls_timed(programs: dict[str, float]) -> Iterator[None]:
+    """Within this context calls of compiled programs add the seconds until they return, by the program's name."""
+    kept = Program.__call__
+
+    def timed(self: Program[Any], *arguments: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        answer = kept(self, *arguments, **named)
+        name = self.__wrapped__.__name__  # type: ignore[attr-defined]
+        programs[name] = programs.get(name, 0.0) + time.perf_counter() - start
+        return answer
+
+    Program.__call__ = timed  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Program.__call__ = kept  # type: ignore[method-assign]
+
+
 def along(
     agent: RSSMCEM, env: Environment, parameters: dict[str, Any], steps: int, rounds: int
-) -> dict[str, float]:
-    """Seconds of a control step of the fastest of several roll-outs, and of its parts, in means."""
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds of a control step of the fastest of several roll-outs, of its parts, and of its programs' calls."""
     fastest: dict[str, float] = {}
+    called: dict[str, float] = {}
     for _ in range(rounds + 1):  # the first one compiles
         moments: list[float] = []
         watched: tuple[Any, Any] = (Watched(agent, moments), Watched(env, moments))
         begun, worked = time.perf_counter(), time.thread_time()
-        rolled(*watched, parameters, episodes=1, steps=steps, trace=False)
+        programs: dict[str, float] = {}
+        with calls_timed(programs):
+            rolled(*watched, parameters, episodes=1, steps=steps, trace=False)
         whole, worked = time.perf_counter() - begun, time.thread_time() - worked
         each = np.array(moments).reshape(steps, len(PARTS))  # the first moment of each part
         apart = np.diff(np.append(each.ravel(), np.nan)).reshape(each.shape)
@@ -212,7 +235,8 @@ def along(
         start = whole / steps - sum(parts.values())
         if not fastest or whole / steps < fastest["step"]:
             fastest = {"step": whole / steps, **parts, "a start": start, "host": worked / steps}
-    return fastest
+            called = {name: seconds / steps for name, seconds in programs.items()}
+    return fastest, called
 
 
 def alone(agent: RSSMCEM, env: Environment, parameters: dict[str, Any], count: int) -> dict[str, float]:
@@ -270,7 +294,7 @@ def main() -> None:
     for name, variant in VARIANTS.items():
         begun = time.perf_counter()
         with acting(**variant):
-            row = along(agent, env, shapes[1, 1], given.steps, given.rounds)
+            row, programs = along(agent, env, shapes[1, 1], given.steps, given.rounds)
             row |= alone(agent, env, shapes[1, 1], 20 * given.rounds)
             verdicts = []
             for shape, parameters in () if name == NOTHING else shapes.items():
@@ -285,7 +309,8 @@ def main() -> None:
             ("step", *PARTS, "a start"),
             ("planner", "same", "fetch", "filter", "physics alone", "host"),
         ):
-            print(" " * 10 + "  ".join(f"{column} {1e3 * row[column]:.3f}" for column in columns), flush=True)
+            print(" " * 10 + "  ".join(f"{column} {1e3 * row[column]:.3f}" for column in columns))
+        print(" " * 10 + "  ".join(f"{name} {1e3 * each:.3f}" for name, each in programs.items()), flush=True)
 
 
 if __name__ == "__main__":

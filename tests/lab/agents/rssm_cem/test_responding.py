@@ -37,9 +37,9 @@ def build(settings: dict, precision: str = "tf32") -> RSSMCEM:
 
 
 def parameters(of: RSSMCEM, sets: int = 1) -> dict[str, np.ndarray]:
-    fresh = jax.jit(jax.vmap(of.model.initialise))(jax.random.split(jax.random.key(0), sets))
-    random = np.random.default_rng(3)  # heads start at zero; give them something to disagree about
-    return {name: x + 0.3 * random.normal(size=x.shape).astype(np.float32) for name, x in fresh.items()}
+    shapes = jax.eval_shape(of.model.initialise, jax.random.key(0))
+    random = np.random.default_rng(3)
+    return {name: random.normal(scale=0.4, size=(sets, *x.shape)).astype(np.float32) for name, x in shapes.items()}
 
 
 def rolled(of: RSSMCEM, given: dict[str, np.ndarray], *, noise: float = 0.1) -> Rolled:
@@ -66,7 +66,7 @@ def assert_same(general: Rolled, frozen: Rolled) -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "precision"), [({}, "tf32"), ({"keep": 0.5, "colour": 0.5}, "tf32"), ({"temperature": 0.0}, "fp16")]
+    ("search", "precision"), [({}, "tf32"), ({"keep": 0.5, "colour": 0.5, "temperature": 0.0}, "fp16")]
 )
 def test_a_roll_out_has_the_same_bits(search, precision, monkeypatch):
     one = build({**SMALL, **search}, precision)
