@@ -9,7 +9,7 @@ from worldfork.desk.page import gather
 from worldfork.desk.page.arms import question
 from worldfork.desk.page.page import render
 from worldfork.desk.page.sweeps import sweep_answers, sweeps
-from worldfork.desk.page.view import parts
+from worldfork.desk.page.view import compare_axis, parts
 
 RATES = {"": "", "gentle_": ", settings = { rate = 0.1 }", "slow_": ", settings = { rate = 0.01 }"}
 ARMS = {
@@ -93,7 +93,7 @@ def test_noises_stand_on_the_page_with_all_that_their_table_has(tmp_path):
     """Surprise rises by 2 where actions are noisy, and updates are worth 3 less there."""
 
     def signals(arm, checkpoint):
-        return {"residual": 5.0 + checkpoint + 2.0 * (arm == "noise-1.5"), "kl": 0.5}
+        return {"residual": 5.0 + checkpoint + 2.0 * (arm == "noise-1.5")}
 
     def delta(arm, checkpoint):
         return 8.0 + checkpoint - 3.0 * (arm == "noise-1.5")
@@ -111,4 +111,19 @@ def test_noises_stand_on_the_page_with_all_that_their_table_has(tmp_path):
     figures = {name: float(re.findall(r'<data value="(.*?)">', cell)[0]) for name, cell in shown.items()}
     assert figures == {"rise": -3.0, "residual": 7.5, "its rise": 2.0}
     assert chart.rows[0].figures[0] == ""  # the least noise is what the others are compared with
-    assert len(chart.heads) == len(chart.rows[0].figures)
+    assert {len(row.figures) for row in chart.rows} == {len(chart.heads)}
+    assert "kl" not in chart.heads  # nobody recorded it
+
+
+def test_the_axis_of_all_parts_holds_every_direction(material):
+    """A direction has half of the cells: its interval reaches further than that of both together."""
+    shown = parts(material)
+    axis = compare_axis(shown, "all_attempted")
+    ends = [
+        end
+        for part in shown
+        for intervals in part.score.effect.all_attempted.by_direction_intervals.values()
+        for end in intervals.student_t
+    ]
+    assert len(ends) == 2 * 2 * len(shown)
+    assert not any(axis.beyond(end) for end in ends)

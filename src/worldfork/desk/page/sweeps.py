@@ -24,7 +24,8 @@ from worldfork.registration import Arm
 __all__ = ["Sweep", "SweepRow", "sweep_answers", "sweeps"]
 
 FEWEST = 3  # values that are worth a chart; noises always have one, for what noise does to signals
-SIGNALS = ("residual", "kl")
+SIGNALS = ("residual", "kl")  # those that noise is asked about
+NOISE_HEADS = ("frozen", "helped", "AUC", "m", "diverged")  # after dR and the signals
 STEPS = (
     "mean dR against the number of gradient steps per update",
     "Replay ratio: steps over the control steps between two decision points. Always: return gained per deployment "
@@ -145,27 +146,22 @@ def _window_row(arm: Arm, part: Part) -> SweepRow:
 
 
 def _noises(material: Material, parts: Parts) -> list[Sweep]:
-    signals = [head for name in SIGNALS for head in (name, "rise")]
-    heads = ("rise", *signals, "frozen", "helped", "AUC", "m", "diverged")
-    return [
-        Sweep(
-            sweep_name(task, label, groups),
-            *NOISE,
-            "sigma_a",
-            heads,
-            [_noise_row(noise, parts[arm, task]) for arm, noise in sweep.noises.items()],
-        )
-        for task, groups in material.score.noises.items()
-        for label, sweep in groups.items()
-    ]
+    charts = []
+    for task, groups in material.score.noises.items():
+        for label, sweep in groups.items():
+            signals = [name for name in SIGNALS if any(_signal(noise, name)[0] for noise in sweep.noises.values())]
+            heads = ("rise", *(head for name in signals for head in (name, "rise")), *NOISE_HEADS)
+            rows = [_noise_row(noise, parts[arm, task], signals) for arm, noise in sweep.noises.items()]
+            charts.append(Sweep(sweep_name(task, label, groups), *NOISE, "sigma_a", heads, rows))
+    return charts
 
 
-def _noise_row(noise: Noise, part: Part) -> SweepRow:
+def _noise_row(noise: Noise, part: Part, signals: Sequence[str]) -> SweepRow:
     rise = known(noise.rise)
     auc, interval = noise.residual_auc, known(noise.residual_auc_interval)
     figures = (
         "" if rise is None else filters.with_span(rise.mean, rise.student_t, part.digits),
-        *(figure for name in SIGNALS for figure in _signal(noise, name)),
+        *(figure for name in signals for figure in _signal(noise, name)),
         filters.unsigned(noise.r_hold, part.digits),
         filters.rate(noise.helped),
         filters.rate(auc) if interval is None else filters.rate_with_span(auc, interval),
