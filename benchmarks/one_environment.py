@@ -41,13 +41,13 @@ from worldfork.lab.agents.base import Decision
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, responding
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.kernel import available
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.model.rssm import Latent
+from worldfork.lab.agents.rssm_cem.responding import Settings
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.lab.episodes.rolling import ready
 from worldfork.lab.planner import cem
-from worldfork.lab.planner.cem import CEM
 from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
@@ -73,7 +73,7 @@ def acting(*, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = F
 
     def forced(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         kernel = self.fused and available(self.imagined, self.planner.candidates)
-        return responding.freeze(parameters, self.imagined, kernel=kernel)
+        return responding.freeze(parameters, self.compiled_for, kernel=kernel)
 
     def plan(*arguments: Any, **settings: Any) -> cem.Plan:
         return kept[1](*arguments, **{**settings, "unrolled": unrolled})
@@ -89,7 +89,7 @@ def acting(*, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = F
     if awake:
         responding._Columns.__array__ = awaited  # type: ignore[method-assign]
     if empty:
-        responding._respond = Program(no_plan, static_argnums=(0, 1, 2))
+        responding._respond = Program(no_plan, static_argnums=0)
         responding._advance = Program(no_advance, static_argnums=0)
     try:
         yield
@@ -98,15 +98,14 @@ def acting(*, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = F
         RSSMCEM.frozen, cem.plan, responding._Columns.__array__ = kept  # type: ignore[method-assign]
 
 
-def no_plan(
-    model: RSSM, imagined: RSSM, planner: CEM, correcting: Any, planning: Any, deter: Any, warm: Any, given: Any
-) -> Any:
+def no_plan(settings: Settings, correcting: Any, planning: Any, deter: Any, warm: Any, given: Any) -> Any:
     """Zeros where `responding._respond` has a plan."""
+    model = settings.model
     answer = 0.0 * jnp.abs(warm[:, :, 0, :1]) * jnp.ones(model.action_size + 1)
     return answer, jnp.zeros((*given.shape[:2], model.groups * model.classes)), 0.0 * warm
 
 
-def no_advance(model: RSSM, params: Any, latent: Latent, answer: Any) -> Any:
+def no_advance(settings: Settings, params: Any, latent: Latent, answer: Any) -> Any:
     """Zeros where `responding._advance` says where an action leads."""
     return 0.0 * latent.deter
 

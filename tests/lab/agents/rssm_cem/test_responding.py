@@ -49,7 +49,9 @@ def rolled(of: RSSMCEM, given: dict[str, np.ndarray], *, noise: float = 0.1) -> 
 
 def freezing(*, through_the_kernel: bool):
     """An agent that acts as with a kernel, wherever it is."""
-    return lambda self, given, *, sets, episodes: responding.freeze(given, self.imagined, kernel=through_the_kernel)
+    return lambda self, given, *, sets, episodes: responding.freeze(
+        given, self.compiled_for, kernel=through_the_kernel
+    )
 
 
 def assert_same(general: Rolled, frozen: Rolled) -> None:
@@ -98,7 +100,7 @@ def test_the_kernel_finds_what_was_prepared_once(monkeypatch):
     monkeypatch.setattr(kernel, "run_blocks", cuda_on_cpu.run_blocks)
     one = build(FOR_THE_KERNEL, "fp16")
     given = parameters(one)
-    prepared = responding.freeze(given, one.imagined, kernel=True).planning
+    prepared = responding.freeze(given, one.compiled_for, kernel=True).planning
     each_time = jax.jit(jax.vmap(functools.partial(kernel.prepare, one.imagined)))(given)
     assert set(prepared) == set(each_time) == {"weights", "rows", "by_stoch", "by_deter"}
     for name, values in each_time.items():
@@ -123,6 +125,11 @@ def test_only_one_environment_on_a_gpu_goes_this_way(sets, episodes, monkeypatch
     assert one.frozen(given, sets=sets, episodes=episodes) is given  # no kernel here
     monkeypatch.setattr(agent, "available", lambda model, candidates: True)
     assert isinstance(one.frozen(given, sets=sets, episodes=episodes), Frozen) == (sets * episodes == 1)
+
+
+def test_equal_settings_share_their_programs():
+    assert build(SMALL).compiled_for is build(SMALL).compiled_for
+    assert build(SMALL).compiled_for is not build({**SMALL, "candidates": 18}).compiled_for
 
 
 def test_signals_are_computed_once_and_only_if_they_are_read():

@@ -64,6 +64,11 @@ class RSSMCEM:
         return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
 
     @property
+    def compiled_for(self) -> responding.Settings:
+        """What the programs of one environment are compiled for."""
+        return responding.Settings.of(self.model, self.imagined, self.planner)
+
+    @property
     def observation_size(self) -> int:
         return self.model.observation_size
 
@@ -78,20 +83,20 @@ class RSSMCEM:
         environments go the general way: there XLA rounds differently in the programs of the other.
         """
         if sets * episodes == 1 and self.fused and available(self.imagined, self.planner.candidates):
-            return responding.freeze(parameters, self.imagined, kernel=True)
+            return responding.freeze(parameters, self.compiled_for, kernel=True)
         return parameters
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief | Outcome:
         """The belief at an episode's first observation."""
         if isinstance(parameters, Frozen):
-            return responding.begin(self.model, self.planner, observation)
+            return responding.begin(parameters, observation)
         return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
 
     def act(self, parameters: Arrays, belief: Any, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
         if isinstance(parameters, Frozen):
-            return responding.respond(self.model, self.imagined, self.planner, parameters, belief, plan_keys)
+            return responding.respond(parameters, belief, plan_keys)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
         for outcome in (belief.action, replaced):
             if isinstance(outcome, jax.Array):

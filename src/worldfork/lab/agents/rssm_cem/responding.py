@@ -28,7 +28,7 @@ from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 from worldfork.lab.programs import program
 
-__all__ = ["Belief", "Frozen", "OnDemand", "Outcome", "begin", "freeze", "respond"]
+__all__ = ["Belief", "Frozen", "OnDemand", "Outcome", "Settings", "begin", "freeze", "respond"]
 
 CORRECTING = ("model/encoder/", "model/posterior/")  # what corrects a belief by an observation
 ADVANCING = ("model/input/", "model/gru/")  # what leads from there to the next one
@@ -42,9 +42,25 @@ class Belief(NamedTuple):
     warm: Float[Array, "P E H A"]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Settings:
+    """What programs are compiled for, compared by identity: `of` gives one object for equal settings."""
+
+    model: RSSM
+    imagined: RSSM  # the model as the planner runs it
+    planner: CEM
+
+    @staticmethod
+    @functools.cache
+    def of(model: RSSM, imagined: RSSM, planner: CEM) -> "Settings":
+        """The same object for equal settings, and so the same programs."""
+        return Settings(model, imagined, planner)
+
+
 class Frozen(dict[str, Array]):
     """Parameters that stay as they are for a whole roll-out, on the device, and what each program reads of them."""
 
+    settings: Settings
     correcting: dict[str, Array]
     advancing: dict[str, Array]
     planning: dict[str, Array]  # prepared for the kernel, or as they are
@@ -71,39 +87,34 @@ class Outcome(NamedTuple):
     observation: Float[np.ndarray, "P E O"]
 
 
-def freeze(parameters: Arrays, imagined: RSSM, *, kernel: bool) -> Frozen:
+def freeze(parameters: Arrays, settings: Settings, *, kernel: bool) -> Frozen:
     """The parameters for a roll-out; `kernel` prepares them for the fused one."""
     frozen = Frozen({name: jnp.asarray(x) for name, x in parameters.items()})
+    frozen.settings = settings
     frozen.correcting = {name: x for name, x in frozen.items() if name.startswith(CORRECTING)}
     frozen.advancing = {name: x for name, x in frozen.items() if name.startswith(ADVANCING)}
-    frozen.planning = _prepare(imagined, dict(frozen)) if kernel else dict(frozen)
+    frozen.planning = _prepare(settings.imagined, dict(frozen)) if kernel else dict(frozen)
     return frozen
 
 
-def begin(model: RSSM, planner: CEM, observation: Float[np.ndarray, "P E O"]) -> Outcome:
+def begin(frozen: Frozen, observation: Float[np.ndarray, "P E O"]) -> Outcome:
     """An episode's first observation: before it there was no state, and no plan to start from."""
-    batch = observation.shape[:2]
+    batch, model = observation.shape[:2], frozen.settings.model
     deter = np.zeros((*batch, model.deter), np.float32)
-    return Outcome(deter, np.zeros((*batch, planner.horizon, model.action_size), np.float32), observation)
+    warm = np.zeros((*batch, frozen.settings.planner.horizon, model.action_size), np.float32)
+    return Outcome(deter, warm, observation)
 
 
-def respond(
-    model: RSSM,
-    imagined: RSSM,
-    planner: CEM,
-    frozen: Frozen,
-    outcome: Outcome,
-    plan_keys: UInt32[np.ndarray, "P E 2"],
-) -> Decision:
+def respond(frozen: Frozen, outcome: Outcome, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
     """Take the observation in, and plan."""
     given = _packed(outcome.observation, plan_keys)
     answer, stoch, warm = _respond(
-        model, imagined, planner, frozen.correcting, frozen.planning, outcome.deter, outcome.warm, given
+        frozen.settings, frozen.correcting, frozen.planning, outcome.deter, outcome.warm, given
     )
     if isinstance(answer, jax.Array):
         answer.copy_to_host_async()  # whoever steps the world waits for it, and for nothing else
     latent = Latent(outcome.deter, stoch)
-    belief = Foreseen(latent, answer, _advance(model, frozen.advancing, latent, answer), warm)
+    belief = Foreseen(latent, answer, _advance(frozen.settings, frozen.advancing, latent, answer), warm)
     return Decision(_Columns(answer, slice(0, -1), np.float32), _Columns(answer, -1, np.bool_), belief)
 
 
@@ -154,11 +165,9 @@ def _prepare(model: RSSM, params: dict[str, Array]) -> Prepared:
     return jax.vmap(functools.partial(prepare, model))(params)
 
 
-@program(static_argnums=(0, 1, 2))
+@program(static_argnums=0)
 def _respond(
-    model: RSSM,
-    imagined: RSSM,
-    planner: CEM,
+    settings: Settings,
     correcting: dict[str, Array],
     planning: dict[str, Array],
     deter: Array,
@@ -166,6 +175,7 @@ def _respond(
     given: Array,
 ) -> tuple[Array, Array, Array]:
     """Correct the belief by the observation, and plan from it."""
+    model = settings.model
     observation, words = jax.lax.bitcast_convert_type(given[..., :-2], jnp.float32), given[..., -2:]
 
     def correct(params: Params, deter: Array, observation: Array) -> Array:
@@ -174,9 +184,9 @@ def _respond(
     def search(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         prepared = dict(params) if "weights" in params else None
-        imagine = imagination(imagined, params, latent, prepared)
+        imagine = imagination(settings.imagined, params, latent, prepared)
         # A CPU launches nothing, and rounds otherwise when iterations are written out.
-        return cem.plan(imagine, warm, key, settings=planner, unrolled=prepared is not None)
+        return cem.plan(imagine, warm, key, settings=settings.planner, unrolled=prepared is not None)
 
     stoch = jax.lax.optimization_barrier(  # type: ignore[no-untyped-call]
         jax.vmap(correct)(correcting, deter, observation)
@@ -188,6 +198,6 @@ def _respond(
 
 
 @program(static_argnums=0)
-def _advance(model: RSSM, params: dict[str, Array], latent: Latent, answer: Array) -> Array:
+def _advance(settings: Settings, params: dict[str, Array], latent: Latent, answer: Array) -> Array:
     """The deterministic state that the action leads to."""
-    return jax.vmap(model.advance)(params, latent, answer[..., :-1])
+    return jax.vmap(settings.model.advance)(params, latent, answer[..., :-1])
