@@ -8,6 +8,8 @@ TEST_JOBS ?= 2
 MUTANTS ?= 60
 # One thread per process: the tests run side by side, and results must not depend on thread counts anyway.
 export OMP_NUM_THREADS ?= 1
+# Tests start many processes, and each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test setup lint types contracts unit nightly docs lock clean help
 
@@ -56,3 +58,4 @@ lock: setup  ## compile requirements/dev.txt anew from pyproject.toml
 
 clean:  ## remove what set-up and runs left behind
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
 """Every test runs with key reuse as an error (see `worldfork.randomness.audit`), and no example has a deadline."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from typechecking import remember_axes_only_where_there_are_any
+from typechecking import begin_a_test, check_annotations_of_what_is_imported
 
 os.environ.setdefault("MUJOCO_GL", "disabled")  # physics only; rendering tests choose a backend themselves
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -26,12 +27,22 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
-remember_axes_only_where_there_are_any()
+check_annotations_of_what_is_imported()
 # A shell starts what runs in its background with Ctrl-C ignored, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 settings.register_profile("worldfork", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("worldfork")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: nothing of it is looked through for garbage again, a hundred times in a run."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_logstart() -> None:
+    begin_a_test()
 
 
 @pytest.fixture(autouse=True)
