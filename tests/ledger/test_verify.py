@@ -1,5 +1,7 @@
 """`verify`: every way in which a study is not what was written or not what was registered has a name."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,22 @@ def test_a_lost_doubled_moved_or_torn_row_is_found(tmp_path: Path, change: Any, 
     path = tmp_path / "study" / "cells" / CELL / "forks.jsonl"
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
     assert told in verify(tmp_path / "study").problems[0]
+
+
+def test_a_row_that_was_chained_in_another_spelling_is_found(tmp_path: Path) -> None:
+    """Its digest covers its bytes, so it can be read; it is not as worldfork writes it."""
+    write(tmp_path / "study")
+    path = tmp_path / "study" / "cells" / CELL / "forks.jsonl"
+    *earlier, last = path.read_text().splitlines()
+    fields = json.loads(last)
+    spelled = canonical({name: value for name, value in fields.items() if name != "digest"}).replace("0.5", "5e-1")
+    assert "5e-1" in spelled
+    written = hashlib.sha256(spelled.encode()).hexdigest()
+    before, prev, after = spelled.partition('"draws":')
+    forged = f'{before}"digest":"{written}",{prev}{after}'
+    path.write_text("".join(line + "\n" for line in (*earlier, forged)))
+    assert len(Study(tmp_path / "study").cell(CELL).rows()) == len(earlier) + 1
+    assert "canonical form" in findings(tmp_path / "study")
 
 
 def test_missing_last_rows_are_incomplete_not_damage(tmp_path: Path) -> None:

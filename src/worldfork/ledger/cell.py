@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files, packed
 from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
-from worldfork.ledger.row import ForkRow, Row, read_row, seal
+from worldfork.ledger.row import ForkRow, Row, has_one_spelling, read_row, seal
 from worldfork.registration import canonical, difference, digest
 
 __all__ = ["CellFolder", "CellPlan", "ChainFolder", "Refused"]
@@ -69,9 +69,10 @@ class ChainFolder(Generic[Row]):
         check(stored, self.configured, where=f"`{self.path / 'cell.json'}`")
         return stored
 
-    def rows(self) -> list[Row]:
-        """The rows, in order of k, each checked against its digest and the one before."""
-        rows, torn = self._read_rows()
+    def rows(self, *, spelling: bool = False) -> list[Row]:
+        """The rows, in order of k, each checked against its digest and the one before; with `spelling` also against
+        its one canonical spelling."""
+        rows, torn = self._read_rows(spelling=spelling)
         if torn:
             path = self.path / self.lines
             raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
@@ -214,7 +215,7 @@ class ChainFolder(Generic[Row]):
         """A file of this cell, to be written: never outside the study."""
         return files.confined(self.path / name, within=self._study)
 
-    def _read_rows(self) -> tuple[list[Row], int]:
+    def _read_rows(self, *, spelling: bool = False) -> tuple[list[Row], int]:
         """The whole rows, and the bytes of a line that was not finished."""
         path = self.path / self.lines
         if packed.beside(path).exists():
@@ -243,6 +244,8 @@ class ChainFolder(Generic[Row]):
                     f"{previous[:12]}, got {self.kind.subject} {row.k} of {row.cell} chained to {row.prev[:12]}. "
                     "A row was lost, doubled or moved."
                 )
+            if spelling and not has_one_spelling(line, row):
+                raise WorldforkError(f"{path}, line {number}: the row is not in canonical form; it was edited.")
             rows.append(row)
             previous = row.digest
         return rows, len(content) - whole

@@ -204,7 +204,7 @@ def _checked_rows(
     folder: CellFolder, points: int, *, episodes: int, left_out: Collection[str] | None
 ) -> list[ForkRow]:
     """The rows, each held against what it names; `left_out` is what a published copy is without."""
-    rows = folder.rows()
+    rows = folder.rows(spelling=True)
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     if not rows:

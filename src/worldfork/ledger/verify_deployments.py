@@ -98,7 +98,7 @@ def _checked_rows(
 ) -> list[DeploymentRow]:
     registered = registration.deployment
     assert registered is not None
-    rows, points = folder.rows(), registration.arm(cell.arm).stream.decision_points
+    rows, points = folder.rows(spelling=True), registration.arm(cell.arm).stream.decision_points
     if not rows:
         return rows
     if len(rows) > points:
