@@ -7,18 +7,20 @@ ever reaches 100 with probability at most 1 in 100. When it does, that is the al
 
 import bisect
 import dataclasses
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 
 from worldfork.randomness import Event, generator
 from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import Detector
+from worldfork.triggers.detectors import SIDE_BY_SIDE, Detector, dense_ranks, of_one_length
 
 __all__ = ["ConformalMartingale"]
 
+PIECE: Final = 255  # errors of many deployments that are compared with one another at a time: a byte counts them
 BETS: Final = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
 
 
@@ -27,7 +29,7 @@ class _Betting:
     """The errors since the last alarm, in order of size, and the capital on each bet."""
 
     draws: np.random.Generator
-    seen: list[float] = dataclasses.field(default_factory=list)
+    seen: Float[np.ndarray, "seen"] = dataclasses.field(default_factory=lambda: np.zeros(0))
     capital: tuple[float, float, float] = (1 / len(BETS),) * 3
 
 
@@ -42,7 +44,7 @@ class ConformalMartingale(Detector):
 
     def show(self, memory: _Betting, errors: Float[np.ndarray, "shown"]) -> tuple[_Betting, bool]:
         alarmed, enough, jump, stay = False, self.capital, self.jump, 1 - self.jump
-        seen, (low, flat, high) = memory.seen, memory.capital
+        seen, (low, flat, high) = memory.seen.tolist(), memory.capital
         count, bets, bisect_left, bisect_right = len(seen), len(BETS), bisect.bisect_left, bisect.bisect_right
         total = low + flat + high
         for error, tie in zip(errors.tolist(), memory.draws.random(len(errors)).tolist(), strict=True):
@@ -63,7 +65,90 @@ class ConformalMartingale(Detector):
             total = low + flat + high
             if total >= enough:
                 alarmed = True
-                fresh = _Betting(memory.draws)
-                seen, count, (low, flat, high) = fresh.seen, 0, fresh.capital
+                seen, count, (low, flat, high) = [], 0, _Betting.capital
                 total = low + flat + high
-        return _Betting(memory.draws, seen, (low, flat, high)), alarmed
+        return _Betting(memory.draws, np.array(seen), (low, flat, high)), alarmed
+
+    def show_together(
+        self, memories: Sequence[_Betting], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple[_Betting, bool]]:
+        """What `show` does, a step of all deployments at a time where there are many."""
+        shown = {}
+        for alike in of_one_length(errors):
+            some, new = [memories[index] for index in alike], [errors[index] for index in alike]
+            together = self._bet_together if len(alike) >= SIDE_BY_SIDE else super().show_together
+            shown.update(zip(alike, together(some, new), strict=True))
+        return [shown[index] for index in range(len(memories))]
+
+    def _bet_together(
+        self, memories: Sequence[_Betting], errors: Sequence[Float[np.ndarray, "steps"]]
+    ) -> list[tuple[_Betting, bool]]:
+        ties = np.array([memory.draws.random(len(errors[0])) for memory in memories]).T
+        ever = np.zeros(len(memories), dtype=bool)
+        for start in range(0, len(ties), PIECE):
+            piece = slice(start, start + PIECE)
+            memories, alarmed = self._bet_on_piece(memories, [shown[piece] for shown in errors], ties[piece])
+            ever |= alarmed
+        return list(zip(memories, ever.tolist(), strict=True))
+
+    def _bet_on_piece(
+        self,
+        memories: Sequence[_Betting],
+        errors: Sequence[Float[np.ndarray, "steps"]],
+        ties: Float[np.ndarray, "steps deployments"],
+    ) -> tuple[list[_Betting], Bool[np.ndarray, "deployments"]]:
+        # Of the errors since the last alarm, how many are larger than each new one, and how many as large: those
+        # seen before, and those of this piece, which are counted as they are passed.
+        larger, equal = _compared([memory.seen for memory in memories], errors)
+        ranks = np.array([dense_ranks(shown) for shown in errors]).T.astype(np.uint8, order="C")
+        passed_larger, passed_equal = np.zeros_like(ranks), np.zeros_like(ranks)
+        tied = bool((ranks.max(axis=0) < len(ranks) - 1).any())
+        counts = np.array([len(memory.seen) for memory in memories])
+        capital = np.array([memory.capital for memory in memories]).T.copy()
+        total = capital[0] + capital[1] + capital[2]
+        alarms = np.full(len(memories), -1)  # the step of the last one
+        for step, (rank, tie) in enumerate(zip(ranks, ties, strict=True)):
+            later = slice(step + 1, None)
+            counts += 1
+            strange = larger[step] + passed_larger[step]
+            centred = (strange + tie * (equal[step] + passed_equal[step] + 1)) / counts - 0.5
+            capital *= 1 - self.jump
+            capital += self.jump * total / len(BETS)
+            capital[0] *= 1 - centred
+            capital[2] *= 1 + centred
+            total = capital[0] + capital[1] + capital[2]
+            passed_larger[later] += (rank > ranks[later]).view(np.uint8)
+            if tied:
+                passed_equal[later] += (rank == ranks[later]).view(np.uint8)
+            alarmed = total >= self.capital
+            if alarmed.any():
+                alarms[alarmed], counts[alarmed] = step, 0
+                for compared in (larger, equal, passed_larger, passed_equal):
+                    compared[later, alarmed] = 0
+                capital[:, alarmed] = 1 / len(BETS)
+                total = capital[0] + capital[1] + capital[2]
+        bets = [(low, flat, high) for low, flat, high in capital.T.tolist()]
+        return [
+            _Betting(memory.draws, _merged(memory.seen, shown, alarm), bet)
+            for memory, shown, alarm, bet in zip(memories, errors, alarms.tolist(), bets, strict=True)
+        ], alarms >= 0
+
+
+def _compared(
+    seen: Sequence[Float[np.ndarray, "_"]], new: Sequence[Float[np.ndarray, "steps"]]
+) -> tuple[Int[np.ndarray, "steps deployments"], Int[np.ndarray, "steps deployments"]]:
+    """How many of the errors seen are larger than each new one, and how many as large."""
+    larger, equal = (np.zeros((len(new), len(new[0])), dtype=np.int64) for _ in range(2))
+    for index, (known, values) in enumerate(zip(seen, new, strict=True)):
+        up_to = known.searchsorted(values, "right")
+        larger[index] = len(known) - up_to
+        if len(known) and (known[up_to - 1] == values).any():  # as good as never
+            equal[index] = up_to - known.searchsorted(values)
+    return np.ascontiguousarray(larger.T), np.ascontiguousarray(equal.T)
+
+
+def _merged(
+    seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"], alarm: int
+) -> Float[np.ndarray, "_"]:
+    """All errors since the last alarm, in order of size."""
+    return np.sort(np.concatenate([seen, new]) if alarm < 0 else new[alarm + 1 :], kind="stable")

@@ -22,9 +22,10 @@ from worldfork.randomness import Event, seed
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.sampling import Samples, draw_ahead
 
-__all__ = ["Detector", "Kswin", "PageHinkley"]
+__all__ = ["SIDE_BY_SIDE", "Detector", "Kswin", "PageHinkley", "dense_ranks", "of_one_length"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
+SIDE_BY_SIDE: Final = 24  # deployments from which on a step of all of them is faster than all steps of each
 # Tests that KSWIN computes at once, at least and at most in each deployment and in all of them: an alarm makes
 # those after it useless.
 BATCHES: Final = (32, 128, 4096)
@@ -96,6 +97,47 @@ class PageHinkley(Detector):
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed
 
+    def show_together(
+        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple[_Climb, bool]]:
+        """What `show` does, a step of all deployments at a time where there are many."""
+        shown = {}
+        for alike in of_one_length(errors):
+            some, new = [memories[index] for index in alike], [errors[index] for index in alike]
+            together = self._climb_together if len(alike) >= SIDE_BY_SIDE else super().show_together
+            shown.update(zip(alike, together(some, new), strict=True))
+        return [shown[index] for index in range(len(memories))]
+
+    def _climb_together(
+        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "steps"]]
+    ) -> list[tuple[_Climb, bool]]:
+        if not len(errors[0]):
+            return [(memory, False) for memory in memories]
+        measures = [
+            memory.measure or (float(shown.mean()), float(shown.std()) or 1.0)
+            for memory, shown in zip(memories, errors, strict=True)
+        ]
+        centres, scales = np.array(measures).T
+        count, mean, height, lowest = np.array(
+            [(memory.count, memory.mean, memory.height, memory.lowest) for memory in memories]
+        ).T.copy()
+        ever = np.zeros(len(memories), dtype=bool)
+        for error in (np.array(errors).T - centres) / scales:
+            count += 1.0
+            mean += (1.0 / count) * (error - mean)
+            height = FORGETTING * height + (error - mean) - self.delta
+            lowest = np.minimum(lowest, height)
+            alarmed = (height - lowest > self.threshold) & (count >= FEWEST)
+            if alarmed.any():
+                ever |= alarmed
+                count[alarmed] = mean[alarmed] = height[alarmed] = 0.0
+                lowest[alarmed] = math.inf
+        climbed = np.array([count, mean, height, lowest]).T.tolist()
+        return [
+            (_Climb(measure, *climb), alarm)
+            for measure, climb, alarm in zip(measures, climbed, ever.tolist(), strict=True)
+        ]
+
 
 class Kswin(Detector):
     """Kolmogorov-Smirnov test of the last errors against a sample of those before (Raab et al., 2020).
@@ -125,7 +167,7 @@ class Kswin(Detector):
             len(values) - self.window + 1 for values in waiting
         ]  # windows to be tested; below 1: errors lacking
         draw_ahead(samples, [done + more for done, more in zip(tests, left, strict=True)])
-        ranks = np.concatenate([np.zeros(0, np.uint32), *map(_ranks, waiting)])
+        ranks = np.concatenate([np.zeros(0, np.uint32), *map(dense_ranks, waiting)])
         begins = np.cumsum([0, *map(len, waiting)]).tolist()
         alarmed, critical = [False] * len(memories), _critical(self.recent, self.alpha)
         recent, at_once = np.arange(self.window - self.recent, self.window), _at_once(len(memories))
@@ -168,12 +210,20 @@ class _Sampled:
     tests: int = 0
 
 
+def of_one_length(errors: Sequence[Float[np.ndarray, "_"]]) -> list[list[int]]:
+    """The deployments that are shown equally many errors, together."""
+    alike: dict[int, list[int]] = {}
+    for index, shown in enumerate(errors):
+        alike.setdefault(len(shown), []).append(index)
+    return list(alike.values())
+
+
 def _at_once(deployments: int) -> int:
     fewest, most, in_all = BATCHES
     return min(most, max(fewest, in_all // deployments))
 
 
-def _ranks(values: Float[np.ndarray, "values"]) -> UInt32[np.ndarray, "values"]:
+def dense_ranks(values: Float[np.ndarray, "values"]) -> UInt32[np.ndarray, "values"]:
     """The place of each value in order of size; equal values share one."""
     order = np.argsort(values)
     ordered = values[order]
