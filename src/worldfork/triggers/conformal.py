@@ -147,8 +147,6 @@ def _compared(
     return np.ascontiguousarray(larger.T), np.ascontiguousarray(equal.T)
 
 
-def _merged(
-    seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"], alarm: int
-) -> Float[np.ndarray, "_"]:
+def _merged(seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"], alarm: int) -> Float[np.ndarray, "_"]:
     """All errors since the last alarm, in order of size."""
     return np.sort(np.concatenate([seen, new]) if alarm < 0 else new[alarm + 1 :], kind="stable")

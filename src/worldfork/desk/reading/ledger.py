@@ -1,6 +1,9 @@
 """Whatever can be scored, opened: a study, a flat table, a data frame."""
 
+import contextlib
 import dataclasses
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 from worldfork.desk.reading.base import Frame, Table
@@ -51,8 +54,23 @@ def _open_path(path: Path) -> Ledger:
 
 
 def _open_study(study: Study) -> Ledger:
-    registration, rows = study.registration, read_rows(study)
-    return Ledger(registration.name, study_table(study, rows), study, registration, rows)
+    registration = study.registration
+    with _uncollected():
+        rows = read_rows(study)
+        table = study_table(study, rows)
+    return Ledger(registration.name, table, study, registration, rows)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage: of ten thousands of rows none is, and looking takes as long as reading them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _read_table(source: Path | Frame) -> Table:

@@ -16,11 +16,11 @@ from worldfork.desk.scoring.draws import figure_draws
 from worldfork.desk.scoring.records import ClusterMean
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["bootstrap", "cluster_interval", "detectable", "resamples", "student_t"]
+__all__ = ["bootstrap", "cluster_interval", "detectable", "resamples", "student_t", "times_drawn"]
 
 ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, no seed
 RESAMPLES = 20_000
-REMEMBERED = 1 << 22  # places, over all resamples: 32 MB
+REMEMBERED = 1 << 22  # counts, over all resamples: 32 MB
 
 
 def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
@@ -34,7 +34,10 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
 def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
     """The same values come up where retained forks are all that were attempted, or two policies fire alike."""
     values = np.frombuffer(spelled)
-    means = np.concatenate([values.take(chosen).mean(axis=1) for chosen in resamples(len(values), seed, task)])
+    if len(values) <= ENUMERATED:
+        means = values.take(_all_resamples(len(values))).mean(axis=1)
+    else:
+        means = np.concatenate([times @ values for times in times_drawn(len(values), seed, task)]) / len(values)
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high))
 
@@ -87,11 +90,16 @@ def _too_few(count: int) -> str:
 
 
 def resamples(count: int, seed: int, task: str) -> Iterable[Int[np.ndarray, "some {count}"]]:
-    """Every resample, or as many as are drawn, in batches that stay small with many clusters. As many as are kept
-    in memory serve all figures of a task; beyond that they are drawn for each."""
-    if count <= ENUMERATED:
-        return (_all_resamples(count),)
-    return (_remembered if count * RESAMPLES <= REMEMBERED else _drawn)(count, seed, task)
+    """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
+    return (_all_resamples(count),) if count <= ENUMERATED else _drawn(count, seed, task)
+
+
+def times_drawn(count: int, seed: int, task: str) -> Iterable[Float[np.ndarray, "some {count}"]]:
+    """How often each resample has each cluster. As many as are kept in memory serve all figures of a task; beyond
+    that they are drawn for each."""
+    if count <= ENUMERATED or count * RESAMPLES <= REMEMBERED:
+        return _remembered(count, seed, task)
+    return map(_times, resamples(count, seed, task))
 
 
 @functools.cache
@@ -100,8 +108,13 @@ def _all_resamples(count: int) -> Int[np.ndarray, "resamples {count}"]:
 
 
 @functools.lru_cache(maxsize=2)
-def _remembered(count: int, seed: int, task: str) -> tuple[Int[np.ndarray, "some {count}"], ...]:
-    return tuple(_drawn(count, seed, task))
+def _remembered(count: int, seed: int, task: str) -> tuple[Float[np.ndarray, "some {count}"], ...]:
+    return tuple(map(_times, resamples(count, seed, task)))
+
+
+def _times(chosen: Int[np.ndarray, "some clusters"]) -> Float[np.ndarray, "some clusters"]:
+    offset = chosen + chosen.shape[1] * np.arange(len(chosen))[:, None]
+    return np.bincount(offset.ravel(), minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
 def _drawn(count: int, seed: int, task: str) -> Iterator[Int[np.ndarray, "some {count}"]]:

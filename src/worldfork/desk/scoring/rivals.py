@@ -70,7 +70,13 @@ def rivals(
     scores: dict[str, dict[str, TriggerScore]] = {}
     for side, null in zip(masks, nulls, strict=True):
         measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
-        view = _Scored(forks, forks.take(masks[side]), masks[side], divergence, measured, rules)
+        every = tuple(
+            flags
+            for decision in decisions[side].values()
+            for flags in (decision.fired, decision.running)
+            if not isinstance(flags, Undefined)
+        )
+        view = _Scored(forks, forks.take(masks[side]), masks[side], divergence, measured, rules, every)
         judged = {
             name: _judged(flags[masks[side]], view.kept.delta, {kind: null[kind][:, index] for kind in null})
             for index, (name, flags) in enumerate(fired[side].items())
@@ -93,6 +99,7 @@ class _Scored:
     divergence: Divergence
     yardsticks: Yardsticks
     rules: Rules
+    policies: tuple[Bool[np.ndarray, "forks"], ...]  # where each of them fires, all attempted
 
     @functools.cached_property
     def parts(self) -> Partition:
@@ -113,6 +120,19 @@ class _Scored:
         prefork = self.attempted.prefork
         stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
         return position.strata(position.strata(partition(prefork).direction, stream), prefork.k)
+
+    @functools.cached_property
+    def swapped(self) -> dict[bytes, SwappedControl | Undefined]:
+        """The control of every policy, by its fires: all of them at once, and those that fire alike once."""
+        distinct = {flags.tobytes(): flags for flags in self.policies}
+        checkpoint = partition(self.attempted.prefork).checkpoint
+        totals = swapped.cross_totals(
+            np.array(list(distinct.values())), self.attempted.delta, self.scored, self.place, checkpoint
+        )
+        found = swapped.swapped_controls(
+            totals, permutations=self.rules.permutations, seed=self.rules.seed, task=self.attempted.task
+        )
+        return dict(zip(distinct, found, strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,11 +276,4 @@ def _earned(
 
 
 def _swapped(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> SwappedControl | Undefined:
-    if isinstance(fired, Undefined):
-        return fired
-    attempted = view.attempted
-    checkpoint = partition(attempted.prefork).checkpoint
-    totals = swapped.cross_totals(fired, attempted.delta, view.scored, view.place, checkpoint)
-    return swapped.swapped_control(
-        totals, permutations=view.rules.permutations, seed=view.rules.seed, task=attempted.task
-    )
+    return fired if isinstance(fired, Undefined) else view.swapped[fired.tobytes()]

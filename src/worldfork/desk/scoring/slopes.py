@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
-from worldfork.desk.scoring.intervals import resamples
+from worldfork.desk.scoring.intervals import times_drawn
 from worldfork.desk.scoring.judgement import Line, SlopeEstimate
 from worldfork.desk.scoring.position import strata
 from worldfork.desk.scoring.undefined import Bounds, Interval, Undefined
@@ -118,14 +118,8 @@ def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, n
 def _resampled(sums: Float[np.ndarray, "clusters six"], seed: int, task: str) -> tuple[np.ndarray, ...]:
     if len(sums) < 2:
         return (np.zeros(0),) * 3
-    fits = [_fit(_times(chosen, len(sums)) @ sums) for chosen in resamples(len(sums), seed, task)]
+    fits = [_fit(times @ sums) for times in times_drawn(len(sums), seed, task)]
     return tuple(np.concatenate(parts) for parts in zip(*fits, strict=True))
-
-
-def _times(chosen: Int[np.ndarray, "some clusters"], count: int) -> Float[np.ndarray, "some clusters"]:
-    """How often each cluster was drawn in each resample."""
-    offset = chosen + count * np.arange(len(chosen))[:, None]
-    return np.bincount(offset.ravel(), minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
 def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters: int) -> SlopeEstimate:
