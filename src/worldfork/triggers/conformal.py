@@ -16,7 +16,7 @@ from pydantic import Field
 
 from worldfork.randomness import Event, generator
 from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import SIDE_BY_SIDE, Detector, dense_ranks, of_one_length
+from worldfork.triggers.detectors import SteppedDetector, dense_ranks
 
 __all__ = ["ConformalMartingale"]
 
@@ -33,7 +33,7 @@ class _Betting:
     capital: tuple[float, float, float] = (1 / len(BETS),) * 3
 
 
-class ConformalMartingale(Detector):
+class ConformalMartingale(SteppedDetector):
     """The Simple Jumper: three linear bets on the p-value, a little capital moving between them."""
 
     capital: float = Field(default=100.0, gt=1)  # what the capital must reach
@@ -69,18 +69,7 @@ class ConformalMartingale(Detector):
                 total = low + flat + high
         return _Betting(memory.draws, np.array(seen), (low, flat, high)), alarmed
 
-    def show_together(
-        self, memories: Sequence[_Betting], errors: Sequence[Float[np.ndarray, "_"]]
-    ) -> list[tuple[_Betting, bool]]:
-        """What `show` does, a step of all deployments at a time where there are many."""
-        shown = {}
-        for alike in of_one_length(errors):
-            some, new = [memories[index] for index in alike], [errors[index] for index in alike]
-            together = self._bet_together if len(alike) >= SIDE_BY_SIDE else super().show_together
-            shown.update(zip(alike, together(some, new), strict=True))
-        return [shown[index] for index in range(len(memories))]
-
-    def _bet_together(
+    def step_together(
         self, memories: Sequence[_Betting], errors: Sequence[Float[np.ndarray, "steps"]]
     ) -> list[tuple[_Betting, bool]]:
         ties = np.array([memory.draws.random(len(errors[0])) for memory in memories]).T

@@ -22,7 +22,7 @@ from worldfork.randomness import Event, seed
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.sampling import Samples, draw_ahead
 
-__all__ = ["SIDE_BY_SIDE", "Detector", "Kswin", "PageHinkley", "dense_ranks", "of_one_length"]
+__all__ = ["SIDE_BY_SIDE", "Detector", "Kswin", "PageHinkley", "SteppedDetector", "dense_ranks"]
 
 FORGETTING, FEWEST = 0.9999, 30  # Page-Hinkley, as in river: what of the past stays, and errors before it may alarm
 SIDE_BY_SIDE: Final = 24  # deployments from which on a step of all of them is faster than all steps of each
@@ -55,6 +55,29 @@ class Detector(Trigger):
         return self.show(memory, errors[np.isfinite(errors)])
 
 
+class SteppedDetector(Detector):
+    """A detector that goes from step to step, and can take each step of many deployments at once."""
+
+    @abc.abstractmethod
+    def step_together(
+        self, memories: Sequence[Any], errors: Sequence[Float[np.ndarray, "steps"]]
+    ) -> list[tuple[Any, bool]]:
+        """What `show` returns for each of several deployments that are shown equally many errors."""
+
+    def show_together(
+        self, memories: Sequence[Any], errors: Sequence[Float[np.ndarray, "_"]]
+    ) -> list[tuple[Any, bool]]:
+        alike: dict[int, list[int]] = {}
+        for index, each in enumerate(errors):
+            alike.setdefault(len(each), []).append(index)
+        shown: dict[int, tuple[Any, bool]] = {}
+        for group in alike.values():
+            together = self.step_together if len(group) >= SIDE_BY_SIDE else super().show_together
+            answers = together([memories[index] for index in group], [errors[index] for index in group])
+            shown.update(zip(group, answers, strict=True))
+        return [shown[index] for index in range(len(memories))]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Climb:
     """How far the errors have climbed since the last alarm, and what they are measured by, once there is something
@@ -67,7 +90,7 @@ class _Climb:
     lowest: float = math.inf
 
 
-class PageHinkley(Detector):
+class PageHinkley(SteppedDetector):
     """Upward changes of the error (Page, 1954).
 
     The threshold has the unit of the data, so the error is measured in standard deviations of the first segment
@@ -97,18 +120,7 @@ class PageHinkley(Detector):
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed
 
-    def show_together(
-        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "_"]]
-    ) -> list[tuple[_Climb, bool]]:
-        """What `show` does, a step of all deployments at a time where there are many."""
-        shown = {}
-        for alike in of_one_length(errors):
-            some, new = [memories[index] for index in alike], [errors[index] for index in alike]
-            together = self._climb_together if len(alike) >= SIDE_BY_SIDE else super().show_together
-            shown.update(zip(alike, together(some, new), strict=True))
-        return [shown[index] for index in range(len(memories))]
-
-    def _climb_together(
+    def step_together(
         self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "steps"]]
     ) -> list[tuple[_Climb, bool]]:
         if not len(errors[0]):
@@ -208,14 +220,6 @@ class _Sampled:
     samples: Samples
     errors: Float[np.ndarray, "waiting"] = dataclasses.field(default_factory=lambda: np.zeros(0))
     tests: int = 0
-
-
-def of_one_length(errors: Sequence[Float[np.ndarray, "_"]]) -> list[list[int]]:
-    """The deployments that are shown equally many errors, together."""
-    alike: dict[int, list[int]] = {}
-    for index, shown in enumerate(errors):
-        alike.setdefault(len(shown), []).append(index)
-    return list(alike.values())
 
 
 def _at_once(deployments: int) -> int:

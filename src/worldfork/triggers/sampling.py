@@ -1,8 +1,8 @@
 """The samples that KSWIN compares with: those that Python's `random.sample` draws, many at once.
 
 `sample(range(of), size)` takes one place after the other from a pool: a place among those `left` is as many random
-bits as `left` has, drawn again until they are below `left`. Every attempt uses the highest bits of one 32-bit word of
-the generator, of which a byte is enough for a pool of at most 85. So a sample is a run of bytes, and a regular
+bits as `left` has, drawn again until they are below `left`. Every attempt uses the highest bits of one 32-bit word
+of the generator, of which a byte is enough for a pool of at most 85. So a sample is a run of bytes, and a regular
 expression reads it: for each draw some bytes that are too large, and then one that is not.
 """
 
@@ -38,7 +38,8 @@ class Samples:
 
     def first(self, count: int) -> Int[np.ndarray, "{count} size"]:
         """The samples of the first tests."""
-        draw_ahead([self], [count])
+        if len(self._drawn) < count:
+            draw_ahead([self], [count])
         return self._drawn[:count]
 
     @property
@@ -57,13 +58,9 @@ class Samples:
             mean = pool.words_each * (count - len(runs))
             words = math.ceil(mean + 4 * math.sqrt(mean))  # most often enough of them at once
             self._unread += self._draws.getrandbits(32 * words).to_bytes(4 * words, "little")[3::4]
-            end = 0
-            for run in pool.run.finditer(self._unread):
-                if run.start() != end:  # what is left is not a whole run
-                    break
-                runs.append(b"".join(run.groups()))
-                end = run.end()
-            self._unread = self._unread[end:]
+            found = pool.run.findall(self._unread)
+            self._unread = found.pop()[-1] if found[-1][-1] else b""
+            runs += map(b"".join, found)
         return b"".join(runs)
 
     def add(self, samples: Int[np.ndarray, "some size"]) -> None:
@@ -93,7 +90,7 @@ class _Pool:
 
     of: int
     size: int
-    run: re.Pattern[bytes]  # the bytes of one sample; a group for each that is accepted
+    run: re.Pattern[bytes]  # the bytes of one sample, a group for each that is accepted; or, last, what is left
     shift: UInt8[np.ndarray, "size"]  # how many bits of an accepted byte are not used
     words_each: float  # that a sample takes, in the mean
 
@@ -115,6 +112,6 @@ def _pool(of: int, size: int) -> _Pool:
     left = range(of, of - size, -1)
     shift = [8 - count.bit_length() for count in left]
     limits = [count << bits for count, bits in zip(left, shift, strict=True)]  # a byte is accepted below it
-    run = b"".join(rb"[\x%02x-\xff]*+(.)" % limit for limit in limits)
+    run = b"".join(rb"[\x%02x-\xff]*+(.)" % limit for limit in limits) + rb"|(.+)"
     words_each = sum(2**8 / limit for limit in limits)
     return _Pool(of, size, re.compile(run, re.DOTALL), np.array(shift, np.uint8), words_each)
