@@ -34,6 +34,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("worldfork", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("worldfork")
 
+# Files whose tests share what takes seconds to make. In front, no worker takes over a part of one, to make it anew.
+TOGETHER = ("test_pretraining.py", "test_agent.py", "test_plugin.py", "test_replay_command.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in TOGETHER)
+
 
 def pytest_collection_finish() -> None:
     """What is imported stays: nothing of it is looked through for garbage again, a hundred times in a run."""

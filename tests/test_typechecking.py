@@ -1,7 +1,12 @@
 """That annotations are executed: a wrong type and a wrong shape are refused, whoever checks them."""
 
+from collections.abc import Callable
+from typing import Any
+
+import jaxtyping
 import numpy as np
 import pytest
+from beartype import beartype
 from beartype.roar import BeartypeCallHintParamViolation
 from jaxtyping import TypeCheckError
 from typechecking import FIRST, ONE_IN, begin_a_test
@@ -40,3 +45,18 @@ def test_the_first_calls_in_a_test_are_checked_and_then_one_in_a_few() -> None:
             fold_in(*RIGHT)
         with pytest.raises(TypeCheckError):
             fold_in(*WRONG)
+
+
+def test_a_function_inside_another_is_checked_where_a_test_defines_it_first() -> None:
+    def define() -> Callable[[Any], int]:
+        @jaxtyping.jaxtyped(typechecker=beartype)
+        def inside(number: int) -> int:
+            return number
+
+        return inside
+
+    for _ in range(2):
+        begin_a_test()
+        with pytest.raises(BeartypeCallHintParamViolation):
+            define()("one")
+        assert define()("one") == "one"  # type: ignore[comparison-overlap]

@@ -54,16 +54,17 @@ def run(folder, *arguments):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("name", ["my_late_trigger:Late", "late"])
-def test_a_trigger_of_ones_own_is_named_and_scored(folder, name):
-    shown = run(folder, "--json", "--triggers", f"{name},a")
+def test_a_trigger_of_ones_own_is_named_in_both_ways_and_scored(folder):
+    names = ["my_late_trigger:Late", "late"]
+    shown = run(folder, "--json", "--triggers", ",".join([*names, "a"]))
     assert shown.returncode == 0, shown.stderr
     imported, _, printed = shown.stdout.partition("\n")
     triggers = json.loads(printed)["arms"][""]["tasks"]["forks"]["triggers"]
     assert imported == "imported"
-    assert list(triggers) == [name, "a"]
-    assert triggers[name]["policy_total"] == pytest.approx(3 * (10 + 11 + 12))
-    assert triggers[name]["auc"] is None
+    assert list(triggers) == [*names, "a"]
+    for name in names:
+        assert triggers[name]["policy_total"] == pytest.approx(3 * (10 + 11 + 12))
+        assert triggers[name]["auc"] is None
 
 
 def test_code_of_others_is_not_imported_unless_it_is_named(folder):

@@ -39,7 +39,7 @@ def test_nominal_episodes_are_those_of_dm_control(name: str) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_episodes_in_altered_physics_are_those_of_dm_control(name: str) -> None:
-    compare(name, seeds=[3, 4], scale=SCALES[name][0], level=lambda step: 0.7)
+    compare(name, seeds=[3], scale=SCALES[name][0], level=lambda step: 0.7)
 
 
 @pytest.mark.parametrize("name", TASKS)
