@@ -20,7 +20,7 @@ import jaxtyping
 
 __all__ = ["FIRST", "ONE_IN", "begin_a_test", "check_annotations_of_what_is_imported"]
 
-FIRST = 8  # calls of a function that are checked in every test
+FIRST = 4  # calls of a function that are checked in every test
 ONE_IN = 32  # of the calls after those
 
 Decorator = Callable[[Any], Any]

@@ -59,9 +59,9 @@ def test_many_episodes_are_those_of_dm_control(name: str, which: int) -> None:
 def test_many_initial_states_are_those_of_dm_control(name: str) -> None:
     seeds = np.array([0, 1, 2, 11, 12345, 2**31, 2**32 - 2])
     environment = load(name, scale=SCALES[name][0], threads=1)
-    for level in (0.0, 1.0):
-        state = environment.reset(seeds, level=level)
-        for row, seed in enumerate(seeds):
+    for level, some in ((0.0, seeds[:2]), (1.0, seeds)):
+        state = environment.reset(some, level=level)
+        for row, seed in enumerate(some):
             reference = begin(name, int(seed), multiplier=multiplier(environment, level))
             np.testing.assert_array_equal(whole_state(reference), state.physics[row])
 
