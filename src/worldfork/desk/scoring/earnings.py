@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.desk.scoring.few_clusters import SIGNIFICANT, sign_flip_p, student_p
+from worldfork.desk.scoring.few_clusters import SIGNIFICANT, sign_flip_ps, student_p
 from worldfork.desk.scoring.intervals import student_t
 from worldfork.desk.scoring.judgement import Earned, Gain, Usefulness
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
-__all__ = ["checkpoint_totals", "earned", "gain", "usefulness", "yardsticks"]
+__all__ = ["checkpoint_totals", "earned", "gain", "gains", "usefulness", "yardsticks"]
 
 
 def checkpoint_totals(
@@ -44,14 +44,34 @@ def gain(
     totals: Float[np.ndarray, "checkpoints"], than: Float[np.ndarray, "checkpoints"], *, seed: int, task: str
 ) -> Gain:
     """One policy less another, checkpoint by checkpoint."""
-    difference = totals - than
+    return gains(totals[None], {"than": than}, seed=seed, task=task)[0]["than"]
+
+
+def gains(
+    totals: Float[np.ndarray, "policies checkpoints"],
+    yardsticks: Mapping[str, Float[np.ndarray, "checkpoints"]],
+    *,
+    seed: int,
+    task: str,
+) -> list[dict[str, Gain]]:
+    """Each policy less each yardstick."""
+    than = np.array(list(yardsticks.values()))
+    differences = totals[:, None] - than
     # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
-    difference[np.abs(difference) <= 1e-9 * np.maximum(np.abs(totals), np.abs(than))] = 0.0
+    differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(totals[:, None]), np.abs(than))] = 0.0
+    flips = iter(sign_flip_ps(differences.reshape(-1, totals.shape[1]), seed=seed, task=task))
+    return [
+        {name: _gain(difference, next(flips)) for name, difference in zip(yardsticks, of_policy, strict=True)}
+        for of_policy in differences
+    ]
+
+
+def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> Gain:
     return Gain(
         mean=float(difference.mean()) if len(difference) else Undefined("there are no forks"),
         student_t=student_t(difference),
         p_student_t=student_p(difference),
-        p_sign_flip=sign_flip_p(difference, seed=seed, task=task),
+        p_sign_flip=p_sign_flip,
         checkpoints=len(difference),
         won=int((difference > 0).sum()),
     )

@@ -16,7 +16,7 @@ The grade of a mean, at 5%:
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
     "leave_one_out",
     "more_checkpoints",
     "sign_flip_p",
+    "sign_flip_ps",
     "student_p",
     "wild_p",
 ]
@@ -43,6 +44,8 @@ SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 RESAMPLES: Final = 100_000
+TESTS_AT_ONCE: Final = 16  # and patterns of signs, whose sums stay in the cache
+PATTERNS_AT_ONCE: Final = 4096
 DRAWN_AT_ONCE: Final = 64  # clusters up to which all random signs are drawn at once, beyond it in batches
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
@@ -66,25 +69,27 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
 
     With n clusters it is at least 2^(1 - n): .0625 with five.
     """
-    if len(values) < 2:
-        return _too_few(len(values))
-    if len(values) > ENUMERATED_SIGNS:
-        return _resampled_sign_flip_p(np.asarray(values, np.float64).tobytes(), seed, task)
-    reached = abs(values.sum()) - 1e-9 * np.abs(values).sum()
-    sums = values[:1]  # flipping all signs changes no distance, so the first keeps its own
-    for value in values[1:]:
-        sums = np.concatenate([sums + value, sums - value])
-    return float((np.abs(sums) >= reached).mean())
+    return sign_flip_ps(values[None], seed=seed, task=task)[0]
 
 
-@functools.lru_cache(maxsize=4096)
-def _resampled_sign_flip_p(spelled: bytes, seed: int, task: str) -> float:
-    """The same differences come up often: of policies that fire alike, on retained forks and on all attempted,
-    against the better of two yardsticks and against each."""
-    values = np.frombuffer(spelled)
-    reached = abs(values.sum()) - 1e-9 * np.abs(values).sum()
-    extreme = int((np.abs(_flipped_sums(values, _signs(len(values), seed, task))) >= reached).sum())
-    return (1 + extreme) / (1 + RESAMPLES)
+def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task: str) -> list[Figure]:
+    """The p of each of several tests, all by the same patterns; tests of the same values are done once."""
+    clusters = values.shape[1]
+    if clusters < 2:
+        return [_too_few(clusters)] * len(values)
+    exact = clusters <= ENUMERATED_SIGNS
+    distinct = {row.tobytes(): row for row in values}
+    found: dict[bytes, Figure] = {}
+    for start in range(0, len(distinct), TESTS_AT_ONCE):
+        names = list(distinct)[start : start + TESTS_AT_ONCE]
+        some = np.array([distinct[name] for name in names])
+        patterns = _all_flipped(some) if exact else _flipped_sums(some, _signs(clusters, seed, task))
+        reached, extreme, count = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1), 0, 0
+        for sums in patterns:
+            extreme, count = extreme + (np.abs(sums) >= reached).sum(axis=0), count + len(sums)
+        shares = extreme / count if exact else (1 + extreme) / (1 + count)
+        found |= zip(names, shares.tolist(), strict=True)
+    return [found[row.tobytes()] for row in values]
 
 
 def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
@@ -157,17 +162,27 @@ def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarr
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
+def _all_flipped(values: Float[np.ndarray, "tests clusters"]) -> Iterator[Float[np.ndarray, "patterns tests"]]:
+    sums = values.T[:1]  # flipping all signs changes no distance, so the first keeps its own
+    for value in values.T[1:]:
+        sums = np.concatenate([sums + value, sums - value])
+    yield sums
+
+
 def _flipped_sums(
-    values: Float[np.ndarray, "clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
-) -> Float[np.ndarray, "resamples"]:
-    """The sum under every pattern of signs: of each eight clusters all 256 sums are listed once, and looked up."""
-    padded = np.zeros(8 * len(signs))
-    padded[: len(values)] = values
-    listed = (1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)) @ padded.reshape(-1, 8).T
-    sums = np.zeros(signs.shape[1])
-    for row, patterns in zip(listed.T, signs, strict=True):
-        sums += row.take(patterns)
-    return sums
+    values: Float[np.ndarray, "tests clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
+) -> Iterator[Float[np.ndarray, "some tests"]]:
+    """The sums under every pattern of signs: of each eight clusters all 256 sums are listed once, and looked up."""
+    padded = np.zeros((len(values), 8 * len(signs)))
+    padded[:, : values.shape[1]] = values
+    every = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    listed = np.array([every @ eight.T for eight in padded.reshape(len(values), -1, 8).swapaxes(0, 1)])
+    for start in range(0, signs.shape[1], PATTERNS_AT_ONCE):
+        some = signs[:, start : start + PATTERNS_AT_ONCE].astype(np.intp)
+        sums = listed[0].take(some[0], axis=0)
+        for table, patterns in zip(listed[1:], some[1:], strict=True):
+            sums += table.take(patterns, axis=0)
+        yield sums
 
 
 @functools.lru_cache(maxsize=4)

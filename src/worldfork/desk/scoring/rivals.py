@@ -122,17 +122,37 @@ class _Scored:
         return position.strata(position.strata(partition(prefork).direction, stream), prefork.k)
 
     @functools.cached_property
+    def distinct(self) -> dict[bytes, Bool[np.ndarray, "forks"]]:
+        """The policies by their fires: those that fire alike once."""
+        return {fired.tobytes(): fired for fired in self.policies}
+
+    @functools.cached_property
     def swapped(self) -> dict[bytes, SwappedControl | Undefined]:
-        """The control of every policy, by its fires: all of them at once, and those that fire alike once."""
-        distinct = {flags.tobytes(): flags for flags in self.policies}
+        """The control of every distinct policy, all of them at once."""
         checkpoint = partition(self.attempted.prefork).checkpoint
         totals = swapped.cross_totals(
-            np.array(list(distinct.values())), self.attempted.delta, self.scored, self.place, checkpoint
+            np.array(list(self.distinct.values())), self.attempted.delta, self.scored, self.place, checkpoint
         )
         found = swapped.swapped_controls(
             totals, permutations=self.rules.permutations, seed=self.rules.seed, task=self.attempted.task
         )
-        return dict(zip(distinct, found, strict=True))
+        return dict(zip(self.distinct, found, strict=True))
+
+    @functools.cached_property
+    def earned(self) -> dict[bytes, tuple[Earned, Mapping[str, Gain]]]:
+        """Of every distinct policy the total of each checkpoint, and what it is more than each yardstick's."""
+        parts, measured = self.parts, self.yardsticks
+        totals = np.array(
+            [
+                earnings.checkpoint_totals(
+                    fired[self.scored], self.kept.delta, parts.checkpoint, count=len(parts.checkpoints)
+                )
+                for fired in self.distinct.values()
+            ]
+        )
+        gains = earnings.gains(totals, measured.totals, seed=self.rules.seed, task=self.kept.task)
+        earned = [earnings.earned(of_policy, measured.names) for of_policy in totals]
+        return dict(zip(self.distinct, zip(earned, gains, strict=True), strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,16 +283,7 @@ def _given_position(signal: Float[np.ndarray, "kept"], view: _Scored) -> Stratif
 def _earned(
     fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored
 ) -> tuple[Earned | Undefined, Mapping[str, Gain] | Undefined]:
-    """The total of each checkpoint, and what it is more than each yardstick's."""
-    if isinstance(fired, Undefined):
-        return fired, fired
-    parts, measured = view.parts, view.yardsticks
-    totals = earnings.checkpoint_totals(
-        fired[view.scored], view.kept.delta, parts.checkpoint, count=len(parts.checkpoints)
-    )
-    seed, task = view.rules.seed, view.kept.task
-    gains = {name: earnings.gain(totals, than, seed=seed, task=task) for name, than in measured.totals.items()}
-    return earnings.earned(totals, measured.names), gains
+    return (fired, fired) if isinstance(fired, Undefined) else view.earned[fired.tobytes()]
 
 
 def _swapped(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> SwappedControl | Undefined:
