@@ -179,7 +179,9 @@ class Kswin(Detector):
             len(values) - self.window + 1 for values in waiting
         ]  # windows to be tested; below 1: errors lacking
         draw_ahead(samples, [done + more for done, more in zip(tests, left, strict=True)])
-        ranks = np.concatenate([np.zeros(0, np.uint32), *map(dense_ranks, waiting)])
+        ranked = list(map(dense_ranks, waiting))
+        ranks = np.concatenate([np.zeros(0, np.uint32), *ranked])
+        tied = any(len(each) > int(each.max(initial=0)) + 1 for each in ranked)
         begins = np.cumsum([0, *map(len, waiting)]).tolist()
         alarmed, critical = [False] * len(memories), _critical(self.recent, self.alpha)
         recent, at_once = np.arange(self.window - self.recent, self.window), _at_once(len(memories))
@@ -192,7 +194,7 @@ class Kswin(Detector):
             )
             drawn = [samples[i].first(tests[i] + n)[tests[i] :] for i, n in zip(active, counts, strict=True)]
             sampled = ranks.take(np.concatenate(drawn) + place[:, None])
-            apart = _steps_apart(sampled, ranks.take(recent + place[:, None]))
+            apart = _steps_apart(sampled, ranks.take(recent + place[:, None]), tied=tied)
             rejected = np.flatnonzero(apart >= critical)
             following = np.searchsorted(rejected, np.array(ends) - counts)
             first = np.append(rejected, ends[-1])[following].tolist()
@@ -237,7 +239,7 @@ def dense_ranks(values: Float[np.ndarray, "values"]) -> UInt32[np.ndarray, "valu
 
 
 def _steps_apart(
-    first: UInt32[np.ndarray, "tests size"], second: UInt32[np.ndarray, "tests size"]
+    first: UInt32[np.ndarray, "tests size"], second: UInt32[np.ndarray, "tests size"], *, tied: bool
 ) -> Int[np.ndarray, "tests"]:
     """The largest distance of two equally large samples' distribution functions, in steps of one observation; of
     each observation its rank is known."""
@@ -248,9 +250,9 @@ def _steps_apart(
     both[:, size:] |= 1
     both.sort(axis=1)
     apart = np.cumsum(1 - 2 * (both & 1).astype(np.int16), axis=1, dtype=np.int16)
-    # Between equal values no distribution function is read: all of them count before the next larger one.
-    both >>= 1
-    apart[:, :-1] *= both[:, 1:] != both[:, :-1]
+    if tied:  # between equal values no distribution function is read: all of them count before the next larger one
+        both >>= 1
+        apart[:, :-1] *= both[:, 1:] != both[:, :-1]
     return np.asarray(np.maximum(apart.max(axis=1), -apart.min(axis=1)))
 
 

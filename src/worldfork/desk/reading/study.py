@@ -67,13 +67,15 @@ def _gradient_steps(mechanism: Mechanism) -> int | None:
 def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
     """What a branch without a finite return counts as, by task: as registered, or else 0, or the lowest return of
     any episode where returns go below 0, so that failing is never the best that could happen."""
+    registered = registration.scoring.failure_return
+    if registered is not None:
+        return {cell.task: registered for cell, in_order in rows.items() if in_order}
     lowest: dict[str, float] = {}
     for cell, in_order in rows.items():
         for row in in_order:
             returns = [value for value in (*row.hold, *row.update) if value is not None]
-            lowest[cell.task] = min([lowest.get(cell.task, 0.0), *returns])
-    registered = registration.scoring.failure_return
-    return lowest if registered is None else dict.fromkeys(lowest, registered)
+            lowest[cell.task] = min(lowest.get(cell.task, 0.0), *returns, 0.0)
+    return lowest
 
 
 def _forks(
@@ -126,8 +128,10 @@ def _draw(row: ForkRow, failure: float) -> Draw:
 
 def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
     """What each checkpoint returns in the clean world, where its cells say so."""
-    clean = {}
+    clean: dict[str, float] = {}
     for cell in begun:
+        if str(cell.checkpoint) in clean:
+            continue  # its cells all say the same
         checkpoint = read_json(study.cell(cell.id).path / "cell.json").get("checkpoint")
         known = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
         if isinstance(known, float):

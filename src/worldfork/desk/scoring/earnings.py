@@ -59,7 +59,7 @@ def gains(
     differences = totals[:, None] - than
     # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
     differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(totals[:, None]), np.abs(than))] = 0.0
-    flips = iter(sign_flip_ps(differences.reshape(-1, totals.shape[1]), seed=seed, task=task))
+    flips = iter(sign_flip_ps(differences.reshape(len(totals) * len(than), totals.shape[1]), seed=seed, task=task))
     return [
         {name: _gain(difference, next(flips)) for name, difference in zip(yardsticks, of_policy, strict=True)}
         for of_policy in differences

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -52,14 +52,7 @@ def rivals(
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     if not divergence.dropped.any():  # what is said of all attempted forks is said of those that were retained
         del masks["retained"]
-    fired = {
-        side: {
-            name: decision.fired
-            for name, decision in decisions[side].items()
-            if not isinstance(decision.fired, Undefined)
-        }
-        for side in masks
-    }
+    fired = {side: _distinct(decision.fired for decision in decisions[side].values()) for side in masks}
     sets = [
         controls.Policies(masks[side], np.array(list(flags.values()), bool).reshape(len(flags), len(forks)).T)
         for side, flags in fired.items()
@@ -70,20 +63,16 @@ def rivals(
     scores: dict[str, dict[str, TriggerScore]] = {}
     for side, null in zip(masks, nulls, strict=True):
         measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
-        every = tuple(
-            flags
-            for decision in decisions[side].values()
-            for flags in (decision.fired, decision.running)
-            if not isinstance(flags, Undefined)
+        running = _distinct(decision.running for decision in decisions[side].values())
+        view = _Scored(
+            forks, forks.take(masks[side]), masks[side], divergence, measured, rules, fired[side] | running
         )
-        view = _Scored(forks, forks.take(masks[side]), masks[side], divergence, measured, rules, every)
         judged = {
             name: _judged(flags[masks[side]], view.kept.delta, {kind: null[kind][:, index] for kind in null})
             for index, (name, flags) in enumerate(fired[side].items())
         }
         scores[side] = {
-            name: _trigger(decision, view, _control(decision, judged.get(name)))
-            for name, decision in decisions[side].items()
+            name: _trigger(decision, view, _control(decision, judged)) for name, decision in decisions[side].items()
         }
     on_all = scores["all_attempted"]
     return Estimands(all_attempted=on_all, retained=scores.get("retained", on_all))
@@ -99,7 +88,7 @@ class _Scored:
     divergence: Divergence
     yardsticks: Yardsticks
     rules: Rules
-    policies: tuple[Bool[np.ndarray, "forks"], ...]  # where each of them fires, all attempted
+    distinct: Mapping[bytes, Bool[np.ndarray, "forks"]]  # the policies by their fires: those that fire alike once
 
     @functools.cached_property
     def parts(self) -> Partition:
@@ -120,11 +109,6 @@ class _Scored:
         prefork = self.attempted.prefork
         stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
         return position.strata(position.strata(partition(prefork).direction, stream), prefork.k)
-
-    @functools.cached_property
-    def distinct(self) -> dict[bytes, Bool[np.ndarray, "forks"]]:
-        """The policies by their fires: those that fire alike once."""
-        return {fired.tobytes(): fired for fired in self.policies}
 
     @functools.cached_property
     def swapped(self) -> dict[bytes, SwappedControl | Undefined]:
@@ -153,6 +137,15 @@ class _Scored:
         gains = earnings.gains(totals, measured.totals, seed=self.rules.seed, task=self.kept.task)
         earned = [earnings.earned(of_policy, measured.names) for of_policy in totals]
         return dict(zip(self.distinct, zip(earned, gains, strict=True), strict=True))
+
+    @functools.cached_property
+    def endpoints(self) -> dict[bytes, Endpoint | Undefined]:
+        """The registered endpoint of every distinct policy."""
+        seed, kept = self.rules.seed, self.kept
+        return {
+            name: endpoint(fired[self.scored], kept.delta, self.baselines, seed=seed, task=kept.task)
+            for name, fired in self.distinct.items()
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,6 +203,13 @@ def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerSc
     )
 
 
+def _distinct(
+    policies: Iterable[Bool[np.ndarray, "forks"] | Undefined],
+) -> dict[bytes, Bool[np.ndarray, "forks"]]:
+    """Policies by their fires: many never fire, or fire where another does."""
+    return {fired.tobytes(): fired for fired in policies if not isinstance(fired, Undefined)}
+
+
 def _ranking(signal: Float[np.ndarray, "kept"] | None, view: _Scored) -> Ranking:
     if signal is None:
         return Ranking(
@@ -253,10 +253,7 @@ def _running(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Run
 
 
 def _endpoint(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Endpoint | Undefined:
-    if isinstance(fired, Undefined):
-        return fired
-    kept = view.kept
-    return endpoint(fired[view.scored], kept.delta, view.baselines, seed=view.rules.seed, task=kept.task)
+    return fired if isinstance(fired, Undefined) else view.endpoints[fired.tobytes()]
 
 
 def _judged(
@@ -268,12 +265,13 @@ def _judged(
     return {kind: controls.judge(observed, totals) for kind, totals in nulls.items()}
 
 
-def _control(decision: Decisions, judged: Mapping[str, RandomControl] | None) -> _Control:
-    if isinstance(decision.fired, Undefined) or judged is None:
-        why = decision.fired if isinstance(decision.fired, Undefined) else UNJUDGED
-        return _Control(why, why, why)
-    blocks = {str(count): judged[f"blocks-{count}"] for count in controls.BLOCKS}
-    return _Control(judged["random"], blocks, judged["shift"])
+def _control(decision: Decisions, judged: Mapping[bytes, Mapping[str, RandomControl]]) -> _Control:
+    if isinstance(decision.fired, Undefined):
+        return _Control(decision.fired, decision.fired, decision.fired)
+    control = judged[decision.fired.tobytes()]
+    return _Control(
+        control["random"], {str(count): control[f"blocks-{count}"] for count in controls.BLOCKS}, control["shift"]
+    )
 
 
 def _given_position(signal: Float[np.ndarray, "kept"], view: _Scored) -> StratifiedAuc:
