@@ -10,12 +10,13 @@ fires there earns the sum of n in a row. So one sort serves all policies, and a 
 
 import concurrent.futures
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt
+from jaxtyping import Bool, Float, Int, UInt
 
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.draws import cell_draws
@@ -32,7 +33,7 @@ BLOCKS: Final = (2, 4, 6)
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
 FORKS_PER_JOB: Final = 1000  # fixed, so that sums are added in one order on any machine
 TURNS: Final = 4  # draws from one random order
-ROWS: Final = 512  # orders sorted at a time,
+ROWS: Final = 1250  # orders sorted at a time,
 CHUNK: Final = 1 << 16  # and elements at most: few enough to stay in the cache
 
 
@@ -235,17 +236,15 @@ class _Order:
 
     def __init__(self, group: _Group, blocks: int, kind: type[np.unsignedinteger[Any]]) -> None:
         forks, policies = group.fired.shape
-        pieces = np.array_split(np.arange(forks), blocks)
+        block, rank = _layout(forks, blocks)
         self.columns = None if group.scored.all() else np.flatnonzero(group.scored)
         self.delta = group.delta
-        earning = np.zeros((forks, TURNS, policies))  # once sorted, a policy earns n of each block from the start
-        for piece in pieces:
-            place = np.arange(len(piece))[:, None] - np.arange(TURNS) * len(piece) // TURNS
-            earning[piece] = (place % max(len(piece), 1))[:, :, None] < group.fired[piece].sum(axis=0)
-        self.earning = earning.reshape(forks, TURNS * policies)
+        fires = (np.arange(blocks)[:, None] == block).astype(np.int64) @ group.fired
+        # Once sorted, a policy with n fires in a block earns n of it from the start.
+        earning = rank[:, :, None] < fires[block][:, None]
+        self.earning = earning.reshape(forks, TURNS * policies).astype(np.float64)
         width, place_bits = np.iinfo(kind).bits, max(1, (forks - 1).bit_length())
-        block = np.repeat(np.arange(blocks), [len(piece) for piece in pieces]).astype(kind)
-        self.label = (block << kind(width - 3)) | np.arange(forks, dtype=kind)
+        self.label = (block.astype(kind) << kind(width - 3)) | np.arange(forks, dtype=kind)
         self.place = kind((1 << place_bits) - 1)
         self.random = kind((1 << (width - 3)) - (1 << place_bits))
 
@@ -266,6 +265,15 @@ class _Order:
         earned = scratch.array("earned", (len(keys), self.earning.shape[1]), np.float64)
         np.matmul(ordered, self.earning, out=earned)
         return np.asarray(earned).reshape(len(keys) * TURNS, -1)
+
+
+@functools.cache
+def _layout(forks: int, blocks: int) -> tuple[Int[np.ndarray, "{forks}"], Int[np.ndarray, "{forks} turns"]]:
+    """The block of each place, and how far the place is from where each turn starts in its block."""
+    pieces = np.array_split(np.arange(forks), blocks)
+    block = np.repeat(np.arange(blocks), [len(piece) for piece in pieces])
+    turned = [np.arange(len(piece))[:, None] - np.arange(TURNS) * len(piece) // TURNS for piece in pieces]
+    return block, np.concatenate([places % max(len(places), 1) for places in turned])
 
 
 def _circular(

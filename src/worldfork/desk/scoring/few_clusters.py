@@ -84,9 +84,11 @@ def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task
         names = list(distinct)[start : start + TESTS_AT_ONCE]
         some = np.array([distinct[name] for name in names])
         patterns = _all_flipped(some) if exact else _flipped_sums(some, _signs(clusters, seed, task))
-        reached, extreme, count = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1), 0, 0
+        reached = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1)
+        extreme, count = np.zeros(len(some)), 0
         for sums in patterns:
-            extreme, count = extreme + (np.abs(sums) >= reached).sum(axis=0), count + len(sums)
+            extreme += (np.abs(sums) >= reached).sum(axis=0)
+            count += len(sums)
         shares = extreme / count if exact else (1 + extreme) / (1 + count)
         found |= zip(names, shares.tolist(), strict=True)
     return [found[row.tobytes()] for row in values]
