@@ -23,7 +23,7 @@ from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.undefined import Interval
 
-__all__ = ["BLOCKS", "Policies", "control_totals", "interval", "judge", "p_value"]
+__all__ = ["BLOCKS", "Policies", "control_totals", "intervals", "judge", "p_value"]
 
 _Totals = dict[str, Float[np.ndarray, "permutations policies"]]  # under each null
 Job = TypeVar("Job")
@@ -95,16 +95,15 @@ def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomC
     """
     return RandomControl(
         mean=float(totals.mean()),
-        interval=interval(totals),
+        interval=Interval(*intervals(totals).tolist()),
         p=p_value(observed, totals),
         permutations=len(totals),
     )
 
 
-def interval(totals: Float[np.ndarray, "permutations"]) -> Interval:
-    """The 95% interval of a null."""
-    low, high = np.quantile(totals, [0.025, 0.975])
-    return Interval(float(low), float(high))
+def intervals(totals: Float[np.ndarray, "*nulls permutations"]) -> Float[np.ndarray, "2 *nulls"]:
+    """Both ends of the 95% interval of each of several nulls."""
+    return np.asarray(np.quantile(totals, [0.025, 0.975], axis=-1))
 
 
 def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float:

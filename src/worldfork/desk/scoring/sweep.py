@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.controls import interval, p_value
+from worldfork.desk.scoring.controls import intervals, p_value
 from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.policies import between, fires, policy_total
 from worldfork.desk.scoring.ties import rises
@@ -21,6 +21,7 @@ from worldfork.desk.scoring.ties import rises
 __all__ = ["Sweep", "sweep"]
 
 COLUMNS = ("total", "fires", "mean", "low", "high", "p", "p_shift")
+AT_ONCE = 64  # rows whose intervals are read at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +110,7 @@ def _sweep(
     places = {int(row): place for place, row in enumerate(chosen)}
     columns = {name: np.zeros(len(chosen), int if name == "fires" else float) for name in COLUMNS}
     swept = Sweep(threshold=np.array(thresholds)[chosen], **columns, of=rows)
+    waiting: dict[int, Float[np.ndarray, permutations]] = {}  # rows without their interval
     for row in range(rows - 1, -1, -1):
         for fork in order[starts[row] : stops[row]] if row < len(starts) else ():
             cell = int(draws.cell[fork])
@@ -120,7 +122,10 @@ def _sweep(
         place, flags = places[row], fires(signal, thresholds[row])
         swept.total[place], swept.fires[place] = policy_total(flags, delta), flags.sum()
         swept.mean[place] = permuted.mean()
-        swept.low[place], swept.high[place] = interval(permuted)
+        waiting[place] = permuted.copy()
+        if len(waiting) == AT_ONCE or row == 0:
+            swept.low[list(waiting)], swept.high[list(waiting)] = intervals(np.array(list(waiting.values())))
+            waiting.clear()
         swept.p[place], swept.p_shift[place] = (p_value(swept.total[place], null) for null in (permuted, turned))
     return swept
 
