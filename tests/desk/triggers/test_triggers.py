@@ -127,15 +127,17 @@ def logs(count: int, steps: int) -> list[np.ndarray]:
     return [np.round(log, 2) if index % 6 == 4 else log for index, log in enumerate(errors)]
 
 
+@pytest.mark.parametrize("segments_each", [5, 2])
 @pytest.mark.parametrize("name", ["adwin", "kswin", "page_hinkley", "conformal"])
-def test_many_deployments_side_by_side_are_answered_as_each_alone(name):
-    """Detectors go over many deployments at once; one of these ends earlier than the others."""
+def test_many_deployments_side_by_side_are_answered_as_each_alone(name, segments_each):
+    """Detectors go over many deployments at once; one of these ends earlier than the others. Long segments are
+    taken in pieces."""
     trigger = registry.build("triggers", name, Trigger)
     deployments = [
-        [Segment(k, 0.0, {"error": part}, {}) for k, part in enumerate(np.split(log, 5), start=1)]
+        [Segment(k, 0.0, {"error": part}, {}) for k, part in enumerate(np.split(log, segments_each), start=1)]
         for log in logs(2 * SIDE_BY_SIDE, 600)
     ]
-    deployments[3] = deployments[3][:2]
+    deployments[3] = deployments[3][:-1]
     events = [Event(purpose=Purpose.RESAMPLING, stream_seed=index) for index in range(len(deployments))]
     cells = [CellKey(str(index), "away", 0) for index in range(len(deployments))]
     together = feed_together(trigger, deployments, cells=cells, events=events)
