@@ -306,7 +306,10 @@ def _write_tables_and_page(study: Path, output: Path, stages: Stages, *, quiet: 
 
     with stages.stage("score"), bars(quiet=quiet, transient=True) as progress:
         material = gather(study, progress=progress)
-        chosen = tables.paper_tables(material.score, material.rules, seeds=read_seeds(Study(study)), paper=True)
+        seeds, registration = read_seeds(Study(study)), Study(study).registration
+        chosen = tables.paper_tables(
+            material.score, material.rules, seeds=seeds, paper=True, registration=registration
+        )
         _write(output / "tables.md", "\n".join(map(tables.markdown, chosen)))
     with stages.stage("page"):
         render(material).save(output / "index.html")

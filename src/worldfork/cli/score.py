@@ -27,7 +27,7 @@ def score(
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
     paper: bool = typer.Option(
-        False, "--paper", help="Tables with the paper's figures beside those of the first arm."
+        False, "--paper", help="Tables with the paper's figures beside those of the arm that is set as its own."
     ),
     only: str | None = typer.Option(None, "--tables", help="These tables alone, with commas: effects,arms."),
     verbose: bool = typer.Option(
@@ -83,7 +83,13 @@ def score(
     elif as_latex or as_markdown or paper or only:
         write = tables.latex if as_latex else tables.markdown
         repeated = only_arm(replication) if replication else None
-        chosen = tables.paper_tables(scored, scored.rules, replication=repeated, seeds=seeds, paper=paper)
+        study = opened.registration
+        if paper and tables.papers_arm(study, scored.arms) is None:
+            none = "no arm here is set as the paper's primary one: its figures of that arm are left out."
+            typer.secho(f"Note: {none}", err=True, fg="yellow")
+        chosen = tables.paper_tables(
+            scored, scored.rules, replication=repeated, seeds=seeds, paper=paper, registration=study
+        )
         print("\n".join(write(table) for table in tables.choose(chosen, only)))
     else:
         console = Console()

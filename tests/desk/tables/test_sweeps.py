@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.desk import tables
 from worldfork.desk.tables.paper import stated
+from worldfork.ledger.store import Study
+from worldfork.registration import read
+from worldfork.registration.library import find
 
 DOSES = GRID + arms(
     dose_50="mechanism = { steps = 50 }",
@@ -66,6 +69,36 @@ def test_a_row_per_rate_and_dose(dosed):
     assert rows[1]["largest less smallest, Student-t"] == "-90.0 [-471.2, +291.2]"
     assert (rows[1]["p, t and signs"], rows[1]["grade"]) == (".205, .500", "unresolved")
     assert "not scored here" not in table.caption
+
+
+def test_the_papers_figures_stand_beside_no_arm_that_is_not_set_as_its_own(dosed):
+    folder, found = dosed
+    registration = Study(folder).registration
+    made = tables.paper_tables(found, found.rules, paper=True, registration=registration)
+    assert {table.label for table in made if "by" in table.heads} == {"doses"}
+    beside = tables.paper_tables(found, found.rules, paper=True)
+    assert {"effects", "doses"} <= {table.label for table in beside if "by" in table.heads}
+
+
+@pytest.mark.parametrize(
+    ("registered", "arm"),
+    [
+        ("corrected", "corrected"),
+        ("dose", "dose-200"),
+        ("forward", "pinned"),
+        ("scope", "model"),
+        ("stochasticity", "noise-0.0"),
+        ("hopper-control", "corrected"),
+        ("legacy", None),
+        ("demo", None),
+    ],
+)
+def test_the_papers_arm_is_found_by_its_settings(registered, arm):
+    registration = read(find(registered))
+    names = [one.name for one in registration.arms]
+    assert tables.papers_arm(registration, names) == arm
+    assert tables.papers_arm(registration, [name for name in names if name != arm]) is None
+    assert tables.papers_arm(None, ["second", "first"]) == "second"
 
 
 def test_the_papers_doses_stand_once_above_the_first_rate(dosed):

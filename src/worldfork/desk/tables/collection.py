@@ -7,10 +7,11 @@ from typing import Final
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
 from worldfork.desk.tables import deployments, design, effects, judgements, policies, sweeps, triggers
-from worldfork.desk.tables.paper import beside_paper, not_run_yet
+from worldfork.desk.tables.paper import beside_paper, not_run_yet, papers_arm
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
+from worldfork.registration import Registration
 
 __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 
@@ -31,18 +32,22 @@ def paper_tables(
     replication: Mapping[str, Forks] | None = None,
     seeds: Iterable[Seed] = (),
     paper: bool = False,
+    registration: Registration | None = None,
 ) -> list[TextTable]:
     """All tables of every arm, then the comparison of arms.
 
     `replication` holds forks, by task, of the same cells on other stream seeds. With `paper` its figures stand
-    beside those of the first arm, the primary one, and later arms have their effects and triggers alone.
+    beside those of the arm that the registration sets as the paper's, and other arms have their effects and
+    triggers alone; where no arm is set so, the first has all tables, and the paper's figures stand beside none.
     """
     tables = [design.gate(seeds)]
-    for number, (arm, scored) in enumerate(score.arms.items()):
+    primary = papers_arm(registration, score.arms)
+    in_full = primary or next(iter(score.arms))
+    for arm, scored in score.arms.items():
         of_arm = _arm_tables(scored.tasks, effects.seed_replication(scored.tasks, replication or {}, rules))
-        if paper and number == 0:
+        if paper and arm == primary:
             of_arm = [beside_paper(table) for table in of_arm]
-        elif paper:
+        elif paper and arm != in_full:
             of_arm = [table for table in of_arm if table.label in BRIEF]
         named = f" Arm: {arm}." if arm else ""
         tables += [dataclasses.replace(table, caption=table.caption + named) for table in of_arm]

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from worldfork.desk.tables.text_table import TextTable
+from worldfork.registration import Arm, Registration
 
-__all__ = ["beside_paper", "not_run_yet", "stated"]
+__all__ = ["beside_paper", "not_run_yet", "papers_arm", "stated"]
 
 NOT_RUN: Final = "not run yet"
+UPDATE: Final = ("finetune", 200, 10_000, "model")  # the paper's: name, gradient steps, window, scope
+PERIOD: Final = 20_000  # environment steps of its corrected schedule
+LEGACY: Final = {"hopper-hop": 2_000}  # the control's drift went ten times as fast
 
 
 @functools.cache
@@ -41,6 +45,24 @@ def beside_paper(ours: TextTable) -> TextTable:
             rows.append((*key, "paper", *paper.pop(key)))
         rows.append((*key, "worldfork", *row[ours.keys :]))
     return _named(ours, rows)
+
+
+def papers_arm(registration: Registration | None, scored: Collection[str]) -> str | None:
+    """The first of the scored arms that is set as the paper's primary one. A flat table does not say how its arms
+    are set: there it is the first."""
+    if registration is None:
+        return next(iter(scored), None)
+    return next((arm.name for arm in registration.arms if arm.name in scored and _set_as_the_papers(arm)), None)
+
+
+def _set_as_the_papers(arm: Arm) -> bool:
+    update = arm.mechanism
+    return (
+        (update.name, update.steps, update.window, update.scope) == UPDATE
+        and update.settings.get("rate", 1.0) == 1.0
+        and (arm.evaluation.mode, arm.stream.action_noise) == ("pinned", 0.0)
+        and all(arm.stream.drift_period == LEGACY.get(task, PERIOD) for task in arm.tasks)
+    )
 
 
 def not_run_yet(ours: TextTable, tasks: Collection[str]) -> TextTable:
