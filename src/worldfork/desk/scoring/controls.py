@@ -25,7 +25,7 @@ from worldfork.desk.scoring.undefined import Interval
 
 __all__ = ["BLOCKS", "Policies", "control_totals", "intervals", "judge", "p_value"]
 
-_Totals = dict[str, Float[np.ndarray, "permutations policies"]]  # under each null
+_Totals = dict[str, Float[np.ndarray, "permutations _"]]  # under each null, of a set's policies
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
