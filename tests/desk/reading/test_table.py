@@ -380,7 +380,7 @@ def test_a_ledger_is_opened_from_whatever_holds_one(tmp_path):
     flat = open_ledger(study_frame(by_path.study))
     assert (flat.study, flat.registration, len(flat.table)) == (None, None, 6)
     assert open_ledger(flat.table).table is flat.table
-    with pytest.raises(WorldforkError, match=r"There is no `.*elsewhere`. Expected a study folder or"):
+    with pytest.raises(WorldforkError, match=r"There is no `.*elsewhere`. Expected a study .* or a table"):
         open_ledger(tmp_path / "elsewhere")
 
 

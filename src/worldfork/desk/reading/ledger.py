@@ -49,7 +49,8 @@ def _open_path(path: Path) -> Ledger:
     if (held := locate(path)).is_dir() or is_archive(held):
         return _open_study(Study(held))
     if not path.exists():
-        raise WorldforkError(f"There is no `{path}`. Expected a study folder or a .csv, .parquet or .jsonl table.")
+        expected = "Expected a study (a folder or a .tar.xz) or a table (.csv, .parquet or .jsonl)."
+        raise WorldforkError(f"There is no `{path}`. {expected}")
     return Ledger(path.name, _read_table(path))
 
 
