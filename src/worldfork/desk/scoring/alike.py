@@ -3,13 +3,13 @@
 import collections
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from worldfork.registration import Arm
 from worldfork.registry import BUILT_IN
 
-__all__ = ["ArmGroup", "alike_but_for", "arm_settings"]
+__all__ = ["ArmGroup", "agreeing_but_for", "alike_but_for", "arm_settings"]
 
 RATE: Final = "mechanism.settings.rate"
 MECHANISM: Final = "mechanism.name"
@@ -30,16 +30,23 @@ def alike_but_for(
 ) -> list[ArmGroup]:
     """The arms that agree in every setting but those at `paths`, in the order registered; groups in which `value`
     is the same for all are left out, since nothing varies in them."""
-    groups: dict[Hashable, list[Arm]] = {}
-    shared: dict[Hashable, dict[str, str]] = {}
-    for arm in arms:
-        settings = {path: spelled for path, spelled in arm_settings(arm).items() if path not in paths}
-        key = frozenset(settings.items())
-        groups.setdefault(key, []).append(arm)
-        shared[key] = settings
-    varying = {key: inside for key, inside in groups.items() if len({value(arm) for arm in inside}) > 1}
-    labels = _labels({key: shared[key] for key in varying})
-    return [ArmGroup(labels[key], tuple(inside)) for key, inside in varying.items()]
+    by_name = {arm.name: arm for arm in arms}
+    settings = {name: arm_settings(arm) for name, arm in by_name.items()}
+    groups = [tuple(by_name[name] for name in names) for names in agreeing_but_for(paths, settings)]
+    varying = [group for group in groups if len({value(arm) for arm in group}) > 1]
+    shared = [
+        {path: spelled for path, spelled in settings[group[0].name].items() if path not in paths}
+        for group in varying
+    ]
+    return [ArmGroup(label, group) for label, group in zip(_labels(shared), varying, strict=True)]
+
+
+def agreeing_but_for(paths: Collection[str], settings: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
+    """Arms, given by all their settings, in groups that agree everywhere but at `paths`, in the order given."""
+    groups: dict[Hashable, list[str]] = {}
+    for arm, spelled in settings.items():
+        groups.setdefault(frozenset(item for item in spelled.items() if item[0] not in paths), []).append(arm)
+    return list(groups.values())
 
 
 def arm_settings(arm: Arm) -> dict[str, str]:
@@ -65,20 +72,20 @@ def _spelled(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _labels(groups: Mapping[Hashable, Mapping[str, str]]) -> dict[Hashable, str]:
+def _labels(groups: Sequence[Mapping[str, str]]) -> list[str]:
     """What sets each group apart from the others: "rate 0.1"."""
     if len(groups) == 1:
-        return dict.fromkeys(groups, ALL)
-    every = dict.fromkeys(path for settings in groups.values() for path in settings)
-    differing = [path for path in every if len({settings.get(path) for settings in groups.values()}) > 1]
+        return [ALL]
+    every = dict.fromkeys(path for settings in groups for path in settings)
+    differing = [path for path in every if len({settings.get(path) for settings in groups}) > 1]
     ends = collections.Counter(path.rpartition(".")[2] for path in differing)
-    labels = {}
-    for key, settings in groups.items():
+    labels = []
+    for settings in groups:
         words = []
         for path in differing:
             end = path.rpartition(".")[2]
             if path in settings:
                 name = "" if path == MECHANISM else end if ends[end] == 1 else path
                 words.append(f"{name} {settings[path]}".strip())
-        labels[key] = ", ".join(words) or PLAIN
+        labels.append(", ".join(words) or PLAIN)
     return labels

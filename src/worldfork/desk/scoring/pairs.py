@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from worldfork.desk.scoring.alike import arm_settings
+from worldfork.desk.scoring.alike import agreeing_but_for, arm_settings
 from worldfork.desk.scoring.doses import VARIED as DOSE
 from worldfork.desk.scoring.noises import VARIED as NOISE
 from worldfork.registration import Registration
@@ -41,12 +41,9 @@ class _Arms:
         """What an arm sets there."""
         return frozenset((path, self.settings[arm].get(path)) for path in paths)
 
-    def alike_but_for(self, paths: Collection[str]) -> list[list[str]]:
+    def agreeing_but_for(self, paths: Collection[str]) -> list[list[str]]:
         """The arms in groups that agree everywhere else, in the order registered."""
-        groups: dict[Hashable, list[str]] = {}
-        for arm, settings in self.settings.items():
-            groups.setdefault(frozenset(item for item in settings.items() if item[0] not in paths), []).append(arm)
-        return list(groups.values())
+        return agreeing_but_for(paths, self.settings)
 
 
 def compared_pairs(registration: Registration, present: Collection[str]) -> list[ArmPair]:
@@ -89,7 +86,7 @@ def _counterparts(arms: _Arms, pairs: Iterable[tuple[str, str]]) -> list[tuple[s
     found = []
     for later, earlier in pairs:
         paths = arms.differing(later, earlier)
-        for group in arms.alike_but_for(paths) if paths else ():
+        for group in arms.agreeing_but_for(paths) if paths else ():
             ends = [
                 next((arm for arm in group if arms.at(arm, paths) == arms.at(end, paths)), None)
                 for end in (later, earlier)
@@ -104,7 +101,7 @@ def _between(arms: _Arms, pairs: Iterable[ArmPair]) -> set[str]:
     between: set[str] = set()
     for pair in pairs:
         number = _swept(arms.differing(pair.later, pair.earlier))
-        for group in arms.alike_but_for(number) if number else ():
+        for group in arms.agreeing_but_for(number) if number else ():
             between |= set(group) if pair.later in group else set()
     return between
 
@@ -116,7 +113,7 @@ def _in_sweeps(arms: _Arms) -> list[ArmPair]:
     for other in others:
         differing = arms.differing(other, first)
         setting = _swept(differing) or (differing if len(differing) == 1 else None)
-        groups = arms.alike_but_for(setting) if setting else []
+        groups = arms.agreeing_but_for(setting) if setting else []
         if groups and all(len(group) > 1 for group in groups):
             return [ArmPair(later, group[0], "sweep") for group in groups for later in group[1:]]
     return []
