@@ -24,7 +24,7 @@ PRETRAINED = {
     "locomotion-12": ROOT / "results" / "pretraining-locomotion-12",
 }
 EARLIER = ("scope", "precision")  # with checkpoints of their own, whose manifests are in them
-AS_THE_PAPER_DID = ("corrected", "forward", "hopper-control", "legacy", "replication")
+AS_THE_PAPER_DID = ("corrected", "dose", "forward", "hopper-control", "legacy", "replication", "stochasticity")
 WITH_POWER = (
     "power-cartpole",
     "choose-cartpole",
@@ -167,17 +167,27 @@ def _with_what_it_extends(name: str) -> str:
     return text + (_with_what_it_extends(extends.removesuffix(".toml")) if extends else "")
 
 
-def test_the_pinned_arms_of_the_forward_study_are_the_corrected_study_bit_for_bit() -> None:
-    """At both rates, computed anew: by other processes, one task each, beside three other studies on the GPU."""
+@pytest.mark.parametrize(
+    ("study", "task", "first_rate", "tenth", "forks"),
+    [
+        ("forward", "*", "pinned", "gentle-pinned", 1440),
+        ("dose", "*", "dose-200", "gentle-dose-200", 1440),
+        ("stochasticity", "cartpole-swingup", "noise-0.0", "gentle-noise-0.0", 480),
+    ],
+)
+def test_arms_that_are_set_as_the_corrected_study_repeat_it_bit_for_bit(
+    study: str, task: str, first_rate: str, tenth: str, forks: int
+) -> None:
+    """Computed anew: by other processes, on other occasions, beside other studies on the GPU."""
     compared = 0
-    for arm, again in (("corrected", "pinned"), ("gentle", "gentle-pinned")):
-        for cell in sorted((folder_of("corrected") / "cells").glob(f"{arm}-*")):
-            repeated = folder_of("forward") / "cells" / cell.name.replace(arm, again, 1)
+    for arm, again in (("corrected", first_rate), ("gentle", tenth)):
+        for cell in sorted((folder_of("corrected") / "cells").glob(f"{arm}-{task}-*")):
+            repeated = folder_of(study) / "cells" / cell.name.replace(arm, again, 1)
             for one, other in zip(rows_of(cell), rows_of(repeated), strict=True):
                 measured = ("k", "level", "draws", "hold", "update", "fit", "signals", "stream", "window")
                 assert {name: one[name] for name in measured} == {name: other[name] for name in measured}
                 compared += 1
-    assert compared == 1440
+    assert compared == forks
 
 
 def levels(study: str, direction: str) -> set[float]:
@@ -198,7 +208,7 @@ def test_earlier_studies_say_that_their_levels_differ_by_rounding(study: str) ->
     assert {round(level, 12) for level in toward} ^ {round(level, 12) for level in away} == {0.0, 1.0}
     for page in ("results/README.md", "docs/reproducing.md"):
         text = " ".join((ROOT / page).read_text().split())
-        assert f"{study}/`" in text or f"results/{study}`" in text
+        assert f"`{study}`" in text or f"results/{study}`" in text
         assert "levels of the two directions differed in their last bits" in text
 
 

@@ -22,7 +22,7 @@ LABELS: Final = (
 )
 
 # What a later arm has beside the primary one.
-BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "draws")
+BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "predictions", "draws")
 
 
 def paper_tables(
@@ -37,8 +37,8 @@ def paper_tables(
     """All tables of every arm, then the comparison of arms.
 
     `replication` holds forks, by task, of the same cells on other stream seeds. With `paper` its figures stand
-    beside those of the arm that the registration sets as the paper's, and other arms have their effects and
-    triggers alone; where no arm is set so, the first has all tables, and the paper's figures stand beside none.
+    beside those of the arm that the registration sets as the paper's, and other arms have the tables of `BRIEF`
+    alone; where no arm is set so, the first has all tables, and the paper's figures stand beside none.
     """
     tables = [design.gate(seeds)]
     primary = papers_arm(registration, score.arms)
