@@ -52,6 +52,30 @@ def test_a_diverging_world_is_marked_and_its_neighbours_are_not(
     assert not environment.step(state, plan[0])[0].unstable.any(), "simulators do not remember"
 
 
+def test_a_world_earns_until_the_simulator_warns_and_nothing_afterwards(
+    environment: SuiteEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulators, steps, earned = environment._simulators, [], []
+    step, reward = simulators.step, environment.reward
+
+    def warns_once_of_the_second_world() -> np.ndarray:
+        steps.append(step())
+        return steps[-1] | (np.arange(3) == 1) & (len(steps) == 3)
+
+    def kept_reward(fields: suite.Fields) -> np.ndarray:
+        earned.append(reward(fields) + 1.0)  # cartpole's first rewards are small
+        return earned[-1]
+
+    monkeypatch.setattr(simulators, "step", warns_once_of_the_second_world)
+    monkeypatch.setattr(environment, "reward", kept_reward)
+    after, _, total = environment.step(environment.reset(np.arange(3)), np.full((3, environment.action_size), 0.5))
+    first, second, third, fourth = earned
+    assert after.unstable.tolist() == [False, True, False]
+    expected = first + second + third + fourth
+    expected[1] = first[1] + second[1]
+    np.testing.assert_array_equal(total, expected)
+
+
 def test_an_error_inside_the_simulator_is_an_unstable_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that runs out of memory raises; only its own world is lost."""
 

@@ -46,7 +46,7 @@ def level(given: float | Given, batch: int) -> Float64[np.ndarray, " B"]:
         raise WorldforkError(f"`level` must be one number, or one per world ({batch}); got {_describe(levels)}.")
     if not ((levels >= 0.0) & (levels <= 1.0)).all():
         raise WorldforkError(f"`level` must lie in [0, 1]; got {levels.min()} to {levels.max()}.")
-    return np.array(np.broadcast_to(levels, (batch,)), np.float64)
+    return levels.astype(np.float64) if levels.ndim else np.full(batch, levels, np.float64)
 
 
 def scale(given: float) -> float:

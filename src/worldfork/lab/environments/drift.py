@@ -5,6 +5,7 @@ action. Both are pure functions: to go on from a fork takes no more than the ste
 """
 
 import dataclasses
+import math
 from typing import Final, Literal
 
 import numpy as np
@@ -97,6 +98,6 @@ def noisy_action(
     planned: Float[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], *, sigma_a: float, bound: float
 ) -> Float64[np.ndarray, "*n A"]:
     """The executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
-    if not (np.isfinite(sigma_a) and sigma_a >= 0):
+    if not (math.isfinite(sigma_a) and sigma_a >= 0):
         raise WorldforkError(f"`sigma_a` is a finite standard deviation, zero or more; got {sigma_a}.")
     return np.clip(planned.astype(np.float64) + sigma_a * normal, -bound, bound)

@@ -45,6 +45,8 @@ class Simulators:
         self._derived = derived
         self._substeps = substeps
         self._parameter = parameter
+        # Live: `model_at` shows it if somebody has changed the model.
+        self._nominal = model.opt.gravity if parameter == "gravity" else model.geom_friction[:, 0]
         self._threads = threads
         self._capacity = 0
         self._size = 0
@@ -53,19 +55,21 @@ class Simulators:
         """Make room for `count` worlds, or for as many as may be stepped together; returns how many that is."""
         wanted = min(1 << max(count - 1, 0).bit_length(), PER_THREAD * self._threads)
         if wanted > self._capacity:
-            self._capacity = wanted
+            self._capacity, self._size = wanted, 0
             self._batch = Batch(self._model, wanted, nthread=min(self._threads, wanted), persistent=True)
             self._outputs = {name: self._batch.bind(name) for name in (*STATE_FIELDS, *self._derived)}
-            self._drifting = self._batch.expand("opt.gravity" if self._parameter == "gravity" else "geom_friction")
+            by_gravity = self._parameter == "gravity"
+            expanded = self._batch.expand("opt.gravity" if by_gravity else "geom_friction")
+            self._drifting = expanded if by_gravity else expanded[:, :, 0]  # of friction, the sliding one
         return self._capacity
 
     def load(self, rows: Float64[np.ndarray, "n S"], factors: Float64[np.ndarray, " n"]) -> None:
         """Put worlds in place, each with its own physics."""
         self._use(factors)
-        self._batch.state[: self._size] = rows
+        self._rows[:] = rows
 
     def control(self, controls: Float64[np.ndarray, "n A"]) -> None:
-        self._outputs["ctrl"][: self._size] = controls
+        self._fields["ctrl"][:] = controls
 
     def step(self) -> Bool[np.ndarray, " n"]:
         """One environment step; says which worlds the simulator has warned of."""
@@ -82,26 +86,26 @@ class Simulators:
         """Initial states as dm_control makes them: reset, place, settle, forward; says which are unstable."""
         self._use(factors)
         if settling_steps:
-            self._batch.state[: self._size] = self._first_settling_step(positions, factors)
+            self._rows[:] = self._first_settling_step(positions, factors)
             unstable = self._run(self._batch.step, nstep=settling_steps - 1)
             self._batch.bind("time")[: self._size] = 0.0
         else:
             unstable = self._run(self._batch.reset)
-            self._outputs["qpos"][: self._size] = positions
-            self._outputs["qvel"][: self._size] = velocities
+            self._fields["qpos"][:] = positions
+            self._fields["qvel"][:] = velocities
         return unstable | self._run(self._batch.forward)
 
     def state(self) -> Float64[np.ndarray, "n S"]:
         """The worlds' states, live: copy them before anything is stepped."""
-        return self._batch.state[: self._size]
+        return self._rows
 
     def rows(self) -> Float64[np.ndarray, "n S"]:
         """The worlds' states, as a copy."""
-        return self.state().copy()
+        return self._rows.copy()
 
     def fields(self) -> Fields:
         """Live arrays of the worlds in use: read, do not keep."""
-        return {name: values[: self._size] for name, values in self._outputs.items()}
+        return self._fields
 
     def model_at(self, factors: Float64[np.ndarray, "1"]) -> Any:
         """The model that a simulator runs on, read back from it once its physics is set."""
@@ -111,14 +115,18 @@ class Simulators:
 
     def _use(self, factors: Float64[np.ndarray, " n"]) -> None:
         """Take the first n simulators, with physics multiplied by `factors`."""
-        self._size = len(factors)
-        self._ids = None if self._size == self._capacity else np.arange(self._size, dtype=np.int32)
-        self._batch.warning[: self._size] = 0
-        drifting = self._drifting[: self._size]
-        if self._parameter == "gravity":
-            drifting[:] = self._model.opt.gravity * factors[:, None]
-        else:
-            drifting[:, :, 0] = self._model.geom_friction[:, 0] * factors[:, None]
+        if len(factors) != self._size:
+            self._view(len(factors))
+        self._warnings[:] = 0
+        self._factored[:] = self._nominal * factors[:, None]
+
+    def _view(self, size: int) -> None:
+        """What is read and written of the first `size` simulators: the same arrays, call after call."""
+        self._size = size
+        self._ids = None if size == self._capacity else np.arange(size, dtype=np.int32)
+        self._rows, self._factored = self._batch.state[:size], self._drifting[:size]
+        self._warnings = self._batch.warning[:size, :, COUNT]
+        self._fields = {name: values[:size] for name, values in self._outputs.items()}
 
     def _run(self, advance: Any, **arguments: int) -> Bool[np.ndarray, " n"]:
         failed = None
@@ -126,7 +134,7 @@ class Simulators:
             advance(self._ids, **arguments)
         except SimulationError:  # those worlds kept their state, the others went on
             failed = self._batch.status[: self._size] != 0
-        warned: Bool[np.ndarray, " n"] = (self._batch.warning[: self._size, :, COUNT] > 0).any(axis=1)
+        warned: Bool[np.ndarray, " n"] = self._warnings.any(axis=1)
         return warned if failed is None else failed | warned
 
     def _first_settling_step(
@@ -141,9 +149,9 @@ class Simulators:
         model = self._batch.get_model(0)
         for row, position, multiplier in zip(rows, positions, factors, strict=True):
             if self._parameter == "gravity":
-                model.opt.gravity[:] = self._model.opt.gravity * multiplier
+                model.opt.gravity[:] = self._nominal * multiplier
             else:
-                model.geom_friction[:, 0] = self._model.geom_friction[:, 0] * multiplier
+                model.geom_friction[:, 0] = self._nominal * multiplier
             mujoco.mj_resetData(model, data)
             mujoco.mj_forward(model, data)
             data.qpos[:] = position

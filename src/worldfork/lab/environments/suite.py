@@ -113,16 +113,22 @@ class SuiteEnvironment(abc.ABC):
                 worlds.load(state.physics[part], factors[part])
                 worlds.control(controls[part])
                 fields = worlds.fields()
-                lost, total = unstable[part], reward[part]  # views: what is written there stays there
-                for _ in range(self.action_repeat):
-                    lost |= worlds.step()
-                    earned = self.reward(fields)
-                    lost |= ~np.isfinite(earned)
-                    total += np.where(lost, 0.0, earned)
+                earned = np.empty((self.action_repeat, len(factors[part])))
+                lost = np.empty(earned.shape, np.bool_)
+                for step in range(self.action_repeat):
+                    lost[step] = worlds.step()
+                    earned[step] = self.reward(fields)
+                # Once per control step, not once per environment step: one world's time goes into calling NumPy.
+                lost |= ~np.isfinite(earned) | unstable[part]
+                lost = np.logical_or.accumulate(lost)
+                earned[lost] = 0.0
+                reward[part] += np.add.accumulate(earned)[-1]  # in their order
+                unstable[part] = lost[-1]
                 physics[part] = worlds.state()
                 observation[part] = self.observe(fields)
-        unstable |= ~np.isfinite(observation).all(axis=1)
-        observation = finite(observation)
+        known = np.isfinite(observation)
+        unstable |= ~known.all(axis=1)
+        observation[~known] = 0.0
         return State(physics, observation, unstable), observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:

@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
 
 def freeze(parameters: Arrays, settings: Settings, *, kernel: bool) -> Frozen:
     """The parameters for a roll-out; `kernel` prepares them for the fused one."""
-    frozen = Frozen({name: jnp.asarray(x) for name, x in parameters.items()})
+    frozen = Frozen(jax.device_put(dict(parameters)))
     frozen.settings = settings
     frozen.correcting = {name: x for name, x in frozen.items() if name.startswith(CORRECTING)}
     frozen.advancing = {name: x for name, x in frozen.items() if name.startswith(ADVANCING)}
