@@ -42,7 +42,8 @@ def test_every_row_is_as_wide_as_its_heads(made):
 def test_the_paper_has_our_columns(made):
     ours = {one.label: one for one in [*made, doses({}, {})]}
     for label, theirs in stated().items():
-        assert (theirs.heads, theirs.keys) == (ours[label].heads, ours[label].keys), label
+        heads = [head for head in ours[label].heads if head != "Arm"]
+        assert (list(theirs.heads), theirs.keys) == (heads, ours[label].keys - ("Arm" in ours[label].heads)), label
 
 
 def test_the_papers_row_stands_above_ours_and_rows_it_does_not_state_stand_alone():
@@ -66,6 +67,33 @@ def test_the_papers_row_stands_above_ours_and_rows_it_does_not_state_stand_alone
     assert "Section 4.1" in both.caption
 
 
+def test_the_papers_row_stands_above_the_row_of_its_arm_alone():
+    figures = ("+1.0", "+2.0", "+3.0", "+4.0")
+    heads = stated()["quartiles"].heads
+    rows = tuple(("cartpole-swingup", arm, "away", *figures) for arm in ("gentle", "corrected"))
+    ours = TextTable("quartiles", "Ours.", (heads[0], "Arm", *heads[1:]), rows, keys=3)
+    assert beside_paper(ours, arm="corrected").rows == (
+        ("cartpole-swingup", "gentle", "away", "worldfork", *figures),
+        ("cartpole-swingup", "corrected", "away", "paper", "-253.4", "–", "–", "+53.0"),
+        ("cartpole-swingup", "corrected", "away", "worldfork", *figures),
+    )
+    assert beside_paper(ours, arm="another") is ours
+
+
+def test_arms_stand_below_one_another_in_the_order_of_the_study(made):
+    (effects,) = (one for one in made if one.label == "effects")
+    assert effects.heads[:2] == ("Task", "Arm")
+    assert [row[:2] for row in effects.rows] == [("walker-walk", "model"), ("walker-walk", "model-and-value")]
+    assert "Arm:" not in effects.caption
+
+
+def test_a_lone_arm_is_named_by_the_caption():
+    found = score_ledger(Path(__file__).parents[3] / "results" / "draws", permutations=20, arm="full-rate")
+    (effects,) = tables.choose(tables.paper_tables(found, found.rules), "effects")
+    assert effects.heads[:2] == ("Task", "Cells")
+    assert effects.caption.endswith("Arm: full-rate.")
+
+
 def test_what_was_not_run_says_so_and_claims_nothing():
     planned = tables.planned_tables(["walker-walk"])
     stating = ["effects", "directions", "seedrep", "triggers", "controls", "predictions"]
@@ -80,9 +108,9 @@ def test_what_was_not_run_says_so_and_claims_nothing():
 
 def test_the_budget_and_the_arms_in_words(made):
     by_label = {one.label: one for one in made}
-    assert by_label["budget"].rows[0][1] == "as it is: 3 x 32 x 4"
-    assert [row[1] for row in by_label["budget"].rows[1:]] == ["2 times", "4 times", "10 times", "without limit"]
-    assert by_label["budget"].rows[-1][2] == "0.00"
+    budget = [row for row in by_label["budget"].rows if row[1] == "model"]
+    assert [row[2] for row in budget] == ["as it is: 3 x 32 x 4", "2 times", "4 times", "10 times", "without limit"]
+    assert budget[-1][3] == "0.00"
     assert by_label["gate"].rows == (("walker-walk", "5", "251.0", "297.0", "240.0", "–", "rejected"),)
     arms = by_label["arms"].rows[0]
     assert arms[:3] == ("model-and-value - model", "walker-walk", "all attempted")
@@ -92,7 +120,8 @@ def test_the_budget_and_the_arms_in_words(made):
 def test_a_study_has_its_tables_too(small):
     material = gather(small.path, permutations=20)
     made = tables.paper_tables(material.score, material.rules)
-    assert sum(one.label == "effects" for one in made) == 3
+    (effects,) = (one for one in made if one.label == "effects")
+    assert len({row[1] for row in effects.rows}) == 3
     assert sum(one.label == "arms" for one in made) == 1
 
 
@@ -105,7 +134,7 @@ def test_a_verdict_is_shown_with_what_it_rests_on(made):
     drift = next(row for row in useful if row["Trigger"] == "drift")
     assert (drift["standing"], drift["p, swapped"]) == ("reference", "1")
     assert "swapped" in drift["useful"]
-    assert any(row[1] == "position_table" for row in by_label["earnings"].rows)
+    assert any(row[2] == "position_table" for row in by_label["earnings"].rows)
     places = [dict(zip(by_label["position"].heads, row, strict=True)) for row in by_label["position"].rows]
     assert {row["AUC at one (direction, k)"] for row in places if row["Trigger"] == "drift"} <= {".500", "–"}
 
@@ -113,9 +142,9 @@ def test_a_verdict_is_shown_with_what_it_rests_on(made):
 def test_draws_of_an_update_have_a_table_of_their_own():
     """The study that was run for it, against figures that were computed by hand from its rows."""
     found = score_ledger(Path(__file__).parents[3] / "results" / "draws", permutations=20)
-    shown = tables.choose(tables.paper_tables(found, found.rules), "draws")
-    full, tenth = (one.rows[0] for one in shown)
-    assert full[:4] == ("cartpole-swingup", "3", "55.8", "none to 80.9")
-    assert tenth[2] == "none"
-    assert full[4] == ".333 of 36"
-    assert [float(cell) for cell in full[6:]] == pytest.approx([math.sqrt(3111.7 + 9831.5 / 4), 49.7], abs=0.1)
+    (shown,) = tables.choose(tables.paper_tables(found, found.rules), "draws")
+    full, tenth = shown.rows
+    assert full[:5] == ("cartpole-swingup", "full-rate", "3", "55.8", "none to 80.9")
+    assert (tenth[1], tenth[3]) == ("tenth-rate", "none")
+    assert full[5] == ".333 of 36"
+    assert [float(cell) for cell in full[7:]] == pytest.approx([math.sqrt(3111.7 + 9831.5 / 4), 49.7], abs=0.1)

@@ -7,7 +7,7 @@ from typing import Final
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import Rules, Score, TaskScore
 from worldfork.desk.tables import deployments, design, effects, judgements, policies, sweeps, triggers
-from worldfork.desk.tables.paper import beside_paper, not_run_yet, papers_arm
+from worldfork.desk.tables.paper import ARM, beside_paper, not_run_yet, papers_arm
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
@@ -22,7 +22,17 @@ LABELS: Final = (
 )
 
 # What a later arm has beside the primary one.
-BRIEF: Final = ("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "predictions", "draws")
+BRIEF: Final = (
+    "effects",
+    "grades",
+    "severity",
+    "triggers",
+    "useful",
+    "earnings",
+    "position",
+    "predictions",
+    "draws",
+)
 
 
 def paper_tables(
@@ -34,24 +44,24 @@ def paper_tables(
     paper: bool = False,
     registration: Registration | None = None,
 ) -> list[TextTable]:
-    """All tables of every arm, then the comparison of arms.
+    """Every table, with the arms of a task below one another, then the comparison of arms.
 
     `replication` holds forks, by task, of the same cells on other stream seeds. With `paper` its figures stand
     beside those of the arm that the registration sets as the paper's, and other arms have the tables of `BRIEF`
     alone; where no arm is set so, the first has all tables, and the paper's figures stand beside none.
     """
-    tables = [design.gate(seeds)]
     primary = papers_arm(registration, score.arms)
     in_full = primary or next(iter(score.arms))
+    of_arms: dict[str, dict[str, TextTable]] = {}
     for arm, scored in score.arms.items():
-        of_arm = _arm_tables(scored.tasks, effects.seed_replication(scored.tasks, replication or {}, rules))
-        if paper and arm == primary:
-            of_arm = [beside_paper(table) for table in of_arm]
-        elif paper and arm != in_full:
-            of_arm = [table for table in of_arm if table.label in BRIEF]
-        named = f" Arm: {arm}." if arm else ""
-        tables += [dataclasses.replace(table, caption=table.caption + named) for table in of_arm]
+        for table in _arm_tables(scored.tasks, effects.seed_replication(scored.tasks, replication or {}, rules)):
+            if paper and arm != in_full and table.label not in BRIEF:
+                continue
+            of_arms.setdefault(table.label, {})[arm] = table
+    joined = [_arms_joined(by_arm) for by_arm in of_arms.values()]
     dosed = sweeps.doses(score.doses, score.arms)
+    tables = [design.gate(seeds)]
+    tables += [beside_paper(table, arm=primary) for table in joined] if paper and primary else joined
     tables += [design.arms(score.contrasts), beside_paper(dosed) if paper else dosed, sweeps.noises(score.noises)]
     tables += [deployments.deployments(score.deployment), deployments.forecasts(score.deployment)]
     return [table for table in tables if table.rows]
@@ -97,3 +107,25 @@ def _arm_tables(tasks: Mapping[str, TaskScore], replicated: TextTable) -> list[T
         design.draws(tasks),
         design.budget(tasks),
     ]
+
+
+def _arms_joined(by_arm: Mapping[str, TextTable]) -> TextTable:
+    """One table of them all, in which the arms of a task stand below one another. A caption names a lone arm."""
+    filled = {arm: table for arm, table in by_arm.items() if table.rows}
+    if len(filled) < 2:
+        arm, table = next(iter((filled or by_arm).items()))
+        return dataclasses.replace(table, caption=table.caption + (f" Arm: {arm}." if arm else ""))
+    tasks = dict.fromkeys(row[0] for table in filled.values() for row in table.rows)
+    first = next(iter(filled.values()))
+    return dataclasses.replace(
+        first,
+        heads=(first.heads[0], ARM, *first.heads[1:]),
+        rows=tuple(
+            (task, arm, *row[1:])
+            for task in tasks
+            for arm, table in filled.items()
+            for row in table.rows
+            if row[0] == task
+        ),
+        keys=first.keys + 1,
+    )

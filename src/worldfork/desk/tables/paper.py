@@ -9,9 +9,10 @@ from typing import Final
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.registration import Arm, Registration
 
-__all__ = ["beside_paper", "not_run_yet", "papers_arm", "stated"]
+__all__ = ["ARM", "beside_paper", "not_run_yet", "papers_arm", "stated"]
 
 NOT_RUN: Final = "not run yet"
+ARM: Final = "Arm"  # the head of the second column where a table has several
 UPDATE: Final = ("finetune", 200, 10_000, "model")  # the paper's: name, gradient steps, window, scope
 PERIOD: Final = 20_000  # environment steps of its corrected schedule
 LEGACY: Final = {"hopper-hop": 2_000}  # the control's drift went ten times as fast
@@ -33,18 +34,24 @@ def stated() -> dict[str, TextTable]:
     }
 
 
-def beside_paper(ours: TextTable) -> TextTable:
-    """Above each of our rows the paper's, where it states one: once, where several of ours are about the same."""
-    if ours.label not in stated() or not ours.rows:
+def beside_paper(ours: TextTable, *, arm: str | None = None) -> TextTable:
+    """Above each of our rows the paper's, where it states one: once, where several of ours are about the same.
+
+    In a table with a column of arms they are those about `arm`.
+    """
+    if ours.label not in stated():
         return ours
-    paper = {row[: ours.keys]: row[ours.keys :] for row in stated()[ours.label].rows}
+    theirs = stated()[ours.label]
+    to_place = {row[: theirs.keys]: row[theirs.keys :] for row in theirs.rows}
+    of_arms = ours.heads[1] == ARM
     rows = []
     for row in ours.rows:
         key = row[: ours.keys]
-        if key in paper:
-            rows.append((*key, "paper", *paper.pop(key)))
+        about = (key[0], *key[2:]) if of_arms else key
+        if about in to_place and (not of_arms or key[1] == arm):
+            rows.append((*key, "paper", *to_place.pop(about)))
         rows.append((*key, "worldfork", *row[ours.keys :]))
-    return _named(ours, rows)
+    return _named(ours, rows) if len(rows) > len(ours.rows) else ours
 
 
 def papers_arm(registration: Registration | None, scored: Collection[str]) -> str | None:
