@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import mujoco
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int32
 from mujoco.batch import Batch, SimulationError
 
 from worldfork.errors import WorldforkError
@@ -19,6 +19,7 @@ from worldfork.lab.environments.clock import stop_clock
 __all__ = ["Fields", "Simulators"]
 
 Fields = Mapping[str, Float64[np.ndarray, "n ..."]]
+Warnings = Int32[np.ndarray, "n W"]  # how often, by MuJoCo's kinds of them
 
 # Simulators kept per thread at most; a thread is busy from about 8.
 PER_THREAD: Final = 128
@@ -71,9 +72,9 @@ class Simulators:
     def control(self, controls: Float64[np.ndarray, "n A"]) -> None:
         self._fields["ctrl"][:] = controls
 
-    def step(self) -> Bool[np.ndarray, " n"]:
-        """One environment step; says which worlds the simulator has warned of."""
-        return self._run(self._batch.step, nstep=self._substeps, stage=UP_TO_VELOCITY)
+    def step(self) -> Warnings:
+        """One environment step; how often the simulator has warned since `load`: live, copy it as well."""
+        return self._run(self._batch.step, self._substeps, UP_TO_VELOCITY)
 
     def begin(
         self,
@@ -87,13 +88,13 @@ class Simulators:
         self._use(factors)
         if settling_steps:
             self._rows[:] = self._first_settling_step(positions, factors)
-            unstable = self._run(self._batch.step, nstep=settling_steps - 1)
+            unstable = self._run(self._batch.step, settling_steps - 1).any(axis=1)
             self._batch.bind("time")[: self._size] = 0.0
         else:
-            unstable = self._run(self._batch.reset)
+            unstable = self._run(self._batch.reset).any(axis=1)
             self._fields["qpos"][:] = positions
             self._fields["qvel"][:] = velocities
-        return unstable | self._run(self._batch.forward)
+        return np.asarray(unstable | self._run(self._batch.forward).any(axis=1))
 
     def state(self) -> Float64[np.ndarray, "n S"]:
         """The worlds' states, live: copy them before anything is stepped."""
@@ -117,7 +118,7 @@ class Simulators:
         """Take the first n simulators, with physics multiplied by `factors`."""
         if len(factors) != self._size:
             self._view(len(factors))
-        self._warnings[:] = 0
+        self.warnings[:] = 0
         self._factored[:] = self._nominal * factors[:, None]
 
     def _view(self, size: int) -> None:
@@ -125,17 +126,16 @@ class Simulators:
         self._size = size
         self._ids = None if size == self._capacity else np.arange(size, dtype=np.int32)
         self._rows, self._factored = self._batch.state[:size], self._drifting[:size]
-        self._warnings = self._batch.warning[:size, :, COUNT]
+        self.warnings = self._batch.warning[:size, :, COUNT]
         self._fields = {name: values[:size] for name, values in self._outputs.items()}
 
-    def _run(self, advance: Any, **arguments: int) -> Bool[np.ndarray, " n"]:
-        failed = None
+    def _run(self, advance: Any, *arguments: int) -> Warnings:
+        """A world in which the simulator raises an error keeps its state, and counts as warned of."""
         try:
-            advance(self._ids, **arguments)
-        except SimulationError:  # those worlds kept their state, the others went on
-            failed = self._batch.status[: self._size] != 0
-        warned: Bool[np.ndarray, " n"] = self._warnings.any(axis=1)
-        return warned if failed is None else failed | warned
+            advance(self._ids, *arguments)
+        except SimulationError:
+            self.warnings[self._batch.status[: self._size] != 0] += 1
+        return self.warnings
 
     def _first_settling_step(
         self, positions: Float64[np.ndarray, "n q"], factors: Float64[np.ndarray, " n"]

@@ -113,13 +113,13 @@ class SuiteEnvironment(abc.ABC):
                 worlds.load(state.physics[part], factors[part])
                 worlds.control(controls[part])
                 fields = worlds.fields()
-                earned = np.empty((self.action_repeat, len(factors[part])))
-                lost = np.empty(earned.shape, np.bool_)
+                warnings = np.empty((self.action_repeat, *worlds.warnings.shape), np.int32)
+                earned = np.empty(warnings.shape[:2])
                 for step in range(self.action_repeat):
-                    lost[step] = worlds.step()
+                    warnings[step] = worlds.step()
                     earned[step] = self.reward(fields)
                 # Once per control step, not once per environment step: one world's time goes into calling NumPy.
-                lost |= ~np.isfinite(earned) | unstable[part]
+                lost = warnings.any(axis=2) | ~np.isfinite(earned) | unstable[part]
                 lost = np.logical_or.accumulate(lost)
                 earned[lost] = 0.0
                 reward[part] += np.add.accumulate(earned)[-1]  # in their order
