@@ -361,8 +361,11 @@ def check_task(f, book, where, score):
             )
 
 
-def check_families(scores, means, book):
-    """Holm over the means, and over candidates x tasks x arms, from the printed p values of all."""
+def check_families(scores, means, candidates, book):
+    """Holm over the means, and over candidates x tasks x arms, from the printed p values of all.
+
+    Candidates that can not be read, detectors without their streams, count as if they had p = 1.
+    """
     for name, test in (("student_t", t_p), ("sign_flip", flip_p)):
         adjusted = holm({place: test(values) for place, values in means.items()}, len(means))
         for place, p in adjusted.items():
@@ -377,18 +380,17 @@ def check_families(scores, means, book):
         book.same(f"{place}.more", needed, scores[place]["judgement"]["more_checkpoints"])
     for side in ("triggers", "triggers_all_attempted"):
         for test in ("random", "random_shift", "swapped", "better_of_both", "position_table"):
-            p_values, size = {}, 0
+            p_values = {}
             for place, score in scores.items():
                 for name, one in score[side].items():
                     if one["standing"] != "candidate":
                         continue
-                    size += 1
                     if test in ("better_of_both", "position_table"):
                         gain = one["gains"][test]
                         p_values[place, name] = max(gain["p_student_t"], gain["p_sign_flip"])
                     else:
                         p_values[place, name] = one[test]["p"]
-            for (place, name), p in holm(p_values, size).items():
+            for (place, name), p in holm(p_values, len(candidates) * len(scores)).items():
                 book.same(f"{place}.{side}.{name}.adjusted.{test}", p, scores[place][side][name]["adjusted"][test])
         for place, score in scores.items():
             for name, one in score[side].items():
@@ -416,13 +418,8 @@ def main():
     with opened(named) as study:
         ledger = read(study)
         registered = json.loads((study / "registration.json").read_text())["registration"]
-    numbers = {len(np.unique(columns["c"])) for tasks in ledger.values() for columns in tasks.values()}
-    if not numbers <= set(ENUMERATED):
-        print(
-            f"{named} has {sorted(numbers)} checkpoints a task. With {ENUMERATED[0]} to {ENUMERATED[-1]} every test"
-        )
-        print("lists all of its patterns, and can be computed again; with more the desk draws them, with fewer")
-        print("some are undefined.")
+    if reason := not_repeatable(ledger, registered):
+        print(f"{named} can not be computed again here: {reason}")
         return 2
     command = [sys.executable, "-m", "worldfork.cli.main", "score", str(named), "--json"]
     printed = Watched(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
@@ -434,10 +431,14 @@ def main():
             means[arm, task] = judge(columns, book, where, scores[arm, task])
             check_task(columns, book, where, scores[arm, task])
             print(f"{where}: {book.compared - before} figures", flush=True)
-    check_families(scores, means, book)
-    count = len(registered["scoring"].get("triggers", PAPERS_CANDIDATES))
-    for arm, task in scores:
-        book.same(f"{arm} {task}.candidates", count, scores[arm, task]["candidates"])
+    candidates = registered["scoring"].get("triggers", PAPERS_CANDIDATES)
+    check_families(scores, means, candidates, book)
+    for (arm, task), score in scores.items():
+        book.same(f"{arm} {task}.candidates", len(candidates), score["candidates"])
+        missing = [name for name in candidates if name not in score["triggers"]]
+        for name in missing:
+            reason = score["triggers_unavailable"].get(name, "")
+            book.same(f"{arm} {task}.{name} is missing", True, "stream" in reason)
     for pair in printed["contrasts"]:
         first, second = (ledger[name] for name in pair.split(" - "))
         for task in printed["contrasts"][pair]:
@@ -462,6 +463,23 @@ def main():
     for kind in unexplained:
         print(f"NOT COMPARED {kind}")
     return int(bool(book.wrong or unexplained))
+
+
+def not_repeatable(ledger, registered):
+    """Why this program does not fit a study, or nothing."""
+    numbers = {len(np.unique(columns["c"])) for tasks in ledger.values() for columns in tasks.values()}
+    if not numbers <= set(ENUMERATED):
+        return (
+            f"it has {sorted(numbers)} checkpoints a task. With {ENUMERATED[0]} to {ENUMERATED[-1]} every test"
+            " lists all of its patterns; with more the desk draws them, with fewer some are undefined."
+        )
+    if registered["scoring"]["divergence_fraction"] != RULE:
+        return f"its rule of divergence is not the paper's, {RULE}."
+    if len(registered["grid"]["update_seeds"]) > 1:
+        return "it has several draws of each update."
+    if registered.get("deployment"):
+        return "it follows policies."
+    return None
 
 
 def _kinds(paths):

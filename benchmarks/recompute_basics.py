@@ -42,10 +42,13 @@ def mde(x):
 def mean_figures(x, book, where, shown):
     """What is said of every mean over checkpoints."""
     x = np.array(x)
-    book.same(f"{where}.mean", [x.mean(), mde(x)], [shown["mean"], shown["mde"]])
-    book.same(f"{where}.student_t", t_interval(x), shown["student_t"])
-    book.same(f"{where}.bootstrap", resampled(x), shown["bootstrap"])
-    book.same(f"{where}.p", [t_p(x), flip_p(x)], [shown["p_student_t"], shown["p_sign_flip"]])
+    lone = len(x) < 2  # of one checkpoint there is a mean and nothing else
+    book.same(f"{where}.mean", [x.mean(), None if lone else mde(x)], [shown["mean"], shown["mde"]])
+    book.same(f"{where}.student_t", None if lone else t_interval(x), shown["student_t"])
+    book.same(f"{where}.bootstrap", None if lone else resampled(x), shown["bootstrap"])
+    book.same(
+        f"{where}.p", [None if lone else p(x) for p in (t_p, flip_p)], [shown["p_student_t"], shown["p_sign_flip"]]
+    )
     if "by_checkpoint" in shown:
         book.same(
             f"{where}.by_checkpoint", list(x), [shown["by_checkpoint"][name] for name in shown["by_checkpoint"]]

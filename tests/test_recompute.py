@@ -103,8 +103,36 @@ def test_a_study_whose_tests_can_not_be_listed_is_refused():
     assert "has [2] checkpoints a task" in ended.stdout
 
 
+def recomputed(study):
+    command = [sys.executable, str(BENCHMARKS / "recompute.py"), str(ROOT / "results" / study)]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+
+
 @pytest.mark.nightly
-def test_every_figure_of_the_corrected_study_agrees():
-    command = [sys.executable, str(BENCHMARKS / "recompute.py"), str(ROOT / "results" / "corrected")]
-    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+@pytest.mark.parametrize(
+    "study", ["corrected", "demo", "dose", "forward", "legacy", "replication", "stochasticity"]
+)
+def test_every_figure_of_a_published_study_agrees(study):
+    ended = recomputed(study)
     assert ended.returncode == 0, ended.stdout[-3000:]
+
+
+def registered(**changes):
+    given = {"scoring": {"divergence_fraction": 0.3}, "grid": {"update_seeds": [0]}, "deployment": None}
+    return given | changes
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "changes", "reason"),
+    [
+        (2, {}, "checkpoints a task"),
+        (12, {}, "checkpoints a task"),
+        (5, {"scoring": {"divergence_fraction": "off"}}, "rule of divergence"),
+        (5, {"grid": {"update_seeds": [0, 1]}}, "several draws"),
+        (5, {"deployment": {"policies": []}}, "follows policies"),
+    ],
+)
+def test_a_study_that_it_does_not_fit_is_refused_with_the_reason(recompute, checkpoints, changes, reason):
+    ledger = {"arm": {"task": {"c": list(range(checkpoints))}}}
+    assert reason in recompute.not_repeatable(ledger, registered(**changes))
+    assert recompute.not_repeatable({"arm": {"task": {"c": [0, 1, 2]}}}, registered()) is None
