@@ -10,13 +10,22 @@ from deployments import CELLS, FORKS, SEGMENT, deployment
 
 from worldfork import registry
 from worldfork.desk.reading.prefork import Prefork, StreamLog
-from worldfork.desk.triggers import Alarms, Segment, Signal, Trigger, Unavailable, read_triggers
+from worldfork.desk.triggers import (
+    Alarms,
+    Segment,
+    Signal,
+    Trigger,
+    Unavailable,
+    read_triggers,
+    read_triggers_together,
+)
 from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, generator, seed
 from worldfork.triggers import CellKey, draw_event, feed, feed_together
 from worldfork.triggers.adwin import Adwin
 from worldfork.triggers.detectors import SIDE_BY_SIDE, Kswin, PageHinkley
+from worldfork.triggers.references import Clock
 from worldfork.triggers.sampling import Samples, draw_ahead
 
 
@@ -382,9 +391,39 @@ def test_no_two_triggers_draw_from_one_key():
 def test_a_stream_shared_by_arms_is_read_once(world, monkeypatch):
     asked = []
     monkeypatch.setattr(Median, "decide", lambda self, memory, segment: (memory, asked.append(segment.k) or 1.0))
-    for _ in range(3):
-        assert isinstance(read_triggers(world, names=[Median(factor=7.0)])["Median(factor=7.0)"], Signal)
+    arms = read_triggers_together([world] * 3, names=[Median(factor=7.0)])
+    assert all(isinstance(readings["Median(factor=7.0)"], Signal) for readings in arms)
     assert len(asked) == len(world)
+
+
+def test_tables_read_together_are_read_as_each_alone(world):
+    """One has other streams, one lacks a fork, one a column that detectors need, and one recorded a signal that is
+    called as a detector is."""
+    tables = [
+        world,
+        prefork_of(seed=4),
+        world.take(world.k != 3),
+        dataclasses.replace(world, streams=tuple(StreamLog({"kl": log.columns["kl"]}) for log in world.streams)),
+        dataclasses.replace(world, signals={"adwin": world.level}),
+    ]
+    together = read_triggers_together(tables, seed=2)
+    assert isinstance(together[3]["kswin"], Unavailable)
+    for table, read in zip(tables, together, strict=True):
+        alone = read_triggers(table, seed=2)
+        assert list(read) == list(alone)
+        for name, reading in alone.items():
+            np.testing.assert_equal(dataclasses.asdict(read[name]), dataclasses.asdict(reading))
+
+
+def test_a_trigger_of_others_is_fed_every_column_and_ours_what_it_needs(world, monkeypatch):
+    fed = []
+    monkeypatch.setattr(Median, "decide", lambda self, memory, segment: (memory, fed.append(segment.steps) or 1.0))
+    read_triggers(world, names=[Median(factor=3.0)])
+    assert {frozenset(steps) for steps in fed} == {frozenset({"error", "kl", "reward"})}
+    fed.clear()
+    monkeypatch.setattr(Clock, "decide", lambda self, memory, segment: (memory, fed.append(segment.steps) or 1.0))
+    read_triggers(world, names=["clock", "adwin"])
+    assert {frozenset(steps) for steps in fed} == {frozenset({"error"})}
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(world):

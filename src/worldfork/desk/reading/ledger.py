@@ -13,7 +13,7 @@ from worldfork.ledger.archive import is_archive, locate
 from worldfork.ledger.store import Study
 from worldfork.registration import Registration
 
-__all__ = ["Ledger", "Source", "open_ledger"]
+__all__ = ["Ledger", "Source", "open_ledger", "uncollected"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,15 +56,16 @@ def _open_path(path: Path) -> Ledger:
 
 def _open_study(study: Study) -> Ledger:
     registration = study.registration
-    with _uncollected():
+    with uncollected():
         rows = read_rows(study)
         table = study_table(study, rows)
     return Ledger(registration.name, table, study, registration, rows)
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without looking for garbage: of ten thousands of rows none is, and looking takes as long as reading them."""
+def uncollected() -> Iterator[None]:
+    """Without looking for garbage: of ten thousands of rows none is, and looking takes as long as reading them, and
+    again while they are scored."""
     collecting = gc.isenabled()
     gc.disable()
     try:

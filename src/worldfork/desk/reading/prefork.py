@@ -6,7 +6,7 @@ returns nor dR, and the import contract "a trigger never sees an outcome" keeps 
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,9 +26,16 @@ class StreamLog:
         for column in self.columns.values():
             column.setflags(write=False)  # many triggers read one log
 
-    def between(self, start: int, stop: int) -> dict[str, Float[np.ndarray, "some"]]:
-        """Every column from control step `start` + 1 to `stop`: copies, since a view knows what it was cut from."""
-        columns = {name: column[start:stop].copy() for name, column in self.columns.items()}
+    def between(
+        self, start: int, stop: int, names: Collection[str] | None = None
+    ) -> dict[str, Float[np.ndarray, "some"]]:
+        """Every column, or those in `names`, from control step `start` + 1 to `stop`: copies, since a view knows
+        what it was cut from."""
+        columns = {
+            name: column[start:stop].copy()
+            for name, column in self.columns.items()
+            if names is None or name in names
+        }
         for column in columns.values():
             column.setflags(write=False)
         return columns

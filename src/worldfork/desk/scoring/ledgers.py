@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from worldfork.desk.reading.ledger import Ledger, Source, open_ledger
+from worldfork.desk.reading.ledger import Ledger, Source, open_ledger, uncollected
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
@@ -44,9 +44,10 @@ def score_ledger(
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
     rules = rules_of(ledger, **changes)
-    scored = score(
-        arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
-    )
+    with uncollected():
+        scored = score(
+            arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
+        )
     scored = dataclasses.replace(scored, name=ledger.name)
     if ledger.study is None or ledger.registration is None:
         return scored

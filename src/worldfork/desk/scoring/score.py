@@ -31,7 +31,13 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.severity import severity
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.scoring.verdicts import judge_all, judge_mean, registered_family
-from worldfork.desk.triggers import Unavailable, read_triggers, unread_candidates
+from worldfork.desk.triggers import (
+    Reading,
+    Unavailable,
+    read_triggers,
+    read_triggers_together,
+    unread_candidates,
+)
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
 
@@ -63,10 +69,13 @@ def score(
         progress("scoring", done, total)
 
     progress("scoring", done, total)
+    every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
+    readings = read_triggers_together(
+        [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
+    )
     scored = {
-        (arm, task): score_task(forks, rules, advance=advance)
-        for arm, tasks in arms.items()
-        for task, forks in tasks.items()
+        key: score_task(forks, rules, readings=read, advance=advance)
+        for (key, forks), read in zip(every.items(), readings, strict=True)
     }
     family = registered_family(whole or arms, rules)
     judged = _answered(judge_all(scored, family), arms, rules)
@@ -106,18 +115,20 @@ def score_task(
     forks: Forks,
     rules: Rules,
     *,
+    readings: Mapping[str, Reading] | None = None,
     advance: Callable[[int], None] = lambda forks: None,
 ) -> TaskScore:
     """Every figure of one task in one arm, but for what depends on the registered family and the predictions.
 
-    `advance` hears how many forks are done.
+    `readings` are those of its triggers, where they have been read. `advance` hears how many forks are done.
     """
     divergence = diverged(forks, rules.divergence)
     # Where nothing diverged, what is said of all attempted forks is said of those that were retained.
     kept = forks.take(~divergence.dropped) if divergence.dropped.any() else forks
-    readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
+    if readings is None:
+        readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
     if rules.triggers is None:
-        readings |= unread_candidates(rules.candidates or (), forks.prefork)
+        readings = {**readings, **unread_candidates(rules.candidates or (), forks.prefork)}
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)

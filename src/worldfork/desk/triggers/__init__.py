@@ -6,6 +6,7 @@ from worldfork.desk.triggers.reading import (
     imports_nothing_new,
     is_reference,
     read_triggers,
+    read_triggers_together,
     unread_candidates,
 )
 from worldfork.triggers import Segment, Trigger
@@ -21,5 +22,6 @@ __all__ = [
     "imports_nothing_new",
     "is_reference",
     "read_triggers",
+    "read_triggers_together",
     "unread_candidates",
 ]

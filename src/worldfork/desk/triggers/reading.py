@@ -4,11 +4,11 @@ import dataclasses
 import functools
 import math
 import sys
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from jaxtyping import Float
 
 from worldfork import registry
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
@@ -23,14 +23,13 @@ __all__ = [
     "imports_nothing_new",
     "is_reference",
     "read_triggers",
+    "read_triggers_together",
     "segments",
     "unread_candidates",
 ]
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
-# What was answered on a log, for as long as the log is held.
-ANSWERS: Final[weakref.WeakKeyDictionary[StreamLog, dict[object, list[Answer]]]] = weakref.WeakKeyDictionary()
 
 
 def read_triggers(
@@ -42,19 +41,38 @@ def read_triggers(
     stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
     code is imported unless it is named.
     """
-    chosen = _known(prefork) if names is None else list(dict.fromkeys(names))
-    readings: dict[str, Reading] = {}
-    deployments = [_Deployment(prefork, index, span) for index, span in prefork.spans()]
-    for given in chosen:
-        name = given if isinstance(given, str) else _called(given)
-        if name in prefork.signals:
-            recorded = prefork.signals[name]
-            empty = bool(np.isnan(recorded).all())
-            readings[name] = Unavailable("every value of the signal is missing") if empty else Signal(recorded)
-        else:
-            trigger = given if isinstance(given, Trigger) else _build(name, prefork)
-            readings[name] = _read(trigger, name, deployments, count=len(prefork), seed=seed)
-    return readings
+    return read_triggers_together([prefork], names=names, seed=seed)[0]
+
+
+def read_triggers_together(
+    preforks: Sequence[Prefork], *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+) -> list[dict[str, Reading]]:
+    """What `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them side by
+    side, and where arms have one stream, once."""
+    asked = None if names is None else list(dict.fromkeys(names))
+    wanted = [_known(prefork) if asked is None else asked for prefork in preforks]
+    triggers: dict[str, Trigger] = {}
+    fed: dict[str, list[int]] = {}  # by trigger, the tables that have no recorded signal of its name
+    for index, prefork in enumerate(preforks):
+        for given in wanted[index]:
+            if (name := _name(given)) not in prefork.signals:
+                triggers[name] = given if isinstance(given, Trigger) else _build(given, prefork)
+                fed.setdefault(name, []).append(index)
+    columns = _columns(triggers.values())
+    tables = [
+        [_Deployment(prefork, index, span, columns) for index, span in prefork.spans()] for prefork in preforks
+    ]
+    computed: dict[tuple[str, int], Reading] = {}
+    for name, trigger in triggers.items():
+        read = _read(trigger, name, [tables[index] for index in fed[name]], seed=seed)
+        computed |= {(name, index): reading for index, reading in zip(fed[name], read, strict=True)}
+    return [
+        {
+            name: _recorded(prefork.signals[name]) if name in prefork.signals else computed[name, index]
+            for name in map(_name, wanted[index])
+        }
+        for index, prefork in enumerate(preforks)
+    ]
 
 
 def chosen_triggers(given: object) -> tuple[str | Trigger, ...]:
@@ -129,11 +147,13 @@ def imports_nothing_new(name: str) -> bool:
     return module.partition(".")[0] == "worldfork" or module in sys.modules
 
 
-def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
+def segments(
+    prefork: Prefork, index: int, span: slice, *, columns: Collection[str] | None = None
+) -> Iterator[tuple[Segment, int | None]]:
     """The segments of one cell in order, each with the fork that follows it; None where no fork is to be scored.
 
     Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
-    is fed like any other.
+    is fed like any other. Of the stream the `columns` are cut alone, where they are given.
     """
     stream = prefork.stream(index)
     forks = range(span.start, span.stop)
@@ -151,7 +171,7 @@ def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segmen
             Segment(
                 k=k,
                 level=math.nan if fork is None else float(prefork.level[fork]),
-                steps={} if stream is None else stream.between(start, stop),
+                steps={} if stream is None else stream.between(start, stop, columns),
                 signals={name: float(values[fork]) for name, values in signals},
             ),
             fork,
@@ -166,6 +186,7 @@ class _Deployment:
     prefork: Prefork
     index: int
     span: slice
+    columns: Collection[str] | None  # of the stream, that any trigger reads; None: all of them
 
     @property
     def task(self) -> str:
@@ -182,7 +203,8 @@ class _Deployment:
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
         """What is fed; not cut before somebody reads it, since arms on one stream are answered from the first."""
-        return tuple(segment for segment, _ in segments(self.prefork, self.index, self.span))
+        cut = segments(self.prefork, self.index, self.span, columns=self.columns)
+        return tuple(segment for segment, _ in cut)
 
     @functools.cached_property
     def rows(self) -> tuple[object, ...]:
@@ -191,43 +213,43 @@ class _Deployment:
         columns = (known.k, known.step, known.level, *known.signals.values())
         return (*known.signals, *(column[self.span].tobytes() for column in columns))
 
-    def at_forks(self, answers: Sequence[Answer]) -> list[tuple[int, Answer]]:
-        """Each fork with the answer after its segment; after a segment whose fork was lost nobody asks."""
-        forks = range(self.span.start, self.span.stop)
-        if len(answers) == len(forks):
-            return list(zip(forks, answers, strict=True))
-        return [(fork, answers[int(self.prefork.k[fork]) - 1]) for fork in forks]
+    def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """The answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
+        if len(answers) == self.span.stop - self.span.start:
+            return answers
+        return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
 
 
-def _read(trigger: Trigger, name: str, deployments: Sequence[_Deployment], *, count: int, seed: int) -> Reading:
-    for deployment in deployments:
-        if why := _lacks(trigger, deployment.stream):
-            return Unavailable(why)
-    events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in deployments]
+def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], *, seed: int) -> list[Reading]:
+    """What a trigger says of every fork of each table."""
+    lacking = [next(filter(None, (_lacks(trigger, each.stream) for each in table)), None) for table in tables]
+    fed = [each for table, why in zip(tables, lacking, strict=True) if why is None for each in table]
     with naming(trigger):
-        given = _answers(trigger, deployments, events)
-    answers: list[Answer] = [None] * count
-    for deployment, answered in zip(deployments, given, strict=True):
-        for fork, answer in deployment.at_forks(answered):
-            answers[fork] = answer
-    return _reading(answers, name, why_silent=trigger.silent)
+        given = iter(_answers(trigger, fed, [draw_event(name, task=e.task, cell=e.cell, seed=seed) for e in fed]))
+    return [
+        _reading(
+            [answer for each in table for answer in each.at_forks(next(given))], name, why_silent=trigger.silent
+        )
+        if why is None
+        else Unavailable(why)
+        for table, why in zip(tables, lacking, strict=True)
+    ]
 
 
 def _answers(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
     """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
-    settings = (type(trigger), trigger.model_dump_json())
-    keys = [(*settings, event, each.rows) for each, event in zip(deployments, events, strict=True)]
-    kept = [{} if each.stream is None else ANSWERS.setdefault(each.stream, {}) for each in deployments]
-    unread = [index for index, key in enumerate(keys) if key not in kept[index]]
+    keys = [(event, each.rows, each.stream) for each, event in zip(deployments, events, strict=True)]
+    distinct = {
+        key: index for index, key in reversed(list(enumerate(keys)))
+    }  # the first of those that are the same
     fed = feed_together(
         trigger,
-        [deployments[index].segments for index in unread],
-        cells=[deployments[index].cell for index in unread],
-        events=[events[index] for index in unread],
+        [deployments[index].segments for index in distinct.values()],
+        cells=[deployments[index].cell for index in distinct.values()],
+        events=[events[index] for index in distinct.values()],
     )
-    for index, answered in zip(unread, fed, strict=True):
-        kept[index][keys[index]] = answered
-    return [known[key] for known, key in zip(kept, keys, strict=True)]
+    answers = dict(zip(distinct, fed, strict=True))
+    return [answers[key] for key in keys]
 
 
 def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
@@ -283,7 +305,21 @@ def _build(name: str, prefork: Prefork) -> Trigger:
     return registry.build("triggers", name, Trigger)
 
 
-def _called(trigger: Trigger) -> str:
-    """What a trigger that was given itself is called: its class, with the settings that are not the usual ones."""
+def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
+    return Unavailable("every value of the signal is missing") if np.isnan(values).all() else Signal(values)
+
+
+def _columns(triggers: Iterable[Trigger]) -> frozenset[str] | None:
+    """What of a stream these triggers read: ours what they need and no more, those of others perhaps all of it."""
+    asked = list(triggers)
+    if any(type(trigger).__module__.partition(".")[0] != "worldfork" for trigger in asked):
+        return None
+    return frozenset(column for trigger in asked for column in trigger.needs)
+
+
+def _name(trigger: str | Trigger) -> str:
+    """What a trigger is called; one that was given itself: its class, with the settings that are not the usual."""
+    if isinstance(trigger, str):
+        return trigger
     settings = ", ".join(f"{name}={getattr(trigger, name)!r}" for name in sorted(trigger.model_fields_set))
     return f"{type(trigger).__name__}({settings})" if settings else type(trigger).__name__
