@@ -67,7 +67,7 @@ def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path
     other = tmp_path / "gains.csv"
     frame = pl.read_csv(table)
     frame.with_columns(r_update=pl.col("r_hold") + 2.0 + 0.1 * pl.col("checkpoint")).write_csv(other)
-    found = run(table, other, "-o", tmp_path / "pages" / "index.html")
+    found = run(table, other, "-o", tmp_path / "pages")  # a folder that is not there yet: the index is in it
     assert found.exit_code == 0, found.output
     index = (tmp_path / "pages" / "index.html").read_text()
     for name, words in (("forks", "Updating hurts"), ("gains", "Updating helps")):

@@ -86,7 +86,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
 
     if output is None:
         raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
-    index = output / "index.html" if output.is_dir() else output
+    index = output if output.suffix and not output.is_dir() else output / "index.html"
     names = [_name(ledger) for ledger in ledgers]
     if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
         raise WorldforkError(

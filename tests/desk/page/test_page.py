@@ -250,6 +250,18 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     assert "<script" not in page
 
 
+def test_an_index_puts_the_arms_of_a_task_below_one_another_and_many_close_together(material, tmp_path):
+    index = tmp_path / "index.html"
+    wide = ledgers.flat(tmp_path / "wide.parquet", tasks=("one", "two"), arms=("a", "b", "c", "d"))
+    lines = [index_line(one, index, index=index) for one in (material, gather(wide, permutations=10))]
+    arms_of_tasks = [f"{arm} · {task}" for task in ("one", "two") for arm in "abcd"]
+    assert [name for name, _ in lines[1].answers] == arms_of_tasks
+    bodies = [
+        attributes.get("class") for tag, attributes in Elements(render_index(lines).html).found if tag == "tbody"
+    ]
+    assert bodies == [None, "many"]
+
+
 def test_a_data_frame_has_a_page_that_lies_nowhere_until_it_is_saved(tmp_path):
     frame = pl.read_parquet(ledgers.flat(tmp_path / "t.parquet"))
     page = write_page(frame, permutations=20)

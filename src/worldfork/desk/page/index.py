@@ -33,10 +33,12 @@ def index_line(material: Material, page: Path, *, index: Path) -> Line:
     contrasts = contrast_headlines(summarise_pairs(score))
     following = [followed_answer(task, one) for task, one in score.deployment.items()]
     contrasts += [f"{one.task}: {one.sentence}" if len(following) > 1 else one.sentence for one in following]
-    named = [
-        (f"{arm} · {task}" if several and arm else task, figures)
+    tasks = dict.fromkeys(task for scored in score.arms.values() for task in scored.tasks)
+    named = [  # the arms of a task below one another, as in the tables
+        (f"{arm} · {task}" if several and arm else task, scored.tasks[task])
+        for task in tasks
         for arm, scored in score.arms.items()
-        for task, figures in scored.tasks.items()
+        if task in scored.tasks
     ]
     return Line(
         name=material.name,
