@@ -249,11 +249,19 @@ def _steps_apart(
     np.left_shift(second, 1, out=both[:, size:])
     both[:, size:] |= 1
     both.sort(axis=1)
-    apart = np.cumsum(1 - 2 * (both & 1).astype(np.int16), axis=1, dtype=np.int16)
+    # Place by place through the sorted observations of all tests: much faster than a cumulative sum of each.
+    steps = np.ascontiguousarray((1 - 2 * (both & 1).astype(np.int16)).T)
     if tied:  # between equal values no distribution function is read: all of them count before the next larger one
         both >>= 1
-        apart[:, :-1] *= both[:, 1:] != both[:, :-1]
-    return np.asarray(np.maximum(apart.max(axis=1), -apart.min(axis=1)))
+        read = np.ones((2 * size, tests), dtype=np.int16)
+        read[:-1] = (both[:, 1:] != both[:, :-1]).T
+    apart, above, below = np.zeros((3, tests), dtype=np.int16)
+    for place, step in enumerate(steps):
+        apart += step
+        seen = apart * read[place] if tied else apart
+        np.maximum(above, seen, out=above)
+        np.minimum(below, seen, out=below)
+    return np.asarray(np.maximum(above, -below))
 
 
 @functools.cache

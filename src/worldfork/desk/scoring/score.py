@@ -73,10 +73,11 @@ def score(
     readings = read_triggers_together(
         [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
     )
-    scored = {
-        key: score_task(forks, rules, readings=read, advance=advance)
-        for (key, forks), read in zip(every.items(), readings, strict=True)
-    }
+    read = dict(zip(every, readings, strict=True))
+    # Task by task, since the arms of a task share the draws that are remembered.
+    by_task = [key for task in dict.fromkeys(task for _, task in every) for key in every if key[1] == task]
+    in_turn = {key: score_task(every[key], rules, readings=read[key], advance=advance) for key in by_task}
+    scored = {key: in_turn[key] for key in every}
     family = registered_family(whole or arms, rules)
     judged = _answered(judge_all(scored, family), arms, rules)
     return Score(
