@@ -82,6 +82,12 @@ def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path
         CliRunner().invoke(app, same, catch_exceptions=False)
 
 
+def test_one_ledger_goes_into_a_folder_that_is_not_there_yet(table, tmp_path):
+    found = run(table, "-o", tmp_path / "pages")
+    assert found.exit_code == 0, found.output
+    assert [path.name for path in (tmp_path / "pages").iterdir()] == ["forks.html"]
+
+
 def test_what_is_no_ledger_is_said_before_any_page_is_written(table, tmp_path):
     (tmp_path / "empty").mkdir()
     for wrong, words in (("empty", "is not a study"), ("nothing.csv", "There is no")):

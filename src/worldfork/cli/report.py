@@ -72,10 +72,15 @@ def report(
         return
     target = output or default_place(ledger)
     assert target is not None  # only a data frame has none
-    if target.is_dir():
+    if _is_folder(target):
         target /= "index.html" if ledger.is_dir() else f"{_name(ledger)}.html"
     page = render(scored(ledger)).save(target)
     typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
+
+
+def _is_folder(path: Path) -> bool:
+    """Also one that is not there yet: a page that a browser opens has an ending."""
+    return path.is_dir() or not path.suffix
 
 
 def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
@@ -86,7 +91,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
 
     if output is None:
         raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
-    index = output if output.suffix and not output.is_dir() else output / "index.html"
+    index = output / "index.html" if _is_folder(output) else output
     names = [_name(ledger) for ledger in ledgers]
     if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
         raise WorldforkError(
