@@ -61,6 +61,8 @@ def fit(x, y):
 def contraction(f, kept, book, where, printed):
     x, y, c = f["hold"][kept], f["update"][kept], f["c"][kept]
     names = np.unique(c)
+    if len(names) == 1:
+        return one_checkpoint(fit(x, y), book, where, printed)
     whole, without = fit(x, y), [fit(x[c != one], y[c != one]) for one in names]
     n, t = len(names), stats.t.ppf(0.975, len(names) - 1)
     for index, name in ((0, "slope"), (2, "variance_ratio")):
@@ -104,6 +106,17 @@ def contraction(f, kept, book, where, printed):
     half = t * math.sqrt((n - 1) / n * sum((within(c != one) - value) ** 2 for one in names))
     book.same(f"{where}.within", [value], [printed["within"]["value"]], 1e-7)
     book.same(f"{where}.within.student_t", [value - half, value + half], printed["within"]["student_t"], 1e-7)
+
+
+def one_checkpoint(whole, book, where, printed):
+    """All others diverged: there is a line, and nothing says how sure it is."""
+    for value, name in zip(whole, ("slope", "crossing", "variance_ratio"), strict=True):
+        book.same(f"{where}.{name}", value, printed[name], 1e-7)
+        ends = [printed[f"{name}_interval"], printed[f"{name}_bootstrap"]]
+        book.same(f"{where}.{name} of one checkpoint", [None, None], ends)
+    within = printed["within"]
+    book.same(f"{where}.within", [None] * 3, [within[name] for name in ("value", "bootstrap", "student_t")])
+    book.same(f"{where}.clusters", [1, 1], [printed["clusters"], within["clusters"]])
 
 
 def counts(f, delta, retained, book, where, score):

@@ -110,7 +110,8 @@ def recomputed(study):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "study", ["corrected", "demo", "dose", "forward", "legacy", "replication", "stochasticity"]
+    "study",
+    ["corrected", "demo", "dose", "forward", "legacy", "precision", "replication", "scope", "stochasticity"],
 )
 def test_every_figure_of_a_published_study_agrees(study):
     ended = recomputed(study)

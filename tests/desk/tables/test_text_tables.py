@@ -148,3 +148,14 @@ def test_draws_of_an_update_have_a_table_of_their_own():
     assert (tenth[1], tenth[3]) == ("tenth-rate", "none")
     assert full[5] == ".333 of 36"
     assert [float(cell) for cell in full[7:]] == pytest.approx([math.sqrt(3111.7 + 9831.5 / 4), 49.7], abs=0.1)
+
+
+def test_the_difference_of_directions_is_there_for_all_attempted_forks_where_those_retained_have_none():
+    """Of walker with a window of 500 two forks are retained, both of one direction."""
+    study = Path(__file__).parents[3] / "results" / "window"
+    found = score_ledger(study, permutations=9, triggers=("residual",), arm="window-500")
+    (table,) = tables.choose(tables.paper_tables(found, Rules()), "directions")
+    walker = [row for row in table.rows if row[0] == "walker-walk"]
+    assert [row[1] for row in walker] == ["toward", "away", "toward - away at 19 levels"]
+    assert walker[-1][2].startswith("+1.7 [")
+    assert walker[-1][4:] == ("–", "–")

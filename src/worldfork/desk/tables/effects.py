@@ -55,10 +55,13 @@ def directions(tasks: Tasks) -> TextTable:
                 if (intervals := effect.by_direction_intervals[direction])
             ]
             rows.append((task, direction, *_estimates(estimates, _digits(score))))
-        turns = [turn for _, turn in score.direction_contrast.items() if not isinstance(turn, Undefined)]
-        if len(turns) == 2:
-            estimates = [(turn.mean, turn.bootstrap, turn.student_t) for turn in turns]
-            label = f"toward - away at {turns[0].levels} levels"
+        turns = [turn for _, turn in score.direction_contrast.items()]
+        if known_turns := [turn for turn in turns if not isinstance(turn, Undefined)]:
+            estimates = [
+                (turn, turn, turn) if isinstance(turn, Undefined) else (turn.mean, turn.bootstrap, turn.student_t)
+                for turn in turns
+            ]
+            label = f"toward - away at {known_turns[0].levels} levels"
             rows.append((task, label, *_estimates(estimates, _digits(score))))
     return TextTable(
         "directions",
