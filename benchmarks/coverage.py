@@ -79,7 +79,8 @@ def level(correlation: float, worlds: int, draws: np.random.Generator, *, labels
         fits = leave_one_checkpoint_out(signal, seen, checkpoint, count=CHECKPOINTS)[checkpoint]
         fired = fires(signal, 0.5 if labels == "fixed beforehand" else fits)
         chosen = controls.Policies(np.ones(forks, bool), fired[:, None])
-        nulls = controls.control_totals(prefork, delta, [chosen], permutations=PERMUTATIONS, seed=world)[0]
+        tested = controls.ArmPolicies(prefork, delta, [chosen])
+        ((nulls,),) = controls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
         observed = policy_total(fired, delta)
         p = {name: controls.judge(observed, totals[:, 0]).p for name, totals in nulls.items()}
         for name, value in p.items():
@@ -205,9 +206,8 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
         passed = []
         for signal in (plain, knowing):
             fired = fires(signal, leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint])
-            nulls = controls.control_totals(
-                prefork, delta, [controls.Policies(everyone, fired[:, None])], permutations=PERMUTATIONS, seed=world
-            )[0]
+            tested = controls.ArmPolicies(prefork, delta, [controls.Policies(everyone, fired[:, None])])
+            ((nulls,),) = controls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
             observed = policy_total(fired, delta)
             crossed = swapped.cross_totals(fired, delta, everyone, place, checkpoint)
             swap = swapped.swapped_control(crossed, permutations=PERMUTATIONS, seed=world, task="useful")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldfork.desk.reading import read_table
-from worldfork.desk.scoring.controls import Policies, control_totals
+from worldfork.desk.scoring.controls import ArmPolicies, Policies, control_totals
 from worldfork.desk.scoring.policies import fires, fit_threshold, policy_total
 from worldfork.desk.scoring.sweep import sweep
 
@@ -52,7 +52,8 @@ def test_both_nulls_are_those_of_the_control():
     scored = np.ones(len(forks), bool)
     rows = np.linspace(1, len(found.total) - 2, 7).astype(int)
     flags = np.stack([fires(signal, found.threshold[row]) for row in rows], axis=1)
-    (totals,) = control_totals(forks.prefork, forks.delta, [Policies(scored, flags)], permutations=4_000, seed=5)
+    tested = ArmPolicies(forks.prefork, forks.delta, [Policies(scored, flags)])
+    ((totals,),) = control_totals([tested], permutations=4_000, seed=5)
     for column, row in enumerate(rows):
         null = totals["random"][:, column]
         wide = found.high[row] - found.low[row]

@@ -8,7 +8,7 @@ from worldfork.desk.scoring.predictions import Prediction
 from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.result import ArmScore, Score
 from worldfork.desk.scoring.rules import Rules
-from worldfork.desk.scoring.score import score, score_task
+from worldfork.desk.scoring.score import score
 from worldfork.desk.scoring.undefined import Interval, Undefined
 
 __all__ = [
@@ -26,5 +26,4 @@ __all__ = [
     "policy_total",
     "score",
     "score_ledger",
-    "score_task",
 ]

@@ -27,6 +27,7 @@ __all__ = ["Arms", "choose_arms", "only_arm", "rules_of", "score_ledger"]
 Arms = Mapping[str, Mapping[str, Forks]]
 
 
+@uncollected()
 def score_ledger(
     source: Source,
     *,
@@ -44,10 +45,9 @@ def score_ledger(
     ledger = open_ledger(source)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
     rules = rules_of(ledger, **changes)
-    with uncollected():
-        scored = score(
-            arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
-        )
+    scored = score(
+        arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
+    )
     scored = dataclasses.replace(scored, name=ledger.name)
     if ledger.study is None or ledger.registration is None:
         return scored

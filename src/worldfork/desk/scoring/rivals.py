@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import controls, earnings, policies, position, proxies, swapped
-from worldfork.desk.scoring.decisions import NO_SIGNAL, Decisions
+from worldfork.desk.scoring.decisions import NO_SIGNAL, Decisions, Evidence
 from worldfork.desk.scoring.divergence import Divergence
 from worldfork.desk.scoring.endpoint import Baseline, baselines, endpoint
 from worldfork.desk.scoring.judgement import Earned, Gain, StratifiedAuc, SwappedControl
@@ -30,52 +30,70 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.scoring.yardsticks import Yardsticks
 
-__all__ = ["rivals"]
+__all__ = ["JudgedPolicies", "judge_policies", "rivals", "tested_policies"]
+
+JudgedPolicies = Mapping[bytes, Mapping[str, RandomControl]]  # by where they fire, the control under each null
 
 UNJUDGED: Final = Undefined("not yet compared with the rest of its family")
 NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
 
 
+def tested_policies(evidence: Evidence) -> controls.ArmPolicies:
+    """Every policy that is compared with random ones, on all attempted and on retained forks."""
+    forks = evidence.forks
+    sets = []
+    for scored, decisions in _sides(evidence).values():
+        flags = list(_distinct(decision.fired for decision in decisions.values()).values())
+        sets.append(controls.Policies(scored, np.array(flags, bool).reshape(len(flags), len(forks)).T))
+    return controls.ArmPolicies(forks.prefork, forks.delta, sets)
+
+
+def judge_policies(
+    evidence: Evidence, nulls: Sequence[Mapping[str, Float[np.ndarray, "permutations _"]]]
+) -> dict[str, JudgedPolicies]:
+    """The tested policies beside their nulls, which are the totals of each set of them."""
+    delta = evidence.forks.delta
+    judged: dict[str, JudgedPolicies] = {}
+    for (side, (scored, decisions)), null in zip(_sides(evidence).items(), nulls, strict=True):
+        fired = _distinct(decision.fired for decision in decisions.values())
+        judged[side] = {
+            name: _judged(flags[scored], delta[scored], {kind: null[kind][:, index] for kind in null})
+            for index, (name, flags) in enumerate(fired.items())
+        }
+    return judged
+
+
 def rivals(
-    forks: Forks,
-    divergence: Divergence,
+    evidence: Evidence,
+    judged: Mapping[str, JudgedPolicies],
     *,
-    decisions: Mapping[str, Mapping[str, Decisions]],
     yardsticks: Estimands[Yardsticks],
     rules: Rules,
-    advance: Callable[[int], None],
 ) -> Estimands[dict[str, TriggerScore]]:
-    """The figures of every trigger on all attempted and on retained forks, with their controls.
+    """The figures of every trigger on all attempted and on retained forks, with the controls of the policies.
 
     What depends on the family of tests is filled in when all of it is scored (verdicts.py).
     """
-    masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
-    if not divergence.dropped.any():  # what is said of all attempted forks is said of those that were retained
-        del masks["retained"]
-    fired = {side: _distinct(decision.fired for decision in decisions[side].values()) for side in masks}
-    sets = [
-        controls.Policies(masks[side], np.array(list(flags.values()), bool).reshape(len(flags), len(forks)).T)
-        for side, flags in fired.items()
-    ]
-    nulls = controls.control_totals(
-        forks.prefork, forks.delta, sets, permutations=rules.permutations, seed=rules.seed, advance=advance
-    )
+    forks = evidence.forks
     scores: dict[str, dict[str, TriggerScore]] = {}
-    for side, null in zip(masks, nulls, strict=True):
+    for side, (scored, decisions) in _sides(evidence).items():
         measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
-        running = _distinct(decision.running for decision in decisions[side].values())
-        view = _Scored(
-            forks, forks.take(masks[side]), masks[side], divergence, measured, rules, fired[side] | running
-        )
-        judged = {
-            name: _judged(flags[masks[side]], view.kept.delta, {kind: null[kind][:, index] for kind in null})
-            for index, (name, flags) in enumerate(fired[side].items())
-        }
+        fired = _distinct(decision.fired for decision in decisions.values())
+        running = _distinct(decision.running for decision in decisions.values())
+        view = _Scored(forks, forks.take(scored), scored, evidence.divergence, measured, rules, fired | running)
         scores[side] = {
-            name: _trigger(decision, view, _control(decision, judged)) for name, decision in decisions[side].items()
+            name: _trigger(decision, view, _control(decision, judged[side])) for name, decision in decisions.items()
         }
     on_all = scores["all_attempted"]
     return Estimands(all_attempted=on_all, retained=scores.get("retained", on_all))
+
+
+def _sides(evidence: Evidence) -> dict[str, tuple[Bool[np.ndarray, "forks"], Mapping[str, Decisions]]]:
+    """Which forks are scored, and the decisions on them. Where nothing diverged, what is said of all attempted
+    forks is said of those that were retained."""
+    dropped = evidence.divergence.dropped
+    attempted = {"all_attempted": (np.ones(len(dropped), bool), evidence.all_attempted)}
+    return {"retained": (~dropped, evidence.retained), **attempted} if dropped.any() else attempted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +283,7 @@ def _judged(
     return {kind: controls.judge(observed, totals) for kind, totals in nulls.items()}
 
 
-def _control(decision: Decisions, judged: Mapping[bytes, Mapping[str, RandomControl]]) -> _Control:
+def _control(decision: Decisions, judged: JudgedPolicies) -> _Control:
     if isinstance(decision.fired, Undefined):
         return _Control(decision.fired, decision.fired, decision.fired)
     control = judged[decision.fired.tobytes()]

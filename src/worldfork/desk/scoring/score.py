@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring import budget, contrast, effects, intervals, power, proxies, yardsticks
 from worldfork.desk.scoring.contraction import contraction
+from worldfork.desk.scoring.controls import control_totals
 from worldfork.desk.scoring.decisions import Evidence, decide
 from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.judgement import CleanReturn, Severity
@@ -26,22 +27,16 @@ from worldfork.desk.scoring.records import (
     TaskScore,
 )
 from worldfork.desk.scoring.result import ArmScore, Score
-from worldfork.desk.scoring.rivals import rivals
+from worldfork.desk.scoring.rivals import JudgedPolicies, judge_policies, rivals, tested_policies
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.severity import severity
 from worldfork.desk.scoring.undefined import Undefined, finite
 from worldfork.desk.scoring.verdicts import judge_all, judge_mean, registered_family
-from worldfork.desk.triggers import (
-    Reading,
-    Unavailable,
-    read_triggers,
-    read_triggers_together,
-    unread_candidates,
-)
+from worldfork.desk.triggers import Reading, Unavailable, read_triggers_together, unread_candidates
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
 
-__all__ = ["contrast_all", "score", "score_task"]
+__all__ = ["contrast_all", "score"]
 
 T = TypeVar("T")
 NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
@@ -74,9 +69,18 @@ def score(
         [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
     )
     read = dict(zip(every, readings, strict=True))
-    # Task by task, since the arms of a task share the draws that are remembered.
+    # Task by task, since the arms of a task share their draws.
     by_task = [key for task in dict.fromkeys(task for _, task in every) for key in every if key[1] == task]
-    in_turn = {key: score_task(every[key], rules, readings=read[key], advance=advance) for key in by_task}
+    evidence = {key: _evidence(every[key], read[key], rules) for key in by_task}
+    nulls = control_totals(
+        [tested_policies(evidence[key]) for key in by_task],
+        permutations=rules.permutations,
+        seed=rules.seed,
+        advance=advance,
+    )
+    # All controls before the rest, which would only take the interpreter's lock from the threads that compute them.
+    controls = {key: judge_policies(evidence[key], of_arm) for key, of_arm in zip(by_task, nulls, strict=True)}
+    in_turn = {key: _score_task(evidence[key], read[key], judged=controls[key], rules=rules) for key in by_task}
     scored = {key: in_turn[key] for key in every}
     family = registered_family(whole or arms, rules)
     judged = _answered(judge_all(scored, family), arms, rules)
@@ -112,29 +116,30 @@ def contrast_all(
     return compared
 
 
-def score_task(
-    forks: Forks,
-    rules: Rules,
-    *,
-    readings: Mapping[str, Reading] | None = None,
-    advance: Callable[[int], None] = lambda forks: None,
-) -> TaskScore:
-    """Every figure of one task in one arm, but for what depends on the registered family and the predictions.
-
-    `readings` are those of its triggers, where they have been read. `advance` hears how many forks are done.
-    """
+def _evidence(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Evidence:
+    """Which forks diverged, and where every trigger fires."""
     divergence = diverged(forks, rules.divergence)
-    # Where nothing diverged, what is said of all attempted forks is said of those that were retained.
-    kept = forks.take(~divergence.dropped) if divergence.dropped.any() else forks
-    if readings is None:
-        readings = read_triggers(forks.prefork, names=rules.triggers, seed=rules.seed)
-    if rules.triggers is None:
-        readings = {**readings, **unread_candidates(rules.candidates or (), forks.prefork)}
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
+    return Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"])
+
+
+def _score_task(
+    evidence: Evidence,
+    readings: Mapping[str, Reading],
+    *,
+    judged: Mapping[str, JudgedPolicies],
+    rules: Rules,
+) -> TaskScore:
+    """Every figure of one task in one arm, but for what depends on the registered family and the predictions."""
+    forks, divergence = evidence.forks, evidence.divergence
+    # Where nothing diverged, what is said of all attempted forks is said of those that were retained.
+    kept = forks.take(~divergence.dropped) if divergence.dropped.any() else forks
+    if rules.triggers is None:
+        readings = {**readings, **unread_candidates(rules.candidates or (), forks.prefork)}
     measured = _estimands(yardsticks.measure, forks, kept)
-    compared = rivals(forks, divergence, decisions=decisions, yardsticks=measured, rules=rules, advance=advance)
+    compared = rivals(evidence, judged, yardsticks=measured, rules=rules)
     effect = _estimands(functools.partial(effects.effect, seed=rules.seed), forks, kept)
     figures = TaskScore(
         forks=ForkCounts(
@@ -179,7 +184,7 @@ def score_task(
         clean_return=_clean_return(forks),
         severity=_severity(forks, rules),
         components=budget.components_of(forks),
-        evidence=Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"]),
+        evidence=evidence,
     )
     return finite(figures)
 

@@ -1,0 +1,246 @@
+"""What policies earn where their fires are permuted within cells, within blocks of them, or shifted around them.
+
+Every policy is tested against the same draws. For one cell and one draw, dR is put in random order; a policy with n
+fires there earns the sum of n in a row. So one sort serves all policies of all arms, and a matrix product adds up
+those of an arm.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt
+
+from worldfork.desk.reading.prefork import Prefork
+from worldfork.desk.scoring.draws import cell_draws
+
+__all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Cells", "Policies", "Totals", "nothing", "totals_in"]
+
+Totals = dict[str, Float[np.ndarray, "permutations _"]]  # under each null, of a set's policies
+Cells = Sequence[tuple[int, slice]]  # the number of each, and where its forks are
+
+BLOCKS: Final = (2, 4, 6)
+VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
+TURNS: Final = 4  # draws from one random order
+ROWS: Final = 1250  # orders sorted at a time,
+CHUNK: Final = 1 << 16  # and elements at most: few enough to stay in the cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Policies:
+    """Decisions of several policies on the forks where `scored`; the rest of the forks are left out."""
+
+    scored: Bool[np.ndarray, "forks"]
+    fired: Bool[np.ndarray, "forks policies"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmPolicies:
+    """What is tested in one task of one arm: sets of policies on the same forks."""
+
+    prefork: Prefork
+    delta: Float[np.ndarray, "forks"]
+    sets: Sequence[Policies]
+
+
+def totals_in(arms: Sequence[ArmPolicies], cells: Cells, *, permutations: int, seed: int) -> list[list[Totals]]:
+    """For each arm and each of its sets, what the policies earn in these cells under each null: some draws of all
+    cells at a time, so that their totals stay in the cache."""
+    prefork, every = arms[0].prefork, slice(cells[0][1].start, cells[-1][1].stop)
+    same = [_same(arm.sets, every) for arm in arms]
+    earned = [
+        {first: nothing(arm.sets[first], permutations) for first in firsts}
+        for arm, firsts in zip(arms, same, strict=True)
+    ]
+    drawn = [
+        _Cell(
+            cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task),
+            [group for arm, totals in zip(arms, earned, strict=True) for group in _groups(arm, totals, span)],
+            forks=span.stop - span.start,
+        )
+        for index, span in cells
+    ]
+    scratch = _Scratch()
+    for cell in drawn:
+        cell.add_shifts(permutations, scratch)
+    rows = max(1, min(ROWS, *(CHUNK // cell.forks for cell in drawn)))
+    for start in range(0, permutations, rows * TURNS):
+        for cell in drawn:
+            cell.add_orders(slice(start, min(start + rows * TURNS, permutations)), scratch)
+    return [[totals[first] for first in firsts] for totals, firsts in zip(earned, same, strict=True)]
+
+
+def nothing(policies: Policies, permutations: int) -> Totals:
+    """Totals to add to."""
+    return {name: np.zeros((permutations, policies.fired.shape[1])) for name in VARIANTS}
+
+
+def _same(sets: Sequence[Policies], span: slice) -> list[int]:
+    """For each set, the first one that is the same on these forks: most often nothing was dropped from them, and
+    one sum serves retained and all attempted forks."""
+
+    def alike(one: Policies, other: Policies) -> bool:
+        return all(
+            np.array_equal(getattr(one, name)[span], getattr(other, name)[span]) for name in ("scored", "fired")
+        )
+
+    return [next(first for first, known in enumerate(sets) if alike(known, policies)) for policies in sets]
+
+
+class _Cell:
+    """One cell's draws, in the order in which they are made: shifts first, then sort keys."""
+
+    def __init__(self, draws: np.random.Generator, groups: Sequence["_Group"], *, forks: int) -> None:
+        self.forks = forks
+        self._draws, self._groups = draws, groups
+        self._kind = np.uint32 if forks <= 32 else np.uint64
+        by_forks: dict[bytes, list[_Group]] = {}  # groups of all arms: on the same forks one order serves them
+        for group in groups:
+            by_forks.setdefault(group.scored.tobytes(), []).append(group)
+        self._orders = [
+            _Order(variant, blocks, of_forks, self._kind)
+            for of_forks in by_forks.values()
+            for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
+        ]
+
+    def add_shifts(self, permutations: int, scratch: "_Scratch") -> None:
+        shift = self._draws.random(permutations)
+        for group in self._groups:
+            moved = (shift * len(group.delta)).astype(np.int64)
+            around = _circular(group.delta, group.fired)
+            earned = scratch.array("shifted", (len(shift), around.shape[1]), np.float64)
+            np.take(around, moved, axis=0, out=earned, mode="clip")
+            group.add("shift", slice(None), earned)
+
+    def add_orders(self, draws: slice, scratch: "_Scratch") -> None:
+        shape = (-(-(draws.stop - draws.start) // TURNS), self.forks)
+        keys = self._draws.integers(0, np.iinfo(self._kind).max, shape, dtype=self._kind, endpoint=True)
+        for order in self._orders:
+            order.add(draws, keys, scratch)
+
+
+class _Scratch:
+    """Arrays that are filled again and again: asking the system for new ones takes as long as filling them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], kind: Any) -> Any:
+        """The array of that name in this shape, with whatever it was last filled with."""
+        size = shape[0] * shape[1]
+        kept = self._kept.get(name)
+        if kept is None or kept.size < size or kept.dtype != kind:
+            kept = self._kept[name] = np.empty(size, kind)
+        return kept[:size].reshape(shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    """Policies of some of an arm's sets that are scored on the same forks of a cell. What they earn has a column
+    for each policy: of each set in turn, or of all sets at once where they fire alike."""
+
+    totals: Sequence[Totals]  # of these sets
+    alike: bool
+    scored: Bool[np.ndarray, "attempted"]
+    delta: Float[np.ndarray, "forks"]
+    fired: Bool[np.ndarray, "forks policies"]
+
+    def add(self, variant: str, draws: slice, earned: Float[np.ndarray, "draws policies"]) -> None:
+        """Add the columns to the totals of the sets that they are for."""
+        start = 0
+        for total in self.totals:
+            width = total[variant].shape[1]
+            total[variant][draws] += earned[:, start : start + width]
+            start += 0 if self.alike else width
+
+
+def _groups(arm: ArmPolicies, totals: Mapping[int, Totals], span: slice) -> list[_Group]:
+    """The groups of those of an arm's sets that have totals."""
+    delta = arm.delta[span]
+    scored = [arm.sets[index].scored[span] for index in totals]
+    fired = [arm.sets[index].fired[span] for index in totals]
+    if all(keep.all() for keep in scored):  # as in most cells: one shuffled dR for all sets,
+        alike = all(np.array_equal(fired[0], flags) for flags in fired[1:])  # and in many of them one product
+        groups = [_Group(list(totals.values()), alike, scored[0], delta, fired[0] if alike else np.hstack(fired))]
+    else:
+        groups = [
+            _Group([total], False, keep, delta[keep], flags[keep])
+            for total, keep, flags in zip(totals.values(), scored, fired, strict=True)
+        ]
+    return [group for group in groups if group.scored.any() and group.fired.shape[1]]
+
+
+class _Order:
+    """Forks in random order within each time block of a cell, longer blocks first, and what groups of policies on
+    these forks earn by it.
+
+    A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
+    the keys orders the places at random within each block. A random order read from any place around its circle is
+    as random, so each serves a few draws.
+    """
+
+    def __init__(
+        self, variant: str, blocks: int, groups: Sequence[_Group], kind: type[np.unsignedinteger[Any]]
+    ) -> None:
+        scored = groups[0].scored
+        forks = int(scored.sum())
+        block, _ = _layout(forks, blocks)
+        self.variant = variant
+        self.columns = None if scored.all() else np.flatnonzero(scored)
+        self.groups = [(group, _earning(group.fired, blocks)) for group in groups]
+        width, place_bits = np.iinfo(kind).bits, max(1, (forks - 1).bit_length())
+        self.label = (block.astype(kind) << kind(width - 3)) | np.arange(forks, dtype=kind)
+        self.place = kind((1 << place_bits) - 1)
+        self.random = kind((1 << (width - 3)) - (1 << place_bits))
+
+    def add(self, draws: slice, keys: UInt[np.ndarray, "rows attempted"], scratch: _Scratch) -> None:
+        """Add what each group earns in the draws that these keys give, `TURNS` for each row."""
+        places = self.places(keys, scratch)
+        ordered = scratch.array("ordered", places.shape, np.float64)
+        for group, earning in self.groups:
+            group.delta.take(places, out=ordered, mode="clip")  # none is out of bounds, and clipping costs nothing
+            earned = scratch.array("earned", (len(keys), earning.shape[1]), np.float64)
+            np.matmul(ordered, earning, out=earned)
+            group.add(self.variant, draws, earned.reshape(len(keys) * TURNS, -1)[: draws.stop - draws.start])
+
+    def places(self, keys: UInt[np.ndarray, "rows attempted"], scratch: _Scratch) -> Int[np.ndarray, "rows forks"]:
+        """The forks in the orders that these keys give; filled anew by the next call."""
+        drawn = keys if self.columns is None else keys[:, self.columns]
+        labelled = scratch.array("labelled", drawn.shape, drawn.dtype)
+        np.bitwise_and(drawn, self.random, out=labelled)
+        labelled |= self.label
+        labelled.sort(axis=1)
+        labelled &= self.place
+        places = scratch.array("places", labelled.shape, np.intp)
+        places[...] = labelled
+        return np.asarray(places)
+
+
+def _earning(
+    fired: Bool[np.ndarray, "forks policies"], blocks: int
+) -> Float[np.ndarray, "forks turns_and_policies"]:
+    """Which places each policy earns in each turn: with n fires in a block, n of it from where the turn starts."""
+    forks, policies = fired.shape
+    block, rank = _layout(forks, blocks)
+    fires = (np.arange(blocks)[:, None] == block).astype(np.int64) @ fired
+    earning = rank[:, :, None] < fires[block][:, None]
+    return earning.reshape(forks, TURNS * policies).astype(np.float64)
+
+
+@functools.cache
+def _layout(forks: int, blocks: int) -> tuple[Int[np.ndarray, "{forks}"], Int[np.ndarray, "{forks} turns"]]:
+    """The block of each place, and how far the place is from where each turn starts in its block."""
+    pieces = np.array_split(np.arange(forks), blocks)
+    block = np.repeat(np.arange(blocks), [len(piece) for piece in pieces])
+    turned = [np.arange(len(piece))[:, None] - np.arange(TURNS) * len(piece) // TURNS for piece in pieces]
+    return block, np.concatenate([places % max(len(places), 1) for places in turned])
+
+
+def _circular(
+    delta: Float[np.ndarray, "forks"], fired: Bool[np.ndarray, "forks policies"]
+) -> Float[np.ndarray, "forks policies"]:
+    """The total of each policy with its fires moved on by 0, 1, ... places around the cell."""
+    spectrum = np.fft.rfft(delta)[:, None] * np.conj(np.fft.rfft(fired, axis=0))
+    return np.fft.irfft(spectrum, n=len(delta), axis=0)
