@@ -5,12 +5,11 @@
 
 `general` is what every batch can do: filter and plan are two programs, and parameters are prepared at every control
 step. `frozen` is what one environment does on a GPU with the kernel: parameters prepared once, one program between
-observation and action, its search in a loop or with its iterations written out. `awake` asks the device again and
-again whether it is done, where otherwise the thread sleeps: a thread that has slept finds its caches cold. `nothing
-computed` has programs of the same arguments whose answers are zeros: what is left is the host's own time.
-With --into-host-memory the program writes its action where the host reads it, and nothing is left to copy once it
-is done; that has been tried on a CPU alone, where both are one memory. With --more-shapes batches of four are
-compared too; outside of here they act the general way.
+observation and action that writes the action where the host reads it, its search in a loop or with its
+iterations written out. `copied` leaves the action in the device's memory, and copies it once it is done. `awake`
+asks the device again and again whether it is done, where otherwise the thread sleeps: a thread that has slept finds
+its caches cold. `nothing computed` has programs of the same arguments whose answers are zeros: what is left is the host's own time.
+With --more-shapes batches of four are compared too; outside of here they act the general way.
 
 `planner` is one plan alone, the fastest of many: from the call of the agent until its action is here. The line
 that begins with `step` is of a whole roll-out and adds up to its control step, in means over its steps:
@@ -30,6 +29,7 @@ says how long the call of each compiled program takes to return. The device has 
 import argparse
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -55,24 +55,24 @@ from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
 PARTS = ("queued", "arriving", "deciding", "physics", "observing")
-GENERAL, USED, NOTHING = "general, loop", "frozen, written out (used)", "the same, nothing computed"
+GENERAL, USED, NOTHING = "general, loop", "frozen, written out (used)", "used, nothing computed"
 VARIANTS: dict[str, dict[str, bool]] = {
     GENERAL: {"frozen": False, "unrolled": False},
     "frozen, loop": {"frozen": True, "unrolled": False},
     USED: {"frozen": True, "unrolled": True},
-    "the same, waiting awake": {"frozen": True, "unrolled": True, "awake": True},
+    "the same, copied": {"frozen": True, "unrolled": True, "copied": True},
+    "used, waiting awake": {"frozen": True, "unrolled": True, "awake": True},
     NOTHING: {"frozen": True, "unrolled": False, "empty": True},
 }
-INTO_HOST_MEMORY = {"used, into host memory": {"frozen": True, "unrolled": True, "into_host_memory": True}}
 
 
 @contextlib.contextmanager
 def acting(
-    *, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = False, into_host_memory: bool = False
+    *, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = False, copied: bool = False
 ) -> Iterator[None]:
     """Within this context agents act in this way; programs are compiled anew."""
     kept = RSSMCEM.frozen, cem.plan, responding._Columns.__array__
-    programs = responding.respond, responding._respond, responding._advance
+    programs = responding._planning_on, responding._respond, responding._advance
 
     def as_they_are(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         return parameters
@@ -95,14 +95,13 @@ def acting(
     if awake:
         responding._Columns.__array__ = awaited  # type: ignore[method-assign]
     if empty:
-        responding._respond = Program(no_plan, static_argnums=0, keep_unused=True)
+        responding._respond = no_plan
         responding._advance = Program(no_advance, static_argnums=0, keep_unused=True)
-    if into_host_memory:
-        responding.respond = responding_into_host_memory()
+    responding._planning_on = functools.cache(functools.partial(planning_on, copied=copied, keep_unused=empty))
     try:
         yield
     finally:
-        responding.respond, responding._respond, responding._advance = programs
+        responding._planning_on, responding._respond, responding._advance = programs
         RSSMCEM.frozen, cem.plan, responding._Columns.__array__ = kept  # type: ignore[method-assign]
 
 
@@ -110,7 +109,7 @@ def no_plan(settings: Settings, correcting: Any, planning: Any, deter: Any, warm
     """Zeros where `responding._respond` has a plan."""
     model = settings.model
     answer = 0.0 * jnp.abs(warm[:, :, 0, :1]) * jnp.ones(model.action_size + 1)
-    return answer, jnp.zeros((*given.shape[:2], model.groups * model.classes)), 0.0 * warm
+    return answer, answer, jnp.zeros((*given.shape[:2], model.groups * model.classes)), 0.0 * warm
 
 
 def no_advance(settings: Settings, params: Any, latent: Latent, answer: Any) -> Any:
@@ -118,27 +117,18 @@ def no_advance(settings: Settings, params: Any, latent: Latent, answer: Any) -> 
     return 0.0 * latent.deter
 
 
-def responding_into_host_memory() -> Callable[..., Decision]:
-    """`responding.respond` with a program that leaves its answer twice: for the host, and for the next program."""
-    compute = responding._respond.__wrapped__  # type: ignore[attr-defined]
+def planning_on(device: jax.Device, *, copied: bool, keep_unused: bool) -> Callable[..., Any]:
+    """`responding._planning_on`; `copied` starts to copy the action once it is computed."""
+    host = None if copied else SingleDeviceSharding(device, memory_kind="pinned_host")
+    places = (host, None, None, None)
+    planned = Program(responding._respond, static_argnums=0, out_shardings=places, keep_unused=keep_unused)
 
-    def planned_for_both(*arguments: Any) -> Any:
-        answer, stoch, warm = compute(*arguments)
-        return answer, answer, stoch, warm
+    def fetched(*arguments: Any) -> Any:
+        answers = planned(*arguments)
+        answers[0].copy_to_host_async()
+        return answers
 
-    there = SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
-    plan = Program(planned_for_both, static_argnums=0, out_shardings=(there, None, None, None))
-
-    def respond(frozen: Any, outcome: Any, plan_keys: Any) -> Decision:
-        given = responding._packed(outcome.observation, plan_keys)
-        arrays = frozen.correcting, frozen.planning, outcome.deter, outcome.warm, given
-        here, answer, stoch, warm = plan(frozen.settings, *arrays)
-        latent = Latent(outcome.deter, stoch)
-        deter = responding._advance(frozen.settings, frozen.advancing, latent, answer)
-        columns = [responding._Columns(here, which, dtype) for which, dtype in ((slice(0, -1), "f4"), (-1, "?"))]
-        return Decision(*columns, responding.Foreseen(latent, answer, deter, warm))
-
-    return respond
+    return fetched if copied else planned
 
 
 def parameters_of(agent: RSSMCEM, sets: int) -> dict[str, Any]:
@@ -308,7 +298,6 @@ def main() -> None:
     parser.add_argument("--precision", default="fp16")
     parser.add_argument("--steps", type=int, default=100, help="control steps that are timed")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--into-host-memory", action="store_true", help="try that way as well")
     parser.add_argument("--more-shapes", action="store_true", help="compare batches of 1 x 4 and 2 x 2 as well")
     given = parser.parse_args()
     env = load(given.task)
@@ -322,7 +311,7 @@ def main() -> None:
     compared = ((1, 1), (1, 4), (2, 2)) if given.more_shapes else ((1, 1),)
     shapes = {(sets, episodes): parameters_of(agent, sets) for sets, episodes in compared}
     known: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-    for name, variant in (VARIANTS | (INTO_HOST_MEMORY if given.into_host_memory else {})).items():
+    for name, variant in VARIANTS.items():
         begun = time.perf_counter()
         with acting(**variant):
             row, programs = along(agent, env, shapes[1, 1], given.steps, given.rounds)

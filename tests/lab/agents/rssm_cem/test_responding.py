@@ -145,6 +145,16 @@ def test_signals_are_computed_once_and_only_if_they_are_read():
     assert computed == ["signals"]
 
 
+def test_the_answer_is_written_where_the_host_reads_it():
+    one = build(SMALL)
+    frozen = responding.freeze(parameters(one), one.compiled_for, kernel=False)
+    outcome = responding.begin(frozen, np.zeros((1, 1, world().observation_size), np.float32))
+    decision = responding.respond(frozen, outcome, np.zeros((1, 1, 2), np.uint32))
+    assert decision.action.whole.sharding.memory_kind == "pinned_host"
+    assert decision.belief.answer.sharding.memory_kind == jax.devices()[0].default_memory().kind
+    np.testing.assert_array_equal(decision.action, decision.belief.answer[..., :-1])
+
+
 def test_it_can_be_rehearsed(monkeypatch):
     one = build({**SMALL, "candidates": 18})  # a program that no other test has compiled
     monkeypatch.setattr(RSSMCEM, "frozen", freezing(through_the_kernel=False))

@@ -4,7 +4,8 @@ piece between an observation and its action counts.
 What depends on the parameters alone is prepared once a roll-out. Of the rest, one program lies between an
 observation and its action: it corrects the belief and searches, with all iterations written out. Where the action
 leads is computed by a second program, while the world is being stepped, and signals only if somebody reads them.
-One array goes to the device at a control step and one comes back. The bits are those of the general way.
+One array goes to the device at a control step, and the one that comes back is written where the host reads it. The
+bits are those of the general way.
 
 Axes: P parameter sets, E episodes, O observations, A actions, H horizon.
 """
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 from jaxtyping import Array, Float, Float32, UInt32
 
 from worldfork.lab.agents.base import Arrays, Decision
@@ -26,7 +28,7 @@ from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.programs import program
+from worldfork.lab.programs import Program, program
 
 __all__ = ["Belief", "Frozen", "OnDemand", "Outcome", "Settings", "begin", "freeze", "respond"]
 
@@ -61,6 +63,7 @@ class Frozen(dict[str, Array]):
     """Parameters that stay as they are for a whole roll-out, on the device, and what each program reads of them."""
 
     settings: Settings
+    device: jax.Device
     correcting: dict[str, Array]
     advancing: dict[str, Array]
     planning: dict[str, Array]  # prepared for the kernel, or as they are
@@ -91,6 +94,7 @@ def freeze(parameters: Arrays, settings: Settings, *, kernel: bool) -> Frozen:
     """The parameters for a roll-out; `kernel` prepares them for the fused one."""
     frozen = Frozen(jax.device_put(dict(parameters)))
     frozen.settings = settings
+    (frozen.device,) = next(iter(frozen.values())).devices()
     frozen.correcting = {name: x for name, x in frozen.items() if name.startswith(CORRECTING)}
     frozen.advancing = {name: x for name, x in frozen.items() if name.startswith(ADVANCING)}
     frozen.planning = _prepare(settings.imagined, dict(frozen)) if kernel else dict(frozen)
@@ -108,14 +112,12 @@ def begin(frozen: Frozen, observation: Float[np.ndarray, "P E O"]) -> Outcome:
 def respond(frozen: Frozen, outcome: Outcome, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
     """Take the observation in, and plan."""
     given = _packed(outcome.observation, plan_keys)
-    answer, stoch, warm = _respond(
+    on_the_host, answer, stoch, warm = _planning_on(frozen.device)(
         frozen.settings, frozen.correcting, frozen.planning, outcome.deter, outcome.warm, given
     )
-    if isinstance(answer, jax.Array):
-        answer.copy_to_host_async()  # whoever steps the world waits for it, and for nothing else
     latent = Latent(outcome.deter, stoch)
     belief = Foreseen(latent, answer, _advance(frozen.settings, frozen.advancing, latent, answer), warm)
-    return Decision(_Columns(answer, slice(0, -1), np.float32), _Columns(answer, -1, np.bool_), belief)
+    return Decision(_Columns(on_the_host, slice(0, -1), np.float32), _Columns(on_the_host, -1, np.bool_), belief)
 
 
 class OnDemand(Mapping[str, Any]):
@@ -165,7 +167,13 @@ def _prepare(model: RSSM, params: dict[str, Array]) -> Prepared:
     return jax.vmap(functools.partial(prepare, model))(params)
 
 
-@program(static_argnums=0)
+@functools.cache
+def _planning_on(device: jax.Device) -> Program[tuple[Array, Array, Array, Array]]:
+    """`_respond` for one device. An answer in the device's memory would have to be fetched once it is there."""
+    host = SingleDeviceSharding(device, memory_kind="pinned_host")
+    return Program(_respond, static_argnums=0, out_shardings=(host, None, None, None))
+
+
 def _respond(
     settings: Settings,
     correcting: dict[str, Array],
@@ -173,8 +181,9 @@ def _respond(
     deter: Array,
     warm: Array,
     given: Array,
-) -> tuple[Array, Array, Array]:
-    """Correct the belief by the observation, and plan from it."""
+) -> tuple[Array, Array, Array, Array]:
+    """Correct the belief by the observation, and plan from it. The answer is there twice: for the host to read, and
+    for the next program."""
     model = settings.model
     observation, words = jax.lax.bitcast_convert_type(given[..., :-2], jnp.float32), given[..., -2:]
 
@@ -194,7 +203,7 @@ def _respond(
     each_episode = jax.vmap(search, in_axes=(None, 0, 0, 0))
     plans = jax.vmap(each_episode)(planning, Latent(deter, stoch), warm, words)
     answer = jnp.concatenate([plans.action, ~plans.finite[..., None]], -1)
-    return answer, stoch, jax.vmap(jax.vmap(cem.shift))(plans.mean)
+    return answer, answer, stoch, jax.vmap(jax.vmap(cem.shift))(plans.mean)
 
 
 @program(static_argnums=0)
