@@ -8,8 +8,8 @@ step. `frozen` is what one environment does on a GPU with the kernel: parameters
 observation and action that writes the action where the host reads it, its search in a loop or with its
 iterations written out. `copied` leaves the action in the device's memory, and copies it once it is done. `awake`
 asks the device again and again whether it is done, where otherwise the thread sleeps: a thread that has slept finds
-its caches cold. `nothing computed` has programs of the same arguments whose answers are zeros: what is left is the host's own time.
-With --more-shapes batches of four are compared too; outside of here they act the general way.
+its caches cold. `nothing computed` has programs of the same arguments whose answers are zeros: what is left is the
+host's own time. With --more-shapes batches of four are compared too; outside of here they act the general way.
 
 `planner` is one plan alone, the fastest of many: from the call of the agent until its action is here. The line
 that begins with `step` is of a whole roll-out and adds up to its control step, in means over its steps:
