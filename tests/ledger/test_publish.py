@@ -250,3 +250,27 @@ def test_a_marker_that_says_nothing_is_refused(study: Study) -> None:
     (study.path / "published.json").write_text("{}")
     with pytest.raises(WorldforkError, match="does not say what was left out"):
         verify(study.path)
+
+
+def test_without_streams_the_logs_of_deployments_are_left_out_too(tmp_path: Path) -> None:
+    followed = Study(DEMO.with_name("deployment-demo"))
+    publish(followed, tmp_path / "slim", streams=False)
+    slim = Study(tmp_path / "slim")
+    assert not list((slim.path / "deployments").rglob("*.parquet"))
+    verdict = verify(slim.path)
+    assert (verdict.problems, verdict.complete, verdict.episodes) == ((), True, 72)
+    for what in ("transitions", "logs"):
+        assert f"The {what} of the deployments are not here; their rows hold the digests." in verdict.notes
+    assert root(slim) == root(followed)
+    of_both = [score_ledger(study, permutations=9, triggers=("residual",)).deployment for study in (followed, slim)]
+    assert of_both[0] == of_both[1]
+
+
+def test_logs_of_deployments_are_missed_unless_they_were_left_out(tmp_path: Path) -> None:
+    publish(Study(DEMO.with_name("deployment-demo")), tmp_path / "copy")
+    logs = sorted((tmp_path / "copy" / "deployments" / "segments").glob("*.parquet"))
+    assert logs
+    for log in logs:
+        log.unlink()
+    (problem,) = verify(tmp_path / "copy").problems
+    assert "no .parquet file of segments has it" in problem

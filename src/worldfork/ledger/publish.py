@@ -15,6 +15,7 @@ from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files, packed
 from worldfork.ledger.deployment import DeploymentFolder
 from worldfork.ledger.records import check, read_json
+from worldfork.ledger.segments import SEGMENTS
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.records import Record
 from worldfork.registration.canonical import canonical
@@ -24,7 +25,8 @@ __all__ = ["Published", "leaves_streams_out", "leaves_windows_out", "publish", "
 MODELS: Final = "checkpoints/*.safetensors"
 WINDOWS: Final = "cells/*/window.npz"
 STREAMS: Final = "cells/*/stream.parquet"
-DEPLOYED: Final = "deployments/segments/*.npz"
+DEPLOYED_WINDOWS: Final = f"{SEGMENTS}/*.npz"
+DEPLOYED_STREAMS: Final = f"{SEGMENTS}/*.parquet"
 ROWS: Final = (f"cells/*/{CellFolder.lines}", f"deployments/*/*/{DeploymentFolder.lines}")
 
 
@@ -37,7 +39,8 @@ class Published(Record):
         Annotated[
             str,
             Field(
-                pattern=r"^(checkpoints/\*\.\w+|cells/\*/(window\.npz|stream\.parquet)|deployments/segments/\*\.npz)$"
+                pattern=r"^(checkpoints/\*\.\w+|cells/\*/(window\.npz|stream\.parquet)"
+                r"|deployments/segments/\*\.(npz|parquet))$"
             ),
         ],
         ...,
@@ -96,7 +99,7 @@ def _left_out(study: Study, *, streams: bool) -> tuple[str, ...]:
     if not streams:
         left_out.append(STREAMS)
     if study.deployments():
-        left_out.append(DEPLOYED)
+        left_out += [DEPLOYED_WINDOWS] if streams else [DEPLOYED_WINDOWS, DEPLOYED_STREAMS]
     published = read_published(study)
     return tuple(dict.fromkeys([*(published.left_out if published is not None else ()), *left_out]))
 

@@ -11,7 +11,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest, read_parquet
 from worldfork.ledger.conformity import departures
-from worldfork.ledger.publish import STREAMS, WINDOWS, read_published
+from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.ledger.segments import segment_files
@@ -71,7 +71,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
         progress(number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
-    followed = verify_deployments(study, registration, known=known, windowless=windowless)
+    followed = verify_deployments(study, registration, known=known, left_out=left_out or ())
     problems += followed.problems
     computed = [cell.configuration for cell in whole if rows[cell.id]]
     computed += [folder.configuration for folder in followed.whole if folder.has_rows()]
@@ -86,8 +86,10 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
             f"{plural(len(unlogged), 'stream')} {'is' if len(unlogged) == 1 else 'are'} not here; rows hold their "
             "digests. The detectors that read them can not be scored from this copy."
         )
-    if windowless and followed.episodes and not segment_files(study.path, suffix=".npz"):
-        notes.append("The transitions of the deployments are not here; their rows hold the digests.")
+    for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
+        absent_of_all = not segment_files(study.path, suffix=Path(pattern).suffix)
+        if followed.episodes and absent_of_all and left_out is not None and pattern in left_out:
+            notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
     expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
     found = (*problems, *damaged)

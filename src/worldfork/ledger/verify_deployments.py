@@ -1,7 +1,7 @@
 """Are a study's deployments what was written, as registered, and on common random numbers?"""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.conformity import departures
 from worldfork.ledger.deployment import THRESHOLDS, DeploymentFolder, DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.records import check, read_json
-from worldfork.ledger.segments import Part, read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.segments import SEGMENTS, Part, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, canonical, deployments, difference
 
@@ -28,8 +28,11 @@ class Followed:
     whole: tuple[DeploymentFolder, ...]  # those in which nothing was found
 
 
-def verify_deployments(study: Study, registration: Registration, *, known: set[str], windowless: bool) -> Followed:
-    """Check every chain of [deployment]; `known` are the digests of registrations that a row may point to."""
+def verify_deployments(
+    study: Study, registration: Registration, *, known: set[str], left_out: Collection[str] = ()
+) -> Followed:
+    """Check every chain of [deployment]; `known` are the digests of registrations that a row may point to, and
+    `left_out` is what a published copy is without."""
     grid = {(policy, cell.id): cell for policy, cell in deployments(registration)}
     problems: list[str] = []
     rows: dict[Deployed, list[DeploymentRow]] = {}
@@ -49,7 +52,7 @@ def verify_deployments(study: Study, registration: Registration, *, known: set[s
         except WorldforkError as error:
             problems.append(str(error))
     problems += _draw_problems(rows, grid)
-    problems += _segment_problems(study, rows, windowless=windowless)
+    problems += _segment_problems(study, rows, left_out=left_out)
     return Followed(sum(map(len, rows.values())), _expected(registration, grid), tuple(problems), tuple(whole))
 
 
@@ -121,7 +124,9 @@ def _checked_rows(
     return rows
 
 
-def _segment_problems(study: Study, rows: Mapping[Deployed, list[DeploymentRow]], *, windowless: bool) -> list[str]:
+def _segment_problems(
+    study: Study, rows: Mapping[Deployed, list[DeploymentRow]], *, left_out: Collection[str]
+) -> list[str]:
     """Every row has its log and its transitions, and they are those that it was made from."""
     problems: list[str] = []
     readers: tuple[tuple[str, str, Callable[[Path], Iterator[Part]]], ...] = (
@@ -130,7 +135,7 @@ def _segment_problems(study: Study, rows: Mapping[Deployed, list[DeploymentRow]]
     )
     for suffix, name, read in readers:
         missing = {(*place, row.k): getattr(row, name) for place, of in rows.items() for row in of}
-        if suffix == ".npz" and windowless and not segment_files(study.path, suffix=suffix):
+        if f"{SEGMENTS}/*{suffix}" in left_out and not segment_files(study.path, suffix=suffix):
             continue
         for k, path in segment_files(study.path, suffix=suffix):
             try:
