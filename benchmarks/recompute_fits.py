@@ -12,10 +12,9 @@ RULE = 0.30
 
 
 def severities(f, book, where, printed):
-    """By r_hold over the clean return; fresh: even episodes say how severe, odd ones what it was worth."""
+    """By r_hold over the clean return; fresh: half of the episodes say how severe, the others what it was worth."""
     delta, share = f["update"] - f["hold"], f["hold"] / f["clean"]
     edges = [-np.inf, 0.5, 0.75, 0.95, np.inf]
-    even, odd = f["h"][:, ::2].mean(axis=1) / f["clean"], (f["u"] - f["h"])[:, 1::2].mean(axis=1)
     for one, (low, high) in zip(printed, itertools.pairwise(edges), strict=True):
         there = (share >= low) & (share < high)
         means = [delta[there & (f["c"] == c)].mean() for c in np.unique(f["c"][there])]
@@ -26,8 +25,25 @@ def severities(f, book, where, printed):
             book.same(f"{at}.mean", [delta[there].mean(), np.mean(means)], [one["mean"], one["checkpoint_mean"]])
         if len(means) > 1:
             book.same(f"{at}.student_t", t_interval(means), one["student_t"])
-        fresh = (even >= low) & (even < high)
-        book.same(f"{at}.fresh", odd[fresh].mean() if fresh.any() else None, one["fresh_mean"])
+        fresh_severity(f, low, high, book, f"{at}.fresh", one["fresh"])
+
+
+def fresh_severity(f, low, high, book, at, printed):
+    """Each half of the episodes places the forks and is left out of what they were worth; halves weigh alike."""
+    placed, by_checkpoint = [0, 0], {}
+    for deciding in (0, 1):
+        for c in np.unique(f["c"]):
+            held, updated = f["h"][f["c"] == c], f["u"][f["c"] == c]
+            share = held[:, deciding::2].mean(axis=1) / f["clean"][f["c"] == c]
+            worth = (updated - held)[:, 1 - deciding :: 2].mean(axis=1)[(share >= low) & (share < high)]
+            if len(worth):
+                placed[deciding] += len(worth)
+                by_checkpoint.setdefault(c, []).append(worth.mean())
+    means = [np.mean(halves) for halves in by_checkpoint.values()]
+    seen = [printed[name] for name in ("forks_by_even", "forks_by_odd", "checkpoints")]
+    book.same(f"{at}.counts", [*placed, len(means)], seen)
+    book.same(f"{at}.mean", np.mean(means) if means else None, printed["mean"])
+    book.same(f"{at}.student_t", t_interval(means) if len(means) > 1 else None, printed["student_t"])
 
 
 def components(f, book, where, printed):

@@ -124,6 +124,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "unsigned": unsigned,
     "bound": bound,
     "span": span,
+    "with_span": with_span,
     "rate": rate,
     "percent": percent,
     "count": count,

@@ -11,6 +11,7 @@ __all__ = [
     "Components",
     "Earned",
     "Equivalence",
+    "FreshSeverity",
     "Gain",
     "Grade",
     "Judgement",
@@ -115,6 +116,17 @@ class CleanReturn:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class FreshSeverity:
+    """The same forks, where half of the episodes say how severe it is and the others what updating was worth."""
+
+    mean: Figure  # over checkpoints, of what either half placed here
+    student_t: Bounds  # of that
+    forks_by_even: int  # that the even episodes place here; the odd ones say what updating was worth
+    forks_by_odd: int  # the reverse: a fork can be in both, or in different classes
+    checkpoints: int  # that have such forks by either half
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Severity:
     """The forks with low <= r_hold / clean return < high; None is an open end."""
 
@@ -126,7 +138,7 @@ class Severity:
     mean: Figure  # over forks
     checkpoint_mean: Figure  # over checkpoints, of the mean over their forks here
     student_t: Bounds  # of that
-    fresh_mean: Figure  # over forks, severity and dR from different episodes
+    fresh: FreshSeverity | Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from worldfork.counting import plural
 from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.scoring.judgement import FreshSeverity
 from worldfork.desk.scoring.records import ForkCounts, PredictionAnswer, TaskScore
 from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
@@ -109,15 +110,19 @@ def severities(tasks: Tasks) -> TextTable:
                     str(part.helped),
                     number(part.mean, digits),
                     with_span(part.checkpoint_mean, part.student_t, digits),
-                    number(part.fresh_mean, digits),
+                    *_fresh(part.fresh, digits),
                 )
             )
     return TextTable(
         "severity",
         "Mean dR of all attempted forks by r_hold over the checkpoint's clean return: over forks, and over the "
-        "checkpoints that have such forks, with its Student-t interval. Fresh: severity and dR from different "
-        "episodes.",
-        ("Task", "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints", "fresh"),
+        "checkpoints that have such forks, with its Student-t interval. Fresh: the latter with the severity from "
+        "half of a fork's episodes and dR from the others, both ways round; by halves: the forks that the even and "
+        "that the odd episodes place there, and their checkpoints.",
+        (
+            *("Task", "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints"),
+            *("fresh", "by halves"),
+        ),
         tuple(rows),
         keys=2,
     )
@@ -193,6 +198,14 @@ def predictions(tasks: Tasks) -> TextTable:
         tuple(rows),
         keys=2,
     )
+
+
+def _fresh(fresh: FreshSeverity | Undefined, digits: int) -> tuple[str, str]:
+    """Mean and interval, and how many forks either half places in the class, of how many checkpoints."""
+    if isinstance(fresh, Undefined):
+        return number(fresh, digits), ""
+    counted = f"{fresh.forks_by_even} + {fresh.forks_by_odd} of {fresh.checkpoints}"
+    return with_span(fresh.mean, fresh.student_t, digits), counted
 
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:
