@@ -423,6 +423,9 @@ LACKING = {
     ),
     "no signals": lambda: study().drop("signal_residual", "signal_noise", "level"),
     "everything diverged": lambda: study().with_columns(r_update=pl.lit(0.0)),
+    "all but one checkpoint diverged": lambda: study().with_columns(
+        r_update=pl.when(pl.col("checkpoint") == "3").then(pl.col("r_update")).otherwise(0.0)
+    ),
     "negative returns": lambda: study().with_columns(pl.col("r_hold") - 2000, pl.col("r_update") - 2000),
     "one episode": lambda: study(episodes=1),
     "huge returns": lambda: study().with_columns(pl.col("r_hold") * 1e200, pl.col("r_update") * 1e200),
@@ -452,6 +455,40 @@ def test_some_of_those_reasons():
     assert equal["verdict"] == "harmful"
     assert equal["triggers"]["residual"]["auc"] is None
     assert equal["triggers"]["residual"]["correlation"] is None
+
+
+ON_ONE_CHECKPOINT = (
+    "one checkpoint",
+    "a signal in one checkpoint only",
+    "everything diverged",
+    "all but one checkpoint diverged",
+)
+
+
+@pytest.mark.parametrize("name", ON_ONE_CHECKPOINT)
+def test_a_threshold_that_has_no_other_checkpoint_to_come_from_is_no_policy(name):
+    """It neither earns 0 nor beats anything: what it would do is not known."""
+    residual = scored(LACKING[name](), Rules(permutations=9))["arms"][""]["tasks"]["world"]["triggers"]["residual"]
+    fitted = ("policy_total", "fires", "by_direction", "earned", "gains", "random", "random_shift", "swapped")
+    assert {figure: residual[figure] for figure in (*fitted, "passes_control", "useful")} == dict.fromkeys(
+        (*fitted, "passes_control", "useful")
+    )
+    assert set(residual["adjusted"].values()) == {None}
+    assert residual["running_quantile"]["policy_total"] is not None  # which needs no other
+
+
+def test_a_yardstick_that_is_undefined_earns_nothing_that_could_be_compared():
+    """All but one checkpoint diverged: on the forks that are retained the position table has nothing to read."""
+    task = scored(LACKING["all but one checkpoint diverged"](), Rules(permutations=9))["arms"][""]["tasks"]["world"]
+    policies, gains = task["policies"], task["triggers"]["residual"]["running_quantile"]["gains"]
+    for name in ("position_table", "direction_clock"):
+        assert policies[name] is None
+        assert policies["earned"][name] == {"mean": None, "student_t": None, "by_checkpoint": {"3": None}}
+        assert gains[name] == dict.fromkeys(gains[name]) | {"checkpoints": 0, "won": 0}
+    assert policies["earned"]["always"]["by_checkpoint"] == {"3": pytest.approx(policies["always"])}
+    assert gains["always"]["checkpoints"] == 1
+    assert task["policies_all_attempted"]["position_table"] is not None
+    assert task["triggers_all_attempted"]["residual"]["useful"] is not None
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,9 @@ def decide(
 ) -> dict[str, dict[str, Decisions]]:
     """Where every trigger fires, for each named set of scored forks.
 
-    A set's thresholds are fitted on its forks; the running quantile reads no label and sees all attempted ones.
+    A set's thresholds are fitted on its forks, and are undefined where those with the signal are all of one
+    checkpoint: whatever the others attempted, there is nothing to fit on. The running quantile reads no label and
+    sees all attempted forks.
     Sets that are the same share their decisions.
     """
     parts = partition(forks.prefork)
@@ -65,7 +67,7 @@ def decide(
             signal = tied(reading.values)
             running = policies.running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in distinct.items():
-                if count < 2:
+                if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
                     decisions[side][name] = Decisions(signal, None, alone, running)
                     continue
                 fitted = policies.leave_one_checkpoint_out(

@@ -31,8 +31,10 @@ def checkpoint_totals(
     return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present].astype(np.float64)
 
 
-def earned(totals: Float[np.ndarray, "checkpoints"], names: tuple[str, ...]) -> Earned:
+def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[str, ...]) -> Earned:
     """The mean over checkpoints, and its interval."""
+    if isinstance(totals, Undefined):
+        return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
     return Earned(
         mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
         student_t=student_t(totals),
@@ -49,21 +51,24 @@ def gain(
 
 def gains(
     totals: Float[np.ndarray, "policies checkpoints"],
-    yardsticks: Mapping[str, Float[np.ndarray, "checkpoints"]],
+    yardsticks: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined],
     *,
     seed: int,
     task: str,
 ) -> list[dict[str, Gain]]:
-    """Each policy less each yardstick."""
-    than = np.array(list(yardsticks.values()))
+    """Each policy less each yardstick; nothing is known beside a yardstick that is undefined."""
+    known = {name: earns for name, earns in yardsticks.items() if not isinstance(earns, Undefined)}
+    unknown = {name: _no_gain(why) for name, why in yardsticks.items() if isinstance(why, Undefined)}
+    than = np.array(list(known.values()))
     differences = totals[:, None] - than
     # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
     differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(totals[:, None]), np.abs(than))] = 0.0
     flips = iter(sign_flip_ps(differences.reshape(len(totals) * len(than), totals.shape[1]), seed=seed, task=task))
-    return [
-        {name: _gain(difference, next(flips)) for name, difference in zip(yardsticks, of_policy, strict=True)}
+    compared = [
+        {name: _gain(difference, next(flips)) for name, difference in zip(known, of_policy, strict=True)}
         for of_policy in differences
     ]
+    return [{name: (of_policy | unknown)[name] for name in yardsticks} for of_policy in compared]
 
 
 def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> Gain:
@@ -77,9 +82,13 @@ def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> 
     )
 
 
+def _no_gain(why: Undefined) -> Gain:
+    return Gain(mean=why, student_t=why, p_student_t=why, p_sign_flip=why, checkpoints=0, won=0)
+
+
 def yardsticks(
-    always: Float[np.ndarray, "checkpoints"], positions: Mapping[str, Float[np.ndarray, "checkpoints"]]
-) -> dict[str, Float[np.ndarray, "checkpoints"]]:
+    always: Float[np.ndarray, "checkpoints"], positions: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined]
+) -> dict[str, Float[np.ndarray, "checkpoints"] | Undefined]:
     """What a policy is compared with, by name: never, always, the better of both in hindsight, and what reads the
     schedule."""
     never = np.zeros(len(always))

@@ -1,6 +1,7 @@
 """The policies that need no trigger, by checkpoint: what every trigger is compared with."""
 
 import dataclasses
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,15 +14,16 @@ from worldfork.desk.scoring.undefined import Figure, Undefined
 
 __all__ = ["Yardsticks", "measure"]
 
+FITTED: Final = ("position_table", "direction_clock")  # on the other checkpoints' forks
+
 
 @dataclasses.dataclass(frozen=True)
 class Yardsticks:
     """What each earns in each checkpoint that has forks."""
 
     figures: ReferencePolicies
-    totals: dict[
-        str, Float[np.ndarray, "checkpoints"]
-    ]  # never, always, better_of_both, and what reads the schedule
+    # never, always, better_of_both, and what reads the schedule, which is fitted on other checkpoints
+    totals: dict[str, Float[np.ndarray, "checkpoints"] | Undefined]
     names: tuple[str, ...]  # of these checkpoints
 
 
@@ -42,13 +44,14 @@ def measure(forks: Forks) -> Yardsticks:
         "position_table": position.position_table(delta, place, checkpoint),
         "direction_clock": position.direction_clock(delta, parts.direction, forks.prefork.k, checkpoint),
     }
-    by_checkpoint = {name: totals(flags) for name, flags in fired.items()}
+    always = totals(fired["always"])
     alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
+    schedule = {name: alone if len(present) < 2 else totals(fired[name]) for name in FITTED}
+    by_checkpoint = {"always": always, "oracle": totals(fired["oracle"]), **schedule}
 
     def fitted(name: str) -> Figure:
         return alone if len(present) < 2 else policies.policy_total(fired[name], delta)
 
-    schedule = {name: by_checkpoint[name] for name in ("position_table", "direction_clock")}
     figures = ReferencePolicies(
         never=0.0,
         always=float(delta.sum()),
@@ -57,4 +60,4 @@ def measure(forks: Forks) -> Yardsticks:
         direction_clock=fitted("direction_clock"),
         earned={name: earnings.earned(values, names) for name, values in by_checkpoint.items()},
     )
-    return Yardsticks(figures, earnings.yardsticks(by_checkpoint["always"], schedule), names)
+    return Yardsticks(figures, earnings.yardsticks(always, schedule), names)
