@@ -25,32 +25,15 @@ import numpy as np
 import recompute_basics as basics
 from recompute_basics import flip_p, t_interval, t_p
 from recompute_fits import RULE, components, contraction, counts, retained_forks, severities
-from recompute_policies import (
-    controls,
-    direction_clock,
-    given_position,
-    loco,
-    position_table,
-    running,
-    running_rest,
-    swapped,
-)
 from recompute_sweeps import check_doses, check_noises
+from recompute_triggers import SIGNALS, triggers
 from scipy import stats
 
-SIGNALS = (
-    "residual",
-    "running_variance",
-    "percentile",
-    "kl",
-    "validation_loss",
-    "return_deficit",
-    "drift",
-    "clock",
-)
 ENUMERATED = range(3, 7)  # checkpoints with which every test lists all of its patterns
+DETECTORS = ("adwin", "page_hinkley", "kswin", "conformal")
+ALARMS = (*DETECTORS, "periodic")  # decisions already: no threshold of theirs is fitted
 # Where a study registers none.
-PAPERS_CANDIDATES = (*SIGNALS[:6], "adwin", "page_hinkley", "kswin", "conformal")
+PAPERS_CANDIDATES = (*SIGNALS[:6], *DETECTORS)
 NAMED = (
     *("arms", "tasks", "triggers", "triggers_all_attempted", "contrasts", "gains", "by_direction", "by_checkpoint"),
     *("by_direction_intervals", "drift_quartiles", "random_blocks", "auc_by_checkpoint", "standard_error_at"),
@@ -136,6 +119,20 @@ class Ledger:
         if not agree:
             self.wrong.append((where, mine, printed))
         return None
+
+    def by_name(self, where, mine, printed):
+        """Compare figures that have names; the names must be the same, and are no figures."""
+        if {str(name) for name in mine} != set(printed):
+            return self.wrong.append((where, list(mine), list(printed)))
+        return self.same(where, list(mine.values()), [printed[str(name)] for name in mine])
+
+    def there(self, where, defined, printed):
+        """Whether to look into a printed record: it must be there where it is defined, and nowhere else."""
+        if not defined:
+            self.same(where, None, printed)
+        elif printed is None:
+            self.wrong.append((where, "defined", None))
+        return defined and printed is not None
 
 
 @contextlib.contextmanager
@@ -253,15 +250,14 @@ def judge(f, book, where, score):
 def check_task(f, book, where, score):
     """Everything of one task that needs no other task."""
     delta = f["update"] - f["hold"]
-    sides = {"triggers": retained_forks(f), "triggers_all_attempted": np.ones(len(delta), bool)}
-    retained = sides["triggers"]
+    retained, everything = retained_forks(f), np.ones(len(delta), bool)
     contraction(f, retained, book, f"{where}.contraction", score["contraction"])
     basics.bins_and_halves(f, retained, book, f"{where}.contraction", score["contraction"], where.split()[1])
     severities(f, book, where, score["severity"])
     components(f, book, where, score["components"])
     basics.design(f, book, f"{where}.design", score)
     basics.quartiles(f, retained, book, f"{where}.quartiles", score["drift_quartiles"])
-    for name, kept in (("all_attempted", sides["triggers_all_attempted"]), ("retained", retained)):
+    for name, kept in (("all_attempted", everything), ("retained", retained)):
         basics.effects(f, kept, book, f"{where}.effect.{name}", score["effect"][name])
         basics.directions(f, kept, book, f"{where}.directions.{name}", score["direction_contrast"][name])
     counts(f, delta, retained, book, where, score)
@@ -273,98 +269,14 @@ def check_task(f, book, where, score):
     )
     own = int(((f["hold"] > 0) & (f["update"] < RULE * f["hold"])).sum())
     book.same(f"{where}.below_own_hold", own, score["forks"]["below_own_hold"])
-    for side, kept in sides.items():
-        part = {name: values[kept] for name, values in f.items() if name != "signals"}
-        d = delta[kept]
-        names = np.unique(part["c"])
-
-        def totals(fired, part=part, d=d, names=names):
-            return np.array([d[fired & (part["c"] == one)].sum() for one in names])
-
-        fixed = {"position_table": position_table(part, d), "direction_clock": direction_clock(part, d)}
-        printed = score["policies" if side == "triggers" else "policies_all_attempted"]
-        for name, fired in fixed.items():
-            book.same(f"{where}.{side}.{name}", d[fired].sum(), printed[name])
-            book.same(
-                f"{where}.{side}.{name}.earned", t_interval(totals(fired)), printed["earned"][name]["student_t"]
-            )
-        always = totals(np.ones(len(d), bool))
-        book.same(
-            f"{where}.{side}.fixed",
-            [0.0, d.sum(), d[d > 0].sum()],
-            [printed[name] for name in ("never", "always", "oracle")],
-        )
-        ways = {"always": always, "oracle": totals(d > 0), **{name: totals(fired) for name, fired in fixed.items()}}
-        for name in printed["earned"]:
-            seen = printed["earned"][name]
-            book.same(f"{where}.{side}.{name}.mean", ways[name].mean(), seen["mean"])
-            book.same(f"{where}.{side}.{name}.t", t_interval(ways[name]), seen["student_t"])
-            book.same(f"{where}.{side}.{name}.by", list(ways[name]), [seen["by_checkpoint"][str(c)] for c in names])
-        rivals = {"never": 0 * always, "always": always, **{name: totals(fired) for name, fired in fixed.items()}}
-        rivals["better_of_both"] = always if always.sum() > 0 else 0 * always
-        for name in SIGNALS:
-            signal = np.array([row.get(name, np.nan) for row in f["signals"]], dtype=float)
-            at, shown = f"{where}.{side}.{name}", score[side].get(name)
-            if shown is None or np.isnan(signal).any():
-                continue
-            fired = loco(signal, delta, f["c"], kept)
-            fired_kept = fired[kept]
-            book.same(f"{at}.total", d[fired_kept].sum(), shown["policy_total"])
-            book.same(f"{at}.fires", int(fired_kept.sum()), shown["fires"])
-            mine = totals(fired_kept)
-            book.same(
-                f"{at}.earned",
-                [mine.mean(), *t_interval(mine)],
-                [shown["earned"]["mean"], *shown["earned"]["student_t"]],
-            )
-            for than, theirs in rivals.items():
-                gap, seen = mine - theirs, shown["gains"][than]
-                gap[np.abs(gap) <= 1e-9 * np.maximum(np.abs(mine), np.abs(theirs))] = 0.0
-                book.same(f"{at}.gains.{than}", [gap.mean(), *t_interval(gap)], [seen["mean"], *seen["student_t"]])
-                book.same(
-                    f"{at}.gains.{than}.p", [t_p(gap), flip_p(gap)], [seen["p_student_t"], seen["p_sign_flip"]]
-                )
-                book.same(
-                    f"{at}.gains.{than}.won", [len(gap), int((gap > 0).sum())], [seen["checkpoints"], seen["won"]]
-                )
-            book.same(f"{at}.by", list(mine), [shown["earned"]["by_checkpoint"][str(c)] for c in names])
-            book.same(f"{at}.steps", int(f["steps"][0]) * int(fired_kept.sum()), shown["gradient_steps"])
-            book.same(f"{at}.n_defined", int(kept.sum()), shown["n_defined"])
-            for way in ("away", "toward"):
-                book.same(f"{at}.{way}", d[fired_kept & (part["d"] == way)].sum(), shown["by_direction"][way])
-            basics.ranking(part, signal[kept], d, book, at, shown)
-            basics.proxies(part, signal[kept], d, book, at, shown, (signal[~retained], signal[retained]))
-            ends = shown["endpoint"]
-            basics.endpoint(part, fired_kept, d, book, f"{at}.endpoint", ends["leave_one_checkpoint_out"])
-            controls(f, fired, delta, kept, book, at, shown)
-            loose = running(f, signal)
-            basics.endpoint(part, loose[kept], d, book, f"{at}.running.endpoint", ends["running_quantile"])
-            seen, mine = shown["running_quantile"], totals(loose[kept])
-            running_rest(part, loose[kept], d, mine, rivals, book, f"{at}.running", seen)
-            book.same(
-                f"{at}.running",
-                [d[loose[kept]].sum(), int(loose[kept].sum())],
-                [seen["policy_total"], seen["fires"]],
-            )
-            book.same(f"{at}.running.earned", t_interval(mine), seen["earned"]["student_t"])
-            orders = [math.factorial(len(np.unique(f["c"]))), True]
-            book.same(
-                f"{at}.running.swapped",
-                [*swapped(f, loose, delta, kept), *orders],
-                [seen["swapped"][key] for key in ("p", "mean", "orders", "exact")],
-            )
-            given_position(part, signal[kept], d, book, f"{at}.given_position", shown["given_position"])
-            book.same(
-                f"{at}.swapped",
-                [*swapped(f, fired, delta, kept), *orders],
-                [shown["swapped"][key] for key in ("p", "mean", "orders", "exact")],
-            )
+    triggers(f, retained, book, where, score)
 
 
-def check_families(scores, means, candidates, book):
+def check_families(ledger, scores, means, candidates, book):
     """Holm over the means, and over candidates x tasks x arms, from the printed p values of all.
 
-    Candidates that can not be read, detectors without their streams, count as if they had p = 1.
+    Candidates that can not be read, detectors without their streams, count as if they had p = 1; so do those whose
+    p is undefined, and it stays so.
     """
     for name, test in (("student_t", t_p), ("sign_flip", flip_p)):
         adjusted = holm({place: test(values) for place, values in means.items()}, len(means))
@@ -386,29 +298,36 @@ def check_families(scores, means, candidates, book):
                     if one["standing"] != "candidate":
                         continue
                     if test in ("better_of_both", "position_table"):
-                        gain = one["gains"][test]
-                        p_values[place, name] = max(gain["p_student_t"], gain["p_sign_flip"])
+                        gain = (one["gains"] or {}).get(test) or {}
+                        both = [gain.get("p_student_t"), gain.get("p_sign_flip")]
+                        p_values[place, name] = None if None in both else max(both)
                     else:
-                        p_values[place, name] = one[test]["p"]
-            for (place, name), p in holm(p_values, len(candidates) * len(scores)).items():
-                book.same(f"{place}.{side}.{name}.adjusted.{test}", p, scores[place][side][name]["adjusted"][test])
-        for place, score in scores.items():
+                        p_values[place, name] = (one[test] or {}).get("p")
+            adjusted = holm({key: p for key, p in p_values.items() if p is not None}, len(candidates) * len(scores))
+            for place, name in p_values:
+                shown = scores[place][side][name]["adjusted"][test]
+                book.same(f"{place}.{side}.{name}.adjusted.{test}", adjusted.get((place, name)), shown)
+        for (arm, task), score in scores.items():
+            forks = ledger[arm][task]
+            scored = forks["c"] if side == "triggers_all_attempted" else forks["c"][retained_forks(forks)]
             for name, one in score[side].items():
-                check_usefulness(one, book, f"{place}.{side}.{name}")
+                decides = name in ALARMS or len(np.unique(scored)) > 1
+                check_usefulness(one, decides, book, f"{(arm, task)}.{side}.{name}")
 
 
-def check_usefulness(one, book, where):
-    """From the printed adjusted p values and gains."""
+def check_usefulness(one, decides, book, where):
+    """From the printed adjusted p values and gains. A policy that decides nothing, since its threshold has no other
+    checkpoint to come from, neither passes nor fails."""
+    if not decides:
+        return book.same(f"{where}.useful", [None, None], [one["passes_control"], one["useful"]])
     adjusted, gains = one["adjusted"], one["gains"]
-    passes = adjusted["random"] < 0.05 and adjusted["random_shift"] < 0.05
-    book.same(f"{where}.passes_control", passes, one["passes_control"])
-    if one["useful"] is None:
-        return
+    below = {test: p is not None and p < 0.05 for test, p in adjusted.items()}
+    book.same(f"{where}.passes_control", below["random"] and below["random_shift"], one["passes_control"])
     missed = []
     for test in ("random", "random_shift", "swapped", "better_of_both", "position_table"):
         gain = gains[test]["mean"] if test in gains else 1.0
-        missed += [] if adjusted[test] < 0.05 and gain > 0 else [test]
-    book.same(
+        missed += [] if below[test] and gain is not None and gain > 0 else [test]
+    return book.same(
         f"{where}.useful", [not missed, missed], [one["useful"]["useful"], list(one["useful"]["does_not_beat"])]
     )
 
@@ -432,7 +351,7 @@ def main():
             check_task(columns, book, where, scores[arm, task])
             print(f"{where}: {book.compared - before} figures", flush=True)
     candidates = registered["scoring"].get("triggers", PAPERS_CANDIDATES)
-    check_families(scores, means, candidates, book)
+    check_families(ledger, scores, means, candidates, book)
     for (arm, task), score in scores.items():
         book.same(f"{arm} {task}.candidates", len(candidates), score["candidates"])
         missing = [name for name in candidates if name not in score["triggers"]]

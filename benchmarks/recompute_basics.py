@@ -13,17 +13,23 @@ EDGES = {"cartpole-swingup": [350.0, 450.0, 550.0, 650.0]}  # registered; elsewh
 
 
 def t_interval(x):
+    if len(x) < 2:  # as for everything below: one checkpoint says nothing about another
+        return None
     half = stats.t.ppf(0.975, len(x) - 1) * np.std(x, ddof=1) / math.sqrt(len(x))
     return [np.mean(x) - half, np.mean(x) + half]
 
 
 def t_p(x):
+    if len(x) < 2:
+        return None
     if not np.any(x):
         return 1.0
     return float(2 * stats.t.sf(abs(np.mean(x)) / (np.std(x, ddof=1) / math.sqrt(len(x))), len(x) - 1))
 
 
 def flip_p(x):
+    if len(x) < 2:
+        return None
     seen, hits = abs(np.sum(x)) - 1e-9 * np.sum(np.abs(x)), 0
     for signs in itertools.product((1.0, -1.0), repeat=len(x)):
         hits += abs(np.dot(signs, x)) >= seen
@@ -32,27 +38,30 @@ def flip_p(x):
 
 def resampled(x):
     """The middle 95% of the means of all n^n resamples."""
+    if len(x) < 2:
+        return None
     return list(np.quantile([np.mean(one) for one in itertools.product(x, repeat=len(x))], [0.025, 0.975]))
 
 
 def mde(x):
+    if len(x) < 2:
+        return None
     return (stats.t.ppf(0.975, len(x) - 1) + stats.norm.ppf(0.8)) * np.std(x, ddof=1) / math.sqrt(len(x))
 
 
-def mean_figures(x, book, where, shown):
-    """What is said of every mean over checkpoints."""
-    x = np.array(x)
-    lone = len(x) < 2  # of one checkpoint there is a mean and nothing else
-    book.same(f"{where}.mean", [x.mean(), None if lone else mde(x)], [shown["mean"], shown["mde"]])
-    book.same(f"{where}.student_t", None if lone else t_interval(x), shown["student_t"])
-    book.same(f"{where}.bootstrap", None if lone else resampled(x), shown["bootstrap"])
-    book.same(
-        f"{where}.p", [None if lone else p(x) for p in (t_p, flip_p)], [shown["p_student_t"], shown["p_sign_flip"]]
-    )
+def mean_of(x):
+    return float(np.mean(x)) if len(x) else None
+
+
+def mean_figures(by_checkpoint, book, where, shown):
+    """What is said of every mean over checkpoints; one that has none is None."""
+    x = np.array([mean for mean in by_checkpoint.values() if mean is not None])
+    book.same(f"{where}.mean", [mean_of(x), mde(x)], [shown["mean"], shown["mde"]])
+    book.same(f"{where}.student_t", t_interval(x), shown["student_t"])
+    book.same(f"{where}.bootstrap", resampled(x), shown["bootstrap"])
+    book.same(f"{where}.p", [t_p(x), flip_p(x)], [shown["p_student_t"], shown["p_sign_flip"]])
     if "by_checkpoint" in shown:
-        book.same(
-            f"{where}.by_checkpoint", list(x), [shown["by_checkpoint"][name] for name in shown["by_checkpoint"]]
-        )
+        book.by_name(f"{where}.by_checkpoint", by_checkpoint, shown["by_checkpoint"])
 
 
 def cell_means(f, delta, kept):
@@ -70,10 +79,11 @@ def effects(f, kept, book, where, shown):
     cells = cell_means(f, delta, kept)
     there = {key: mean for key, mean in cells.items() if mean is not None}
     names = sorted({key[0] for key in there})
-    mean_figures([np.mean([m for key, m in there.items() if key[0] == one]) for one in names], book, where, shown)
+    by_checkpoint = {one: mean_of([m for key, m in there.items() if key[0] == one]) for one in np.unique(f["c"])}
+    mean_figures(by_checkpoint, book, where, shown)
     for way in ("away", "toward"):
         of_way = {key: mean for key, mean in there.items() if key[1] == way}
-        book.same(f"{where}.{way}", np.mean(list(of_way.values())), shown["by_direction"][way])
+        book.same(f"{where}.{way}", mean_of(list(of_way.values())), shown["by_direction"][way])
         owners = sorted({key[0] for key in of_way})
         means = [np.mean([m for key, m in of_way.items() if key[0] == one]) for one in owners]
         seen = shown["by_direction_intervals"][way]
@@ -106,9 +116,11 @@ def directions(f, kept, book, where, shown):
             if len(one) and len(other):
                 gaps.setdefault(c, []).append((one.mean(), other.mean()))
                 levels.add(at)
-    means = [np.mean(gaps[c], axis=0) for c in sorted(gaps)]
-    mean_figures([toward - away for toward, away in means], book, where, shown)
-    ways = np.mean(means, axis=0)
+    if not book.there(where, bool(gaps), shown):
+        return
+    means = {c: np.mean(gaps[c], axis=0) for c in sorted(gaps)}
+    mean_figures({c: toward - away for c, (toward, away) in means.items()}, book, where, shown)
+    ways = np.mean(list(means.values()), axis=0)
     book.same(f"{where}.by_direction", list(ways), [shown["by_direction"][way] for way in ("toward", "away")])
     book.same(f"{where}.levels", len(levels), shown["levels"])
 
@@ -120,7 +132,7 @@ def quartiles(f, kept, book, where, shown):
         rows.sort(key=lambda i: (round(float(f["level"][i]), 9), f["k"][i]))
         size, longer = divmod(len(rows), 4)
         ends = np.cumsum([0, *(size + (part < longer) for part in range(4))])
-        mine = [np.mean(delta[rows[start:stop]]) for start, stop in itertools.pairwise(ends)]
+        mine = [mean_of(delta[rows[start:stop]]) for start, stop in itertools.pairwise(ends)]
         book.same(f"{where}.{way}", mine, shown[way])
 
 
@@ -182,7 +194,10 @@ def design(f, book, where, score):
 
 
 def pearson(x, y):
-    return None if np.ptp(x) == 0 or np.ptp(y) == 0 else float(np.corrcoef(x, y)[0, 1])
+    """Of two points it would be 1 or -1, wherever they lie."""
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def given(x, y, z):
@@ -220,7 +235,7 @@ def ranking(part, signal, d, book, where, shown):
     values = list(aucs.values())
     book.same(f"{where}.auc", np.mean(values), shown["auc"])
     book.same(f"{where}.auc_by", values, [shown["auc_by_checkpoint"][str(one)] for one in aucs])
-    book.same(f"{where}.auc_t", t_interval(values) if len(values) > 1 else None, shown["auc_student_t"])
+    book.same(f"{where}.auc_t", t_interval(values), shown["auc_student_t"])
     few = len(values) < 3
     ends = [min(values), max(values)] if few else resampled(values)
     book.same(
@@ -257,7 +272,7 @@ def endpoint(part, fired, d, book, where, shown):
     ends = [min(found), max(found)] if few else resampled(found)
     mine = [np.mean(found), len(found), "min-max" if few else "bootstrap", *ends]
     book.same(where, mine, [shown["value"], shown["clusters"], shown["kind"], *shown["interval"]])
-    book.same(f"{where}.t", t_interval(found) if len(found) > 1 else None, shown["student_t"])
+    book.same(f"{where}.t", t_interval(found), shown["student_t"])
     book.same(f"{where}.by", found, [shown["by_checkpoint"][name] for name in values])
     return None
 
@@ -267,9 +282,12 @@ def contrast(first, second, kept, book, where, shown):
     deltas = [f["update"] - f["hold"] for f in (first, second)]
     cells = [cell_means(f, delta, keep) for f, delta, keep in zip((first, second), deltas, kept, strict=True)]
     both = [key for key in cells[0] if cells[0][key] is not None and cells[1].get(key) is not None]
+    if not book.there(where, bool(both), shown):
+        return
     owners = sorted({key[0] for key in both})
     means = [[np.mean([arm[key] for key in both if key[0] == one]) for one in owners] for arm in cells]
-    mean_figures(np.array(means[0]) - np.array(means[1]), book, where, shown)
+    gaps = {one: x - y for one, x, y in zip(owners, *means, strict=True)}
+    mean_figures(gaps, book, where, shown)
     mine = [np.mean(means[0]), np.mean(means[1]), len(both)]
     book.same(f"{where}.arms", mine, [shown[name] for name in ("first", "second", "cells")])
     places = [

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import numpy as np
-from recompute_basics import flip_p, t_interval, t_p
+from recompute_basics import flip_p, mean_of, t_interval, t_p
 
 
 def loco(signal, delta, c, kept):
@@ -109,6 +109,17 @@ def controls(f, fired, delta, kept, book, where, shown):
         book.same(f"{where}.{name}.mean", True, bool(abs(mean - seen["mean"]) <= spread + 1e-6))
 
 
+def gains(mine, rivals, book, where, shown):
+    """What a policy earns more than each other in a checkpoint; nothing is known beside one that is None."""
+    for than, theirs in rivals.items():
+        gap, seen = np.array([]) if theirs is None else mine - theirs, shown[than]
+        if theirs is not None:
+            gap[np.abs(gap) <= 1e-9 * np.maximum(np.abs(mine), np.abs(theirs))] = 0.0
+        figures = [mean_of(gap), t_interval(gap), t_p(gap), flip_p(gap), len(gap), int((gap > 0).sum())]
+        names = ("mean", "student_t", "p_student_t", "p_sign_flip", "checkpoints", "won")
+        book.same(f"{where}.gains.{than}", figures, [seen[name] for name in names])
+
+
 def running_rest(part, fired, d, mine, rivals, book, where, shown):
     """The same figures of the label-free policy."""
     book.same(f"{where}.steps", int(part["steps"][0]) * int(fired.sum()), shown["gradient_steps"])
@@ -116,13 +127,7 @@ def running_rest(part, fired, d, mine, rivals, book, where, shown):
         book.same(f"{where}.{way}", d[fired & (part["d"] == way)].sum(), shown["by_direction"][way])
     by = shown["earned"]["by_checkpoint"]
     book.same(f"{where}.earned", [mine.mean(), *mine], [shown["earned"]["mean"], *(by[c] for c in by)])
-    for than, theirs in rivals.items():
-        gap, seen = mine - theirs, shown["gains"][than]
-        gap[np.abs(gap) <= 1e-9 * np.maximum(np.abs(mine), np.abs(theirs))] = 0.0
-        figures = [gap.mean(), *t_interval(gap), t_p(gap), flip_p(gap), len(gap), int((gap > 0).sum())]
-        printed = [seen["mean"], *seen["student_t"]]
-        printed += [seen[name] for name in ("p_student_t", "p_sign_flip", "checkpoints", "won")]
-        book.same(f"{where}.gains.{than}", figures, printed)
+    gains(mine, rivals, book, where, shown["gains"])
 
 
 def given_position(part, signal, d, book, where, shown):

@@ -35,7 +35,7 @@ def check_doses(ledger, registered, printed, book):
         every = [np.ones(len(f["k"]), bool) for f in pair]
         contrast(*pair, every, book, f"{where}.ends", sweep["largest_less_smallest"])
         cells = [cell_means(f, f["update"] - f["hold"], keep) for f, keep in zip(pair, every, strict=True)]
-        ends[task, label] = _differences(*cells)
+        ends[task, label] = np.array(list(_differences(*cells).values()))
     family = _family(registered)
     for key, x in ends.items():
         adjusted = [_holm([p(one) for one in ends.values()], p(x), family) for p in (t_p, flip_p)]
@@ -111,12 +111,12 @@ def _noise(f, least, book, where, shown):
         signal, seen = _signal(f, name), shown["signals"][name]
         there = ~np.isnan(signal)
         cells = cell_means(f, signal, there)
-        x = _differences(cells, None)
+        x = list(_differences(cells, None).values())
         book.same(f"{where}.{name}.n_defined", int(there.sum()), seen["n_defined"])
         if not len(x):
             continue
         book.same(f"{where}.{name}.mean", np.mean(x), seen["mean"])
-        book.same(f"{where}.{name}.student_t", t_interval(x) if len(x) > 1 else None, seen["student_t"])
+        book.same(f"{where}.{name}.student_t", t_interval(x), seen["student_t"])
         if least is None:
             book.same(f"{where}.{name}.rise", None, seen["rise"])
         elif (
@@ -136,7 +136,7 @@ def _signal(f, name):
 
 def _by_checkpoint(f, values=None):
     delta = f["update"] - f["hold"] if values is None else values.astype(float)
-    return _differences(cell_means(f, delta, np.ones(len(delta), bool)), None)
+    return list(_differences(cell_means(f, delta, np.ones(len(delta), bool)), None).values())
 
 
 def _differences(cells, others):
@@ -145,7 +145,7 @@ def _differences(cells, others):
     if others is not None:
         there = {key: mean - others[key] for key, mean in there.items() if others.get(key) is not None}
     owners = sorted({key[0] for key in there})
-    return np.array([np.mean([mean for key, mean in there.items() if key[0] == one]) for one in owners])
+    return {one: np.mean([mean for key, mean in there.items() if key[0] == one]) for one in owners}
 
 
 def _diverged(f):

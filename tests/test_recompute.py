@@ -96,6 +96,54 @@ def test_arms_that_vary_one_setting_are_computed_again(recompute, tmp_path, kind
     assert [where for where, _, _ in wrong.wrong] == [f"{kind} linear_quadratic all.a1.mean[0]"]
 
 
+def test_what_is_undefined_where_one_checkpoint_alone_is_retained_is_derived(recompute, tmp_path):
+    """Of three checkpoints two forks of one are retained, in one direction: every null is expected, and a figure
+    in its place differs."""
+    directed = tiny.AUTHORED.replace('["away"]', '["away", "toward"]').replace(
+        "decision_points = 3", "decision_points = 6"
+    )
+
+    def row(cell, k):
+        hold = (100.0 + k + 7 * cell.checkpoint, 90.0 + k * k)
+        kept = (cell.checkpoint, cell.direction) == (1, "away") and k in (2, 5)
+        update = (80.0 - 3 * k, 70.0) if kept else (0.3 * k, cell.checkpoint + 0.1 * k)
+        level = 0.1 * (k if cell.direction == "away" else 7 - k)
+        signals = {"residual": k + 0.3 * cell.checkpoint, "clock": float(k)}
+        means = {"r_hold": sum(hold) / 2, "r_update": sum(update) / 2, "delta": (sum(update) - sum(hold)) / 2}
+        return {"hold": hold, "update": update, "level": level, "signals": signals, **means}
+
+    authored = directed.replace("checkpoints = [0]", "checkpoints = [0, 1, 2]")
+    study = tiny.write(tmp_path / "study", rows=6, authored=authored, of_cell=row)
+    ledger, plain = recompute.read(study.path), score_ledger(study.path, triggers="residual,clock").to_json()
+    (arm,) = ledger
+
+    def checked(figures):
+        book, printed = recompute.Ledger(), recompute.Watched(figures)
+        scores = {(arm, "linear_quadratic"): printed["arms"][arm]["tasks"]["linear_quadratic"]}
+        forks, score = ledger[arm]["linear_quadratic"], scores[arm, "linear_quadratic"]
+        means = {(arm, "linear_quadratic"): recompute.judge(forks, book, "tiny linear_quadratic", score)}
+        recompute.check_task(forks, book, "tiny linear_quadratic", score)
+        recompute.check_families(ledger, scores, means, recompute.PAPERS_CANDIDATES, book)
+        return book
+
+    found = checked(plain)
+    assert (found.wrong, found.compared > 300) == ([], True)
+    task = plain["arms"][arm]["tasks"]["linear_quadratic"]
+    assert (task["forks"]["retained"], task["direction_contrast"]["retained"]) == (2, None)
+    task["policies"]["earned"]["position_table"]["mean"] = 0.0
+    task["triggers"]["residual"]["fires"] = 0
+    task["triggers"]["residual"]["useful"] = {"useful": False, "does_not_beat": []}
+    task["effect"]["retained"]["by_direction"]["toward"] = 0.0
+    task["direction_contrast"]["retained"] = task["direction_contrast"]["all_attempted"]
+    assert sorted({where.split(".", 1)[1] for where, _, _ in checked(plain).wrong}) == [
+        "directions.retained",
+        "effect.retained.toward",
+        "triggers.position_table.mean",
+        "triggers.residual of one checkpoint[1]",
+        "triggers.residual.useful[1]",
+    ]
+
+
 def test_a_study_whose_tests_can_not_be_listed_is_refused():
     command = [sys.executable, str(BENCHMARKS / "recompute.py"), str(ROOT / "results" / "mechanisms-demo")]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -111,7 +159,10 @@ def recomputed(study):
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "study",
-    ["corrected", "demo", "dose", "forward", "legacy", "precision", "replication", "scope", "stochasticity"],
+    [
+        *("corrected", "demo", "dose", "forward", "legacy", "precision"),
+        *("replication", "scope", "stochasticity", "window"),
+    ],
 )
 def test_every_figure_of_a_published_study_agrees(study):
     ended = recomputed(study)
