@@ -94,6 +94,7 @@ class Browser(contextlib.AbstractContextManager):
         page = Page(self, target, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.send(f"{domain}.enable")
+        page.send("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also while another tab is in front
         page.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.send("Emulation.setEmulatedMedia", {"features": [scheme]})
@@ -177,6 +178,7 @@ class Page:
         )
 
     def press(self, key):
+        """Press and release a key; returns once the page has seen it released."""
         codes = {
             "Tab": 9,
             "Enter": 13,
@@ -187,11 +189,16 @@ class Page:
             "ArrowDown": 40,
         }
         typed = {"text": "\r"} if key == "Enter" else {}  # a button is pressed by the character, not by the key
+        released = "{ capture: true, once: true }"
+        self.evaluate(
+            f"window.released = false; addEventListener('keyup', () => {{ window.released = true; }}, {released})"
+        )
         for kind in ("keyDown", "keyUp"):
             self.send(
                 "Input.dispatchKeyEvent",
                 {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key], **typed},
             )
+        self.wait("window.released !== false")  # another page, which a key may have led to, knows nothing of it
 
     def complaints(self):
         """Whatever the page reported as an error or a warning, exceptions included."""
