@@ -119,6 +119,7 @@ def _reason(value: Undefined) -> Markup:
 
 
 FILTERS: Final[dict[str, Callable[..., object]]] = {
+    "auc_rests_on": wording.auc_rests_on,
     "bar_row": bar_row,
     "number": number,
     "unsigned": unsigned,

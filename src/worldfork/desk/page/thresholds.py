@@ -19,7 +19,7 @@ from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.sweep import Sweep, sweep
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording import digits_for, known, minus, number, rate
+from worldfork.desk.wording import auc_rests_on, digits_for, known, minus, number, rate
 
 __all__ = ["SIDES", "threshold_permutations", "trigger_columns"]
 
@@ -200,4 +200,6 @@ def _auc(figures: TriggerScore) -> str:
     interval = known(figures.auc_interval)
     if isinstance(figures.auc, Undefined) or interval is None:
         return "undefined"
-    return f"{rate(figures.auc)} [{rate(interval.low)}, {rate(interval.high)}] {known(figures.auc_interval_kind)}"
+    ends = f"[{rate(interval.low)}, {rate(interval.high)}] {known(figures.auc_interval_kind)}"
+    rests = auc_rests_on(figures)
+    return f"{rate(figures.auc)} {ends}" + (f", {rests} checkpoints" if rests else "")

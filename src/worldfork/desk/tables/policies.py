@@ -6,7 +6,16 @@ from worldfork.desk.scoring.judgement import Gain
 from worldfork.desk.scoring.records import Endpoint, TaskScore, TriggerScore
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, digits_for, known, number, rate, with_span
+from worldfork.desk.wording import (
+    AUC_RESTS_ON,
+    DASH,
+    auc_with_checkpoints,
+    digits_for,
+    known,
+    number,
+    rate,
+    with_span,
+)
 
 __all__ = ["earnings", "endpoints", "position"]
 
@@ -45,7 +54,7 @@ def earnings(tasks: Tasks) -> TextTable:
 def position(tasks: Tasks) -> TextTable:
     """Whether a signal knows more than where in the stream it is."""
     rows = [
-        (task, name, rate(trigger.auc), *_at_one_place(trigger))
+        (task, name, auc_with_checkpoints(trigger), *_at_one_place(trigger))
         for task, score in tasks.items()
         for name, trigger in score.triggers.items()
         if not isinstance(trigger.given_position, Undefined)
@@ -53,7 +62,7 @@ def position(tasks: Tasks) -> TextTable:
     return TextTable(
         "position",
         "What a signal knows beyond its place in the stream, retained forks: its AUC, and its AUC over pairs of "
-        "forks at one (direction, k), pooled, with the range when one checkpoint is left out.",
+        f"forks at one (direction, k), pooled, with the range when one checkpoint is left out. {AUC_RESTS_ON}",
         ("Task", "Trigger", "AUC", "AUC at one (direction, k)", "without one checkpoint", "pairs"),
         tuple(rows),
         keys=2,

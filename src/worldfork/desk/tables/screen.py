@@ -16,6 +16,7 @@ from worldfork.desk.wording import (
     DASH,
     Rule,
     answer,
+    auc_note,
     contrast_answer,
     contrast_summary,
     corrected,
@@ -102,6 +103,8 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
     points = int(score.evidence.forks.prefork.k.max())
     console.print(f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:")
     console.print(_rules(score, digits, wide=console.width >= WIDE))
+    if note := auc_note(score.triggers_all_attempted):
+        console.print(f"[dim]{escape(note)}[/]")
     if verbose:
         console.print(_effects(score, digits))
         for line in [*_lines(score, digits), *_exempt(score)]:

@@ -6,7 +6,7 @@ from worldfork.desk.scoring.records import TaskScore, TriggerScore
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.triggers import is_reference
-from worldfork.desk.wording import DASH, digits_for, known, number, rate, with_span
+from worldfork.desk.wording import AUC_RESTS_ON, DASH, auc_rests_on, digits_for, known, number, rate, with_span
 
 __all__ = ["controls", "proxies", "rivals"]
 
@@ -30,9 +30,9 @@ def rivals(tasks: Tasks) -> TextTable:
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
         "rule that fires as often in every cell; beats it: p and shifted p below .05 after Holm's adjustment over "
-        "candidates x tasks x arms. An AUC interval with a star is the range over fewer than three checkpoints; in "
-        "brackets, on how many checkpoints it rests where that is not all. Running: the label-free running "
-        "quantile, and how often it fires. The last two columns are on all attempted forks.",
+        f"candidates x tasks x arms. {AUC_RESTS_ON} An interval with a star is the range over fewer than three. "
+        "Running: the label-free running quantile, and how often it fires. The last two columns are on all "
+        "attempted forks.",
         (
             *("Task", "Trigger", "AUC", "total", "toward", "away", "fires", "random control", "p", "p, shifted"),
             *("beats it", "running", "total, all forks", "p, all forks"),
@@ -122,9 +122,9 @@ def _auc(trigger: TriggerScore) -> str:
     if interval is None:
         return DASH
     star = "*" if trigger.auc_interval_kind == "min-max" else ""
-    few = len(trigger.auc_by_checkpoint) if isinstance(trigger.auc_by_checkpoint, Mapping) else 0
-    rests = f" ({trigger.auc_clusters} of {few})" if trigger.auc_clusters < few else ""
-    return f"{rate(trigger.auc)} [{rate(interval.low)}, {rate(interval.high)}]{star}{rests}"
+    ends = f"[{rate(interval.low)}, {rate(interval.high)}]{star}"
+    rests = auc_rests_on(trigger)
+    return f"{rate(trigger.auc)} {ends}" + (f" ({rests})" if rests else "")
 
 
 def _digits(score: TaskScore) -> int:

@@ -26,11 +26,13 @@ from worldfork.desk.wording.numbers import (
     with_span,
 )
 from worldfork.desk.wording.predicted import predictions_answered
+from worldfork.desk.wording.ranking import AUC_RESTS_ON, auc_note, auc_rests_on, auc_with_checkpoints
 from worldfork.desk.wording.rules import Group, Rule, rule_groups
 from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits, sweep_name, sweep_words
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
 __all__ = [
+    "AUC_RESTS_ON",
     "BEATEN",
     "DASH",
     "TERMS",
@@ -43,6 +45,9 @@ __all__ = [
     "Rule",
     "advise",
     "answer",
+    "auc_note",
+    "auc_rests_on",
+    "auc_with_checkpoints",
     "contrast_answer",
     "contrast_headlines",
     "contrast_summary",

@@ -91,8 +91,9 @@ TERMS: Final[dict[str, str]] = {
         "which updates where the others gained at the same direction and k and knows nothing of the model."
     ),
     "AUC": (
-        "How well a signal ranks forks that updating helped above the others: 1 is perfect, .5 is a coin. Ranking "
-        "well is not earning."
+        "How well a signal ranks forks that updating helped above the others: 1 is perfect, .5 is a coin. Averaged "
+        "over the checkpoints that have both; in brackets how many these are, where not all are. Ranking well is "
+        "not earning."
     ),
     "per deployment": "The total of a rule over all forks, divided by the number of deployments (cells).",
     "threshold": "A trigger fires where its signal reaches this value.",
