@@ -43,7 +43,7 @@ def control_totals(
     permutations: int,
     seed: int,
     advance: Callable[[int], None] = lambda forks: None,
-) -> Iterator[list[Totals]]:
+) -> Iterator[list[dict[str, Float[np.ndarray, "permutations policies"]]]]:
     """For each arm, for each of its sets of policies, the totals under each null.
 
     One arm after the other is yielded, and the next ones are computed meanwhile. Arms beside one another that have
@@ -68,10 +68,9 @@ def control_totals(
             totals = [[nothing(policies, permutations) for policies in arm.sets] for arm in sharing]
             for job in _jobs(sharing[0].prefork):
                 for total, more in zip(itertools.chain(*totals), itertools.chain(*next(finished)), strict=True):
-                    for name in VARIANTS:
-                        total[name] += more[name]
+                    total += more
                 advance(len(sharing) * sum(span.stop - span.start for _, span in job))
-            yield from totals
+            yield from ([dict(zip(VARIANTS, total, strict=True)) for total in of_arm] for of_arm in totals)
 
 
 def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomControl:

@@ -7,6 +7,7 @@ those of an arm.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,13 +19,15 @@ from worldfork.desk.scoring.draws import cell_draws
 
 __all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Cells", "Policies", "Totals", "nothing", "totals_in"]
 
-Totals = dict[str, Float[np.ndarray, "permutations _"]]  # under each null, of a set's policies
+Totals = Float[np.ndarray, "nulls permutations _"]  # of the policies of a set
 Cells = Sequence[tuple[int, slice]]  # the number of each, and where its forks are
 
 BLOCKS: Final = (2, 4, 6)
+ORDERED: Final = (1, *BLOCKS)  # blocks of the nulls that put forks in random order
 VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
+SHIFT: Final = VARIANTS.index("shift")
 TURNS: Final = 4  # draws from one random order
-ROWS: Final = 1250  # orders sorted at a time,
+ROWS: Final = 1250  # orders that are sorted and multiplied at a time (more or fewer may round otherwise),
 CHUNK: Final = 1 << 16  # and elements at most: few enough to stay in the cache
 
 
@@ -74,7 +77,7 @@ def totals_in(arms: Sequence[ArmPolicies], cells: Cells, *, permutations: int, s
 
 def nothing(policies: Policies, permutations: int) -> Totals:
     """Totals to add to."""
-    return {name: np.zeros((permutations, policies.fired.shape[1])) for name in VARIANTS}
+    return np.zeros((len(VARIANTS), permutations, policies.fired.shape[1]))
 
 
 def _same(sets: Sequence[Policies], span: slice) -> list[int]:
@@ -99,11 +102,7 @@ class _Cell:
         by_forks: dict[bytes, list[_Group]] = {}  # groups of all arms: on the same forks one order serves them
         for group in groups:
             by_forks.setdefault(group.scored.tobytes(), []).append(group)
-        self._orders = [
-            _Order(variant, blocks, of_forks, self._kind)
-            for of_forks in by_forks.values()
-            for variant, blocks in zip(VARIANTS, (1, *BLOCKS), strict=False)
-        ]
+        self._orders = [_Orders(of_forks, self._kind) for of_forks in by_forks.values()]
 
     def add_shifts(self, permutations: int, scratch: "_Scratch") -> None:
         shift = self._draws.random(permutations)
@@ -112,7 +111,7 @@ class _Cell:
             around = _circular(group.delta, group.fired)
             earned = scratch.array("shifted", (len(shift), around.shape[1]), np.float64)
             np.take(around, moved, axis=0, out=earned, mode="clip")
-            group.add("shift", slice(None), earned)
+            group.add(earned, nulls=SHIFT, draws=slice(None))
 
     def add_orders(self, draws: slice, scratch: "_Scratch") -> None:
         shape = (-(-(draws.stop - draws.start) // TURNS), self.forks)
@@ -127,9 +126,9 @@ class _Scratch:
     def __init__(self) -> None:
         self._kept: dict[str, np.ndarray] = {}
 
-    def array(self, name: str, shape: tuple[int, int], kind: Any) -> Any:
+    def array(self, name: str, shape: tuple[int, ...], kind: Any) -> Any:
         """The array of that name in this shape, with whatever it was last filled with."""
-        size = shape[0] * shape[1]
+        size = math.prod(shape)
         kept = self._kept.get(name)
         if kept is None or kept.size < size or kept.dtype != kind:
             kept = self._kept[name] = np.empty(size, kind)
@@ -147,12 +146,12 @@ class _Group:
     delta: Float[np.ndarray, "forks"]
     fired: Bool[np.ndarray, "forks policies"]
 
-    def add(self, variant: str, draws: slice, earned: Float[np.ndarray, "draws policies"]) -> None:
-        """Add the columns to the totals of the sets that they are for."""
+    def add(self, earned: Float[np.ndarray, "*nulls draws policies"], *, nulls: int | slice, draws: slice) -> None:
+        """Add the columns to the totals of the sets that they are for, under these nulls and in these draws."""
         start = 0
         for total in self.totals:
-            width = total[variant].shape[1]
-            total[variant][draws] += earned[:, start : start + width]
+            width = total.shape[2]
+            total[nulls, draws] += earned[..., start : start + width]
             start += 0 if self.alike else width
 
 
@@ -172,25 +171,22 @@ def _groups(arm: ArmPolicies, totals: Mapping[int, Totals], span: slice) -> list
     return [group for group in groups if group.scored.any() and group.fired.shape[1]]
 
 
-class _Order:
-    """Forks in random order within each time block of a cell, longer blocks first, and what groups of policies on
-    these forks earn by it.
+class _Orders:
+    """Forks in random order within the whole cell and within each time block of it, longer blocks first, and what
+    groups of policies on these forks earn by it.
 
     A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
     the keys orders the places at random within each block. A random order read from any place around its circle is
     as random, so each serves a few draws.
     """
 
-    def __init__(
-        self, variant: str, blocks: int, groups: Sequence[_Group], kind: type[np.unsignedinteger[Any]]
-    ) -> None:
+    def __init__(self, groups: Sequence[_Group], kind: type[np.unsignedinteger[Any]]) -> None:
         scored = groups[0].scored
         forks = int(scored.sum())
-        block, _ = _layout(forks, blocks)
-        self.variant = variant
         self.columns = None if scored.all() else np.flatnonzero(scored)
-        self.groups = [(group, _earning(group.fired, blocks)) for group in groups]
+        self.groups = [(group, np.stack([_earning(group.fired, count) for count in ORDERED])) for group in groups]
         width, place_bits = np.iinfo(kind).bits, max(1, (forks - 1).bit_length())
+        block = np.stack([_layout(forks, count)[0] for count in ORDERED])[:, None]
         self.label = (block.astype(kind) << kind(width - 3)) | np.arange(forks, dtype=kind)
         self.place = kind((1 << place_bits) - 1)
         self.random = kind((1 << (width - 3)) - (1 << place_bits))
@@ -201,17 +197,20 @@ class _Order:
         ordered = scratch.array("ordered", places.shape, np.float64)
         for group, earning in self.groups:
             group.delta.take(places, out=ordered, mode="clip")  # none is out of bounds, and clipping costs nothing
-            earned = scratch.array("earned", (len(keys), earning.shape[1]), np.float64)
+            earned = scratch.array("earned", (*places.shape[:2], earning.shape[2]), np.float64)
             np.matmul(ordered, earning, out=earned)
-            group.add(self.variant, draws, earned.reshape(len(keys) * TURNS, -1)[: draws.stop - draws.start])
+            turned = earned.reshape(len(ORDERED), len(keys) * TURNS, -1)[:, : draws.stop - draws.start]
+            group.add(turned, nulls=slice(len(ORDERED)), draws=draws)
 
-    def places(self, keys: UInt[np.ndarray, "rows attempted"], scratch: _Scratch) -> Int[np.ndarray, "rows forks"]:
+    def places(
+        self, keys: UInt[np.ndarray, "rows attempted"], scratch: _Scratch
+    ) -> Int[np.ndarray, "nulls rows forks"]:
         """The forks in the orders that these keys give; filled anew by the next call."""
         drawn = keys if self.columns is None else keys[:, self.columns]
-        labelled = scratch.array("labelled", drawn.shape, drawn.dtype)
+        labelled = scratch.array("labelled", (len(ORDERED), *drawn.shape), drawn.dtype)
         np.bitwise_and(drawn, self.random, out=labelled)
         labelled |= self.label
-        labelled.sort(axis=1)
+        labelled.sort(axis=2)
         labelled &= self.place
         places = scratch.array("places", labelled.shape, np.intp)
         places[...] = labelled
