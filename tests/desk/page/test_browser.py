@@ -450,6 +450,21 @@ def test_tables_fit_a_screen_of_1280(page):
     assert page.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
 
 
+def test_arms_with_long_names_are_compared_within_a_screen_and_named_in_every_row_of_their_csv(browser, tmp_path):
+    arms = tuple(f"gentle-window-{window}-and-rehearsal" for window in ("2000", "500", "all"))
+    path = ledgers.flat(tmp_path / "t.parquet", tasks=("cartpole-swingup", "walker-walk"), arms=arms)
+    opened = browser.open(render(gather(path, permutations=20)).save(tmp_path / "t.html").path.as_uri())
+    table = "document.querySelector('#answer .question').closest('.scroll')"
+    assert opened.evaluate(f"{table}.scrollWidth <= {table}.clientWidth + 1")
+    opened.evaluate(SAVED)
+    rows = save(opened, f"{table}.previousElementSibling.querySelector('.csv')")
+    assert [(row[0], row[1]) for row in rows[1:]] == [
+        (arm, task) for arm in arms[1:] for task in ("cartpole-swingup", "walker-walk")
+    ]
+    assert {len(row) for row in rows} == {len(rows[0])}
+    opened.close()
+
+
 ALIGNED = """[...document.querySelectorAll("main table")].flatMap((table) => {
   const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
   const full = [...(table.tBodies[0]?.rows ?? [])].find((row) => row.cells.length === heads.length);
