@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files, packed
+from worldfork.ledger.chained import restored
 from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.row import ForkRow, Row, has_one_spelling, read_row, seal
 from worldfork.registration import canonical, difference, digest
@@ -233,9 +234,10 @@ class ChainFolder(Generic[Row]):
         else:
             return [], 0
         whole = content.rfind(b"\n") + 1
-        lines = content[:whole].decode("utf-8", errors="replace").split("\n")[:-1]
-        rows: list[Row] = []
         previous = digest(read_json(self.path / "cell.json"))
+        complete = restored(content[:whole], genesis=previous, where=str(path))
+        lines = complete.decode("utf-8", errors="replace").split("\n")[:-1]
+        rows: list[Row] = []
         for number, line in enumerate(lines, start=1):
             row = read_row(line, self.kind, where=f"{path}, line {number}")
             if (row.cell, row.k, row.prev) != (self.id, number, previous):

@@ -5,7 +5,8 @@ published.json; the rows and the manifests keep their digests. A stream that sev
 the cell that ran it. A copy is one file, compressed as a whole, or a folder in which rows are compressed.
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Final, Literal
 
@@ -13,12 +14,13 @@ from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files, packed
+from worldfork.ledger.chained import restored, without_digests
 from worldfork.ledger.deployment import DeploymentFolder
 from worldfork.ledger.records import check, read_json
 from worldfork.ledger.segments import SEGMENTS
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.records import Record
-from worldfork.registration.canonical import canonical
+from worldfork.registration.canonical import canonical, digest
 
 __all__ = ["Published", "leaves_streams_out", "leaves_windows_out", "publish", "read_published"]
 
@@ -57,7 +59,7 @@ def publish(study: Study, target: Path, *, streams: bool = True) -> int:
         raise WorldforkError(f"`{target}` is there already. Remove it, or publish to another place.")
     record = Published(registration=study.registration_digest, left_out=_left_out(study, streams=streams))
     if archive.is_archive(target):
-        content = archive.pack(dict(_copied(study, record)), name=archive.name_of(target))
+        content = archive.pack(_short(dict(_copied(study, record))), name=archive.name_of(target))
         files.make_folders(target.parent)
         files.replace(target, content)
         return len(content)
@@ -81,10 +83,22 @@ def _copied(study: Study, record: Published) -> Iterator[tuple[str, bytes]]:
             if not _is_its_owners(path):  # the same columns, packed as this version packs them
                 yield place, arrays.parquet_bytes(arrays.read_parquet(path))
         elif _matches(place.removesuffix(packed.SUFFIX), ROWS):
-            yield place.removesuffix(packed.SUFFIX), packed.read_lines(path)
+            genesis = digest(read_json(path.parent / "cell.json"))
+            lines = restored(packed.read_lines(path), genesis=genesis, where=str(path))
+            yield place.removesuffix(packed.SUFFIX), lines
         else:
             yield place, path.read_bytes()
     yield PUBLISHED, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode()
+
+
+def _short(contents: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The same files, rows without the digests that follow from them."""
+    short = dict(contents)
+    for place, lines in contents.items():
+        if _matches(place, ROWS):
+            configuration = json.loads(contents[str(PurePosixPath(place).with_name("cell.json"))])
+            short[place] = without_digests(lines, genesis=digest(configuration))
+    return short
 
 
 def _matches(place: str, patterns: Iterable[str]) -> bool:

@@ -1,0 +1,51 @@
+"""Rows without the digests that follow from them, for a copy in one file.
+
+A digest does not compress, and every row of a chain has two: `prev`, which the row before has too, and `digest`,
+which the row itself gives. A copy keeps the last digest of a chain alone. The others are computed when rows are
+read, and whoever changed one bit of any row would end at another digest than the one that was kept.
+"""
+
+import hashlib
+import re
+from typing import Final
+
+from worldfork.errors import WorldforkError
+
+__all__ = ["restored", "without_digests"]
+
+DIGEST: Final = re.compile(rb'"digest":"[0-9a-f]{64}",')
+PREVIOUS: Final = re.compile(rb'"prev":"[0-9a-f]{64}"')
+NO_DIGEST: Final = b'"digest":"",'
+NO_PREVIOUS: Final = b'"prev":""'
+
+
+def without_digests(lines: bytes, *, genesis: str) -> bytes:
+    """The same rows with all digests blank but the last; as they are where `restored` would not give them back."""
+    *before, last = lines.splitlines(keepends=True) or [b""]
+    blank = [PREVIOUS.sub(NO_PREVIOUS, DIGEST.sub(NO_DIGEST, line, count=1), count=1) for line in before]
+    short = b"".join([*blank, PREVIOUS.sub(NO_PREVIOUS, last, count=1)])
+    try:
+        return short if restored(short, genesis=genesis, where="") == lines else lines
+    except WorldforkError:  # a chain that is broken already: whoever reads the copy is to see where
+        return lines
+
+
+def restored(lines: bytes, *, genesis: str, where: str) -> bytes:
+    """Whole rows again; `genesis` is what the first is chained to. Rows that have digests stay as they are."""
+    if NO_PREVIOUS not in lines and NO_DIGEST not in lines:
+        return lines
+    whole: list[bytes] = []
+    previous = genesis.encode()
+    rows = lines.splitlines(keepends=True)
+    for number, row in enumerate(rows, start=1):
+        chained = row.replace(NO_PREVIOUS, b'"prev":"%b"' % previous, 1)
+        if NO_DIGEST in chained:
+            if number == len(rows):
+                raise WorldforkError(f"{where}, line {number}: the last row has no digest for the rows to end at.")
+            payload = chained.replace(NO_DIGEST, b"", 1).rstrip(b"\n")
+            previous = hashlib.sha256(payload).hexdigest().encode()
+            chained = chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1)
+        elif stated := DIGEST.search(chained):
+            previous = stated[0][10:-2]
+        whole.append(chained)
+    return b"".join(whole)
