@@ -299,6 +299,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="control steps that are timed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--more-shapes", action="store_true", help="compare batches of 1 x 4 and 2 x 2 as well")
+    parser.add_argument("--only", action="append", choices=VARIANTS, help="this way alone; may be repeated")
     given = parser.parse_args()
     env = load(given.task)
     settings = {name: getattr(given, name) for name in ("size", "candidates", "horizon", "iterations")}
@@ -311,8 +312,8 @@ def main() -> None:
     compared = ((1, 1), (1, 4), (2, 2)) if given.more_shapes else ((1, 1),)
     shapes = {(sets, episodes): parameters_of(agent, sets) for sets, episodes in compared}
     known: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-    for name, variant in VARIANTS.items():
-        begun = time.perf_counter()
+    for name in given.only or VARIANTS:
+        variant, begun = VARIANTS[name], time.perf_counter()
         with acting(**variant):
             row, programs = along(agent, env, shapes[1, 1], given.steps, given.rounds)
             row |= alone(agent, env, shapes[1, 1], 20 * given.rounds)
