@@ -37,6 +37,7 @@ AS_THE_PAPER_DID = (
 )
 WITH_POWER = (
     "power-cartpole",
+    "power-cartpole-again",
     "choose-cartpole",
     "judge-cartpole",
     "power-locomotion",
@@ -79,7 +80,8 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
 
 
 def ran_and_registered(study: str) -> tuple[Registration, Registration]:
-    folders = folder_of(study) / "registration.toml", ROOT / "registrations" / f"{study}.toml"
+    name = study.removesuffix("-again")
+    folders = folder_of(study) / "registration.toml", ROOT / "registrations" / f"{name}.toml"
     return read(folders[0]), read(folders[1])
 
 
@@ -190,6 +192,19 @@ def test_blocks_of_another_shape_repeat_all_but_one_fork_and_bf16_plans_for_the_
                 assert row["hold"] != again["hold"]
                 repeated["bf16"] += row["fit"] == again["fit"]
     assert repeated == {"blocks-48": 479, "bf16": 480}
+
+
+def test_the_study_that_was_run_again_has_the_same_draws_and_no_return_in_common() -> None:
+    """What docs/reproducing.md says of it: another kernel rounds otherwise, and every episode is another one."""
+    compared = 0
+    for cell in sorted((folder_of("power-cartpole") / "cells").iterdir()):
+        again = folder_of("power-cartpole-again") / "cells" / cell.name
+        for row, repeated in zip(rows_of(cell), rows_of(again), strict=True):
+            assert (row["k"], row["level"], row["draws"]) == (repeated["k"], repeated["level"], repeated["draws"])
+            for branch in ("hold", "update"):
+                assert not set(row[branch]) & set(repeated[branch])
+            compared += 1
+    assert compared == 3072
 
 
 def _of_arm(cell: Path, arm: str) -> Path:
