@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.desk.reading.prefork import Prefork
+from worldfork.desk.scoring.products import on_one_thread
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.shuffles import (
     BLOCKS,
@@ -49,18 +50,15 @@ def control_totals(
     One arm after the other is yielded, and the next ones are computed meanwhile. Arms beside one another that have
     the same task and cells are shuffled by one sort. `advance` hears of finished forks.
     """
-    import threadpoolctl  # a machine that fits thresholds and scores nothing need not have it
-
     together = _sharing_cells(arms)
     jobs = [(sharing, job) for sharing in together for job in _jobs(sharing[0].prefork)]
 
     def work(job: tuple[Sequence[ArmPolicies], Cells]) -> list[list[Totals]]:
         return totals_in(*job, permutations=permutations, seed=seed)
 
-    # The sorts and products release the interpreter's lock, so threads are enough; a product that starts threads of
-    # its own would only get in their way.
+    # The sorts and products release the interpreter's lock, so threads are enough.
     with (
-        threadpoolctl.threadpool_limits(1, user_api="blas"),
+        on_one_thread(),
         concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
     ):
         finished = _bounded_map(pool, work, jobs)

@@ -12,6 +12,7 @@ from worldfork.desk.scoring.doses import score_doses
 from worldfork.desk.scoring.noises import score_noises
 from worldfork.desk.scoring.pairs import compared_pairs
 from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
+from worldfork.desk.scoring.products import on_one_thread
 from worldfork.desk.scoring.records import TaskScore
 from worldfork.desk.scoring.result import ArmScore, Score
 from worldfork.desk.scoring.rules import Rules
@@ -28,6 +29,7 @@ Arms = Mapping[str, Mapping[str, Forks]]
 
 
 @uncollected()
+@on_one_thread()
 def score_ledger(
     source: Source,
     *,

@@ -17,6 +17,7 @@ from worldfork.desk.scoring.divergence import diverged
 from worldfork.desk.scoring.judgement import CleanReturn, Severity
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.predictions import Prediction, answer, is_about_deployment
+from worldfork.desk.scoring.products import on_one_thread
 from worldfork.desk.scoring.records import (
     CommonRandomNumbers,
     Contrast,
@@ -42,6 +43,7 @@ T = TypeVar("T")
 NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
 
 
+@on_one_thread()
 def score(
     arms: Mapping[str, Mapping[str, Forks]],
     rules: Rules,
