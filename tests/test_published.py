@@ -12,7 +12,7 @@ from worldfork.desk.scoring import Rules
 from worldfork.desk.scoring.predictions import prediction_problems
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.registration import Registration, difference, parse, read
-from worldfork.registration.library import registrations
+from worldfork.registration.library import recipe_of, registrations
 
 ROOT = Path(__file__).parents[1]
 PRETRAINED = {
@@ -77,6 +77,14 @@ def test_studies_deployed_the_published_checkpoints_with_the_published_planner(s
         assert {key: settings[key] for key in ("candidates", "horizon", "iterations")} == {
             key: published[name]["planner"][key] for key in ("candidates", "horizon", "iterations")
         }
+
+
+@pytest.mark.parametrize("study", [*AS_THE_PAPER_DID, *WITH_POWER])
+def test_the_recipe_that_reproduce_trains_is_the_one_that_trained_the_published_checkpoints(study: str) -> None:
+    registered = read(folder_of(study) / "registration.toml")
+    for manifest in manifests(folder_of(study) / "checkpoints").values():
+        folder = Path(registered.tasks[manifest["task"]].checkpoints).parent.name
+        assert manifest["recipe"]["name"] == recipe_of(registered.name, folder)
 
 
 def ran_and_registered(study: str) -> tuple[Registration, Registration]:

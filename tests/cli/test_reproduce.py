@@ -18,7 +18,7 @@ from worldfork.cli.reproduce import _Job, _pretrain_side_by_side, _recipes
 from worldfork.cli.stages import Stages
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, authored, cells, parse, read
-from worldfork.registration.library import find
+from worldfork.registration.library import find, registrations
 from worldfork.registration.subset import only_tasks
 
 SMALL = """
@@ -139,6 +139,14 @@ def test_what_is_pretrained_is_what_the_registration_names(small: Path, tmp_path
     cartpole = only_tasks(read(find("corrected")), ["cartpole-swingup"])
     jobs = _recipes(cartpole, folder / "registrations", beside=find("corrected").parent, within=folder)
     assert [job.stage for job in jobs] == ["pretrain pretrain-cartpole"]
+
+
+@pytest.mark.parametrize("name", registrations())
+def test_every_registration_that_comes_along_can_be_reproduced(name: str, tmp_path: Path) -> None:
+    """Its recipes are found, and train every checkpoint that it names."""
+    for job in _recipes(read(find(name)), tmp_path / "registrations", beside=find(name).parent, within=tmp_path):
+        assert job.recipe.is_file()
+        assert job.folder.parent == tmp_path / "checkpoints"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def reproduce(
     The folder then holds registrations/, checkpoints/, study/ (the ledger), tables.md, index.html (the page) and
     stages.jsonl (the seconds). Interrupt it whenever you like: the same command carries on, here or on another
     machine. Checkpoints in checkpoints/NAME come from the recipe pretrain-NAME, which lies beside the registration
-    or comes with worldfork.
+    or comes with worldfork; worldfork's own studies with power have recipes with more seeds, which it knows.
     """
     from worldfork.cli.interrupts import interruptible
     from worldfork.cli.progress import bars
@@ -154,6 +154,7 @@ def _recipes(registration: "Registration", root: Path, *, beside: Path, within: 
     from worldfork. Checkpoints that are there already, bundled or generated need none."""
     from worldfork.lab.forks.models import checkpoint_source
     from worldfork.registration import cells
+    from worldfork.registration.library import recipe_of
 
     jobs: dict[Path, _Job] = {}
     for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
@@ -170,7 +171,8 @@ def _recipes(registration: "Registration", root: Path, *, beside: Path, within: 
                 "is registered as ../checkpoints/NAME/{task}-{checkpoint}.safetensors, with a recipe pretrain-NAME."
             )
         if folder not in jobs:
-            jobs[folder] = _Job(_copied_recipe(f"pretrain-{folder.name}", root, beside=beside), folder)
+            recipe = recipe_of(registration.name, folder.name)
+            jobs[folder] = _Job(_copied_recipe(recipe, root, beside=beside), folder)
         jobs[folder] = dataclasses.replace(jobs[folder], tasks=jobs[folder].tasks | {task})
         _require_promised(jobs[folder].recipe, task, index)
     return list(jobs.values())
@@ -195,7 +197,8 @@ def _require_promised(recipe: Path, task: str, index: int) -> None:
     if trained is None or index >= min(trained.wanted, len(trained.seeds)):
         kept = 0 if trained is None else min(trained.wanted, len(trained.seeds))
         raise WorldforkError(
-            f"The registration names checkpoint {index} of {task}; {recipe.name} trains {kept} of it."
+            f"The registration names checkpoint {index} of {task}; {recipe.name} trains {kept} of it. Name another "
+            "folder in `checkpoints` (../checkpoints/NAME/...), and write the recipe pretrain-NAME for it."
         )
 
 

@@ -1,14 +1,23 @@
 """The registrations and recipes that come with worldfork: the paper's arms, the demo and the calibration."""
 
 from pathlib import Path
+from typing import Final
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["BUNDLED", "find", "find_recipe", "recipes", "registrations"]
+__all__ = ["BUNDLED", "find", "find_recipe", "recipe_of", "recipes", "registrations"]
 
 PACKAGE = Path(__file__).parents[1]
 BUNDLED = PACKAGE / "bundled"  # checkpoints that come with the package
 FOLDERS = (PACKAGE / "registrations", PACKAGE.parents[1] / "registrations")  # installed, or in a checkout
+# Studies with power name their checkpoints as the paper's arms do, and have more of them, by recipes of their own.
+WITH_POWER: Final = {
+    "pretrain-cartpole-32": ("power-cartpole", "choose-cartpole", "judge-cartpole", "which-policy-cartpole"),
+    "pretrain-locomotion-12": (
+        *("power-locomotion", "choose-locomotion", "judge-walker", "judge-cheetah"),
+        *("severity-walker", "which-policy-walker", "which-policy-cheetah"),
+    ),
+}
 
 
 def find(name: str | Path) -> Path:
@@ -43,6 +52,15 @@ def find_recipe(name: str | Path) -> Path:
             f"({', '.join(sorted(known))})."
         )
     return known[str(name)]
+
+
+def recipe_of(registration: str, folder: str) -> str:
+    """The name of the recipe that trains the checkpoints of a registration, which are in checkpoints/`folder`.
+
+    >>> recipe_of("corrected", "cartpole"), recipe_of("power-cartpole", "cartpole")
+    ('pretrain-cartpole', 'pretrain-cartpole-32')
+    """
+    return next((recipe for recipe, names in WITH_POWER.items() if registration in names), f"pretrain-{folder}")
 
 
 def registrations() -> dict[str, Path]:
