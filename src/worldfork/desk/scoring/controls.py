@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.desk.scoring.products import on_one_thread
+from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.records import RandomControl
 from worldfork.desk.scoring.shuffles import (
     BLOCKS,
@@ -29,7 +30,7 @@ from worldfork.desk.scoring.shuffles import (
 )
 from worldfork.desk.scoring.undefined import Interval
 
-__all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Policies", "control_totals", "intervals", "judge", "p_value"]
+__all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Policies", "control_totals", "judge", "p_value"]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -78,15 +79,10 @@ def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomC
     """
     return RandomControl(
         mean=float(totals.mean()),
-        interval=Interval(*intervals(totals).tolist()),
+        interval=Interval(*middle_95(totals).tolist()),
         p=p_value(observed, totals),
         permutations=len(totals),
     )
-
-
-def intervals(totals: Float[np.ndarray, "*nulls permutations"]) -> Float[np.ndarray, "2 *nulls"]:
-    """Both ends of the 95% interval of each of several nulls."""
-    return np.asarray(np.quantile(totals, [0.025, 0.975], axis=-1))
 
 
 def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float:

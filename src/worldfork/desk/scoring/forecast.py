@@ -16,6 +16,7 @@ from worldfork.desk.reading.deployments import Deployed
 from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.deployment_records import LedgerForecast
 from worldfork.desk.scoring.intervals import resamples
+from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.thresholds import decisions_on
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.desk.triggers import imports_nothing_new
@@ -121,8 +122,7 @@ def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bo
     known = np.concatenate(found)
     if not len(known):
         return Undefined("all policies are alike")
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return Interval(*middle_95(known).tolist())
 
 
 def _spearman(first: Float[np.ndarray, " policies"], second: Float[np.ndarray, " policies"]) -> Figure:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from scipy import stats
 
 from worldfork.desk.scoring.draws import figure_draws
+from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.records import ClusterMean
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
@@ -38,8 +39,7 @@ def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
         means = values.take(_all_resamples(len(values))).mean(axis=1)
     else:
         means = np.concatenate([times @ values for times in times_drawn(len(values), seed, task)]) / len(values)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return Interval(*middle_95(means).tolist())
 
 
 def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:

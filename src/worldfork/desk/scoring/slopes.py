@@ -23,6 +23,7 @@ from scipy import stats
 from worldfork.desk.scoring.intervals import times_drawn
 from worldfork.desk.scoring.judgement import Line, SlopeEstimate
 from worldfork.desk.scoring.position import strata
+from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.undefined import Bounds, Interval, Undefined
 
 __all__ = ["line", "within"]
@@ -129,8 +130,7 @@ def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters:
     known = drawn[~np.isnan(drawn)]
     bootstrap: Bounds = Undefined("a bootstrap over checkpoints needs at least two of them")
     if len(known):
-        low, high = np.quantile(known, [0.025, 0.975])
-        bootstrap = Interval(float(low), float(high))
+        bootstrap = Interval(*middle_95(known).tolist())
     return SlopeEstimate(value=float(value[0]), bootstrap=bootstrap, student_t=student_t, clusters=clusters)
 
 

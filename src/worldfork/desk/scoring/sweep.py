@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.controls import intervals, p_value
+from worldfork.desk.scoring.controls import p_value
 from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.policies import between, fires, policy_total
+from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.ties import rises
 
 __all__ = ["Sweep", "sweep"]
@@ -124,7 +125,7 @@ def _sweep(
         swept.mean[place] = permuted.mean()
         waiting[place] = permuted.copy()
         if len(waiting) == AT_ONCE or row == 0:
-            swept.low[list(waiting)], swept.high[list(waiting)] = intervals(np.array(list(waiting.values())))
+            swept.low[list(waiting)], swept.high[list(waiting)] = middle_95(np.array(list(waiting.values())))
             waiting.clear()
         swept.p[place], swept.p_shift[place] = (p_value(swept.total[place], null) for null in (permuted, turned))
     return swept
