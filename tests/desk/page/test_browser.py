@@ -15,7 +15,7 @@ import pytest
 from worldfork.desk.page import Watched, gather, index_line, render, render_index, server
 from worldfork.desk.scoring import fires, policy_total
 from worldfork.desk.scoring.sweep import sweep
-from worldfork.desk.wording import TERMS, followed_answer, gains_over_never, minus
+from worldfork.desk.wording import TERMS, best_first, followed_answer, gains_over_never, minus, realised
 from worldfork.video import HOLD, UPDATE
 
 PART = 2  # the arm n-200
@@ -364,8 +364,17 @@ def test_a_deployment_study_says_first_whether_following_a_trigger_beats_never(b
     assert [name for name, _, _ in rows] == sorted(gains, key=lambda name: -gains[name].mean)
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
     lines = "[...document.querySelectorAll('#deployment .picture')].map(one => JSON.parse(one.dataset.rows))"
-    drawn = [[row[1] for row in rows] for rows in opened.evaluate(lines)]
-    assert drawn == [list(outcome.by_episode) for name, outcome in scored.policies.items() if name != "never"]
+    square, *panels = opened.evaluate(lines)
+    ranked = best_first(scored)
+    assert [name for name, _, _ in square] == ranked
+    for name, by_ledger, gained in square:
+        assert (by_ledger, gained) == (scored.policies[name].ledger_value, realised(scored.policies[name]))
+    drawn = [[row[1] for row in rows] for rows in panels]
+    assert drawn == [list(scored.policies[name].by_episode) for name in ranked if name != "never"]
+    listed = opened.evaluate(
+        "[...document.querySelectorAll('#deployment tbody tr')].map(row => row.cells[0].textContent)"
+    )
+    assert listed == ranked
     assert opened.complaints() == []
     opened.close()
 

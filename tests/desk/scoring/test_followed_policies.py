@@ -16,6 +16,7 @@ from scipy import stats
 
 import worldfork as wf
 from worldfork.desk.page.deployments import following
+from worldfork.desk.page.foreseen import foreseen
 from worldfork.desk.page.material import Material
 from worldfork.desk.reading import Table, open_ledger
 from worldfork.desk.reading.deployments import Deployed, read_deployments
@@ -32,6 +33,7 @@ from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.deployments import deployments, show_deployments
 from worldfork.desk.triggers import read_triggers
+from worldfork.desk.wording import best_first, realised
 from worldfork.errors import WorldforkError
 from worldfork.ledger.deployment import Thresholds, policy_of
 from worldfork.ledger.store import Study
@@ -232,8 +234,8 @@ def test_a_policy_decides_on_the_ledger_as_it_did_until_its_first_update(study: 
         )
         for index, span in prefork.spans():
             rows = study.deployment(name, f"{arm}-{TASK}-c{prefork.cells[index].checkpoint}-away-s0").rows()
-            for row, foreseen in zip(rows, fired[span], strict=True):
-                assert row.fired == foreseen
+            for row, expected in zip(rows, fired[span], strict=True):
+                assert row.fired == expected
                 if row.fired:
                     break
 
@@ -365,6 +367,40 @@ def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
     text = "".join(markdown(table) for table in paper_tables(score, score.rules))
     assert "followed all the way" in text
     assert "Does" not in text
+
+
+def test_policies_are_listed_best_first_with_never_in_its_place(score: wf.Score) -> None:
+    followed = score.deployment[TASK]
+    names = best_first(followed)
+    gains = [realised(followed.policies[name]) for name in names]
+    assert sorted(names) == sorted(followed.policies)
+    assert gains == sorted(gains, reverse=True)
+    assert realised(followed.policies["never"]) == 0.0
+    assert [row[1] for row in deployments({TASK: followed}).rows] == names
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_no_line_of_the_screen_breaks_within_an_interval(score: wf.Score, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    show_deployments({TASK: score.deployment[TASK]}, console)
+    assert isinstance(console.file, io.StringIO)
+    rows = [line for line in console.file.getvalue().splitlines() if line.startswith("residual ")]
+    assert len(rows) == (3 if width == 80 else 2)
+    assert sum(line.count("[") for line in rows) == sum(line.count("]") for line in rows) == 3
+
+
+def test_a_chart_of_the_ledgers_forecast_has_every_policy_and_no_names_on_one_another(score: wf.Score) -> None:
+    followed = score.deployment[TASK]
+    square = foreseen(followed, digits=1)
+    assert square is not None
+    assert [dot.name for dot in square.dots] == best_first(followed)
+    for dot in square.dots:
+        assert square.left <= dot.x <= square.right
+        assert square.top <= dot.y <= square.base
+    named = [dot for dot in square.dots if dot.named]
+    assert not any(one.covers(other) for one in named for other in named if one is not other)
+    gone = {name: dataclasses.replace(outcome, diverged=("a cell",)) for name, outcome in followed.policies.items()}
+    assert foreseen(dataclasses.replace(followed, policies=gone), digits=1) is None
 
 
 @pytest.mark.parametrize("width", [80, 140])

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from worldfork.desk.page.foreseen import foreseen
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
@@ -11,6 +12,7 @@ from worldfork.desk.scoring.diverged_deployments import sentences
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.desk.wording import (
     FollowedAnswer,
+    best_first,
     followed_answer,
     followed_digits,
     gains_over_never,
@@ -112,7 +114,7 @@ def following(material: Material) -> Following | None:
     policies = []
     for task, one in tasks.items():
         gains = gains_over_never(one)
-        for name in sorted(gains, key=lambda name: -(known(gains[name].mean) or 0.0)):
+        for name in (name for name in best_first(one) if name in gains):
             outcome, never = one.policies[name], one.policies["never"].returned
             policies.append(
                 FollowedPolicy(task, name, outcome, gains[name], followed_digits(one), never, in_per_cent)
@@ -140,6 +142,8 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
     return {
         "task": task,
         "one": one,
+        "ranked": [(name, one.policies[name]) for name in best_first(one)],
+        "foreseen": foreseen(one, digits=followed_digits(one)),
         "digits": followed_digits(one),
         "p": {name: _larger(gained) for name, gained in gains_over_never(one).items()},
         "width": WIDTH,
@@ -150,7 +154,7 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
         "low": {"y": _y(low, low, reach), "text": minus(number(low, 0))},
         "high": {"y": _y(high, low, reach), "text": minus(number(high, 0))},
         "panels": [
-            _panel(name, outcome, low=low, reach=reach) for name, outcome in one.policies.items() if name != "never"
+            _panel(name, one.policies[name], low=low, reach=reach) for name in best_first(one) if name != "never"
         ],
     }
 

@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from worldfork.counting import plural
-from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
+from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, followed_answer, known, number, rate, with_span
+from worldfork.desk.wording import DASH, best_first, followed_answer, known, number, rate, realised, with_span
 
 __all__ = ["deployments", "forecasts", "show_deployments"]
 
@@ -27,8 +27,14 @@ HEADS = (
     "evaluated over never",
     "regret",
 )
-WIDE, NARROW_NAME = 110, 12  # columns of a screen with room for everything, and of a policy's name on another
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
+WIDE, NARROW_NAME = 110, 26  # columns of a screen with room for everything, and of a policy's name on another
+# A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
+ON_NARROW = (
+    ("Policy", "updates", "over never", "p", "grade"),
+    ("Policy", "return", "evaluated over never", "regret"),
+    ("Policy", "by the ledger", "realised less ledger", "rank"),
+)
 
 
 def deployments(tasks: Tasks) -> TextTable:
@@ -72,16 +78,17 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         )
         said = followed_answer(task, one)
         console.print(escape(" ".join(filter(None, (said.sentence, said.advice, said.certainty)))))
-        for heads, rows in ((HEADS, _outcomes(one)), (PARTED, _parted(one))):
+        outcomes = [dict(zip(HEADS, row, strict=True)) for row in _outcomes(one)]
+        parted = [dict(zip(PARTED, row, strict=True)) for row in _parted(one)]
+        policies = [{**outcome, **part} for outcome, part in zip(outcomes, parted, strict=True)]
+        for heads in (HEADS, PARTED) if console.width >= WIDE else ON_NARROW:
             table = Table(box=None, pad_edge=False, header_style="dim")
-            shown = [head for head in heads if console.width >= WIDE or head != "gradient steps"]
-            for head in shown:
+            for head in heads:
                 whole, left = head in ("Policy", "grade"), head == "Policy"
                 table.add_column(head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
-            for row in rows:
-                cells = dict(zip(heads, row, strict=True))
-                cells["Policy"] = _folded(cells["Policy"], console.width)
-                table.add_row(*(escape(cells[head]) for head in shown))
+            for cells in policies:
+                name = _folded(cells["Policy"], console.width)
+                table.add_row(escape(name), *(escape(cells[head]) for head in heads[1:]))
             console.print(table)
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
@@ -103,7 +110,8 @@ def _folded(name: str, width: int) -> str:
 
 def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
     digits = _digits(one)
-    for name, outcome in one.policies.items():
+    for name in best_first(one):
+        outcome = one.policies[name]
         gained, evaluated = known(outcome.advantage), known(outcome.evaluation)
         yield (
             name,
@@ -120,12 +128,13 @@ def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
 
 def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
     digits, ranks = _digits(one), _ranks(one)
-    for name, outcome in one.policies.items():
+    for name in best_first(one):
+        outcome = one.policies[name]
         parted = known(outcome.parted)
         yield (
             name,
             number(outcome.ledger_value, digits),
-            number(_realised(outcome), digits),
+            number(realised(outcome), digits),
             DASH if parted is None else with_span(parted.mean, parted.student_t, digits),
             DASH if isinstance(outcome.ledger_updates, Undefined) else f"{outcome.ledger_updates:.1f}",
             f"{outcome.updates:.1f}",
@@ -133,18 +142,19 @@ def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _realised(outcome: PolicyOutcome) -> float | None:
-    gained = known(outcome.advantage)
-    return 0.0 if gained is None else known(gained.mean)
-
-
 def _ranks(one: TaskDeployment) -> tuple[dict[str, int], dict[str, int]]:
-    """Each policy's place by the ledger and as realised, 1 being the best."""
-    orders = []
-    for value in (lambda outcome: known(outcome.ledger_value), _realised):
-        ordered = sorted(one.policies, key=lambda name: -(value(one.policies[name]) or 0.0))
-        orders.append({name: place for place, name in enumerate(ordered, start=1)})
-    return orders[0], orders[1]
+    """Each policy's place by the ledger and as realised, 1 being the best; policies that are equal share one."""
+    by_ledger = {name: known(outcome.ledger_value) or 0.0 for name, outcome in one.policies.items()}
+    followed = {name: realised(outcome) or 0.0 for name, outcome in one.policies.items()}
+    return _places(by_ledger), _places(followed)
+
+
+def _places(values: Mapping[str, float]) -> dict[str, int]:
+    """
+    >>> _places({"never": 0.0, "always": -2.0, "adwin": 0.0})
+    {'never': 1, 'always': 3, 'adwin': 1}
+    """
+    return {name: 1 + sum(other > value for other in values.values()) for name, value in values.items()}
 
 
 def _larger(gained: Advantage) -> float | None:
@@ -155,6 +165,6 @@ def _larger(gained: Advantage) -> float | None:
 def _digits(one: TaskDeployment) -> int:
     """Decimals for the returns of this task; what diverged says nothing about them."""
     steady = [outcome for outcome in one.policies.values() if not outcome.diverged]
-    sizes = [abs(mean) for outcome in steady if (mean := _realised(outcome)) is not None]
+    sizes = [abs(mean) for outcome in steady if (mean := realised(outcome)) is not None]
     largest = max(sizes, default=100.0)
     return 1 if largest >= 10 else 2 if largest >= 1 else 3

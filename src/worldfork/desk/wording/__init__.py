@@ -12,7 +12,14 @@ from worldfork.desk.wording.answers import (
 )
 from worldfork.desk.wording.by_arm import worth_by_arm
 from worldfork.desk.wording.compared import PairSummary, contrast_headlines, summarise_pairs
-from worldfork.desk.wording.following import FollowedAnswer, followed_answer, followed_digits, gains_over_never
+from worldfork.desk.wording.following import (
+    FollowedAnswer,
+    best_first,
+    followed_answer,
+    followed_digits,
+    gains_over_never,
+    realised,
+)
 from worldfork.desk.wording.numbers import (
     DASH,
     digits_for,
@@ -48,6 +55,7 @@ __all__ = [
     "auc_note",
     "auc_rests_on",
     "auc_with_checkpoints",
+    "best_first",
     "contrast_answer",
     "contrast_headlines",
     "contrast_summary",
@@ -66,6 +74,7 @@ __all__ = [
     "plural",
     "predictions_answered",
     "rate",
+    "realised",
     "rule_groups",
     "signal_digits",
     "span",

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
+from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.desk.scoring.few_clusters import SIGNIFICANT
 from worldfork.desk.scoring.judgement import Grade
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, rate, with_span
 
-__all__ = ["FollowedAnswer", "followed_answer", "followed_digits", "gains_over_never"]
+__all__ = ["FollowedAnswer", "best_first", "followed_answer", "followed_digits", "gains_over_never", "realised"]
 
 NEVER: Final = "never"  # the policy that every other one is compared with
 
@@ -35,7 +35,7 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
         return FollowedAnswer(
             task, "unresolved", "", None, "No policy was followed that could be compared with never.", "", ""
         )
-    ranked = sorted(gains, key=lambda name: -(known(gains[name].mean) or 0.0))
+    ranked = [name for name in best_first(one) if name in gains]
     better = [name for name in ranked if _told_apart(gains[name], upward=True)]
     worse = [name for name in reversed(ranked) if _told_apart(gains[name], upward=False)]
     best = (better or ranked)[0]
@@ -73,6 +73,17 @@ def gains_over_never(one: TaskDeployment) -> Mapping[str, Advantage]:
         for name, outcome in one.policies.items()
         if (gained := known(outcome.advantage)) is not None and known(gained.mean) is not None
     }
+
+
+def realised(outcome: PolicyOutcome) -> float | None:
+    """What following a policy returned more than never; 0 of never itself, None where it is not known."""
+    gained = known(outcome.advantage)
+    return 0.0 if gained is None else known(gained.mean)
+
+
+def best_first(one: TaskDeployment) -> list[str]:
+    """Every policy by what following it returned, never in its place among them: readers look for who beats it."""
+    return sorted(one.policies, key=lambda name: -(realised(one.policies[name]) or 0.0))
 
 
 def followed_digits(one: TaskDeployment) -> int:
