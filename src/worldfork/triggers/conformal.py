@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from pydantic import Field
 
 from worldfork.randomness import Event, generator
 from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import SteppedDetector, dense_ranks
+from worldfork.triggers.detectors import SteppedDetector
 
 __all__ = ["ConformalMartingale"]
 
@@ -88,10 +88,13 @@ class ConformalMartingale(SteppedDetector):
     ) -> tuple[list[_Betting], Bool[np.ndarray, "deployments"]]:
         # Of the errors since the last alarm, how many are larger than each new one, and how many as large: those
         # seen before, and those of this piece, which are counted as they are passed.
-        larger, equal = _compared([memory.seen for memory in memories], errors)
-        ranks = np.array([dense_ranks(shown) for shown in errors]).T.astype(np.uint8, order="C")
+        logged = np.array(errors)
+        orders = np.argsort(logged, axis=1)
+        ascending = np.take_along_axis(logged, orders, axis=1)
+        larger, equal = _compared([memory.seen for memory in memories], ascending, orders)
+        ranks = _ranked(ascending, orders)
         passed_larger, passed_equal = np.zeros_like(ranks), np.zeros_like(ranks)
-        tied = bool((ranks.max(axis=0) < len(ranks) - 1).any())
+        tied = bool(equal.any()) or bool((ranks.max(axis=0) < len(ranks) - 1).any())
         counts = np.array([len(memory.seen) for memory in memories])
         capital = np.array([memory.capital for memory in memories]).T.copy()
         total = capital[0] + capital[1] + capital[2]
@@ -100,7 +103,8 @@ class ConformalMartingale(SteppedDetector):
             later = slice(step + 1, None)
             counts += 1
             strange = larger[step] + passed_larger[step]
-            centred = (strange + tie * (equal[step] + passed_equal[step] + 1)) / counts - 0.5
+            of_its_size = tie * (equal[step] + passed_equal[step] + 1) if tied else tie
+            centred = (strange + of_its_size) / counts - 0.5
             capital *= 1 - self.jump
             capital += self.jump * total / len(BETS)
             capital[0] *= 1 - centred
@@ -118,24 +122,41 @@ class ConformalMartingale(SteppedDetector):
                 total = capital[0] + capital[1] + capital[2]
         bets = [(low, flat, high) for low, flat, high in capital.T.tolist()]
         return [
-            _Betting(memory.draws, _merged(memory.seen, shown, alarm), bet)
-            for memory, shown, alarm, bet in zip(memories, errors, alarms.tolist(), bets, strict=True)
+            _Betting(
+                memory.draws, np.sort(shown[alarm + 1 :]) if alarm >= 0 else _merged(memory.seen, in_order), bet
+            )
+            for memory, shown, in_order, alarm, bet in zip(
+                memories, errors, ascending, alarms.tolist(), bets, strict=True
+            )
         ], alarms >= 0
 
 
 def _compared(
-    seen: Sequence[Float[np.ndarray, "_"]], new: Sequence[Float[np.ndarray, "steps"]]
+    seen: Sequence[Float[np.ndarray, "_"]],
+    ascending: Float[np.ndarray, "deployments steps"],
+    orders: Int[np.ndarray, "deployments steps"],
 ) -> tuple[Int[np.ndarray, "steps deployments"], Int[np.ndarray, "steps deployments"]]:
-    """How many of the errors seen are larger than each new one, and how many as large."""
-    larger, equal = (np.zeros((len(new), len(new[0])), dtype=np.int64) for _ in range(2))
-    for index, (known, values) in enumerate(zip(seen, new, strict=True)):
+    """How many of the errors seen are larger than each new one, and how many as large. New ones are looked up in
+    order of size, since each is then near the last."""
+    larger, equal = (np.zeros(ascending.shape, dtype=np.int64) for _ in range(2))
+    for index, (known, values, order) in enumerate(zip(seen, ascending, orders, strict=True)):
         up_to = known.searchsorted(values, "right")
-        larger[index] = len(known) - up_to
+        larger[index, order] = len(known) - up_to
         if len(known) and (known[up_to - 1] == values).any():  # as good as never
-            equal[index] = up_to - known.searchsorted(values)
+            equal[index, order] = up_to - known.searchsorted(values)
     return np.ascontiguousarray(larger.T), np.ascontiguousarray(equal.T)
 
 
-def _merged(seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"], alarm: int) -> Float[np.ndarray, "_"]:
-    """All errors since the last alarm, in order of size."""
-    return np.sort(np.concatenate([seen, new]) if alarm < 0 else new[alarm + 1 :], kind="stable")
+def _ranked(
+    ascending: Float[np.ndarray, "deployments steps"], orders: Int[np.ndarray, "deployments steps"]
+) -> UInt8[np.ndarray, "steps deployments"]:
+    """The place of each new error in order of size among those of its deployment; equal ones share one."""
+    places, ranks = np.zeros((2, *ascending.shape), dtype=np.uint8)
+    np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.uint8, out=places[:, 1:])
+    np.put_along_axis(ranks, orders, places, axis=1)
+    return np.ascontiguousarray(ranks.T)
+
+
+def _merged(seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"]) -> Float[np.ndarray, "_"]:
+    """Both, which are in order of size, in order of size: what a stable sort does in one pass."""
+    return np.sort(np.concatenate([seen, new]), kind="stable")

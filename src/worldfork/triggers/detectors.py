@@ -184,7 +184,7 @@ class Kswin(Detector):
         tied = any(len(each) > int(each.max(initial=0)) + 1 for each in ranked)
         begins = np.cumsum([0, *map(len, waiting)]).tolist()
         alarmed, critical = [False] * len(memories), _critical(self.recent, self.alpha)
-        recent, at_once = np.arange(self.window - self.recent, self.window), _at_once(len(memories))
+        latest, at_once = _ends_of_windows(ranks, self.window, self.recent), _at_once(len(memories))
         while active := [index for index, count in enumerate(left) if count > 0]:
             counts = [min(left[index], at_once) for index in active]
             starts = [begins[i + 1] - left[i] - self.window + 1 for i in active]
@@ -194,7 +194,7 @@ class Kswin(Detector):
             )
             drawn = [samples[i].first(tests[i] + n)[tests[i] :] for i, n in zip(active, counts, strict=True)]
             sampled = ranks.take(np.concatenate(drawn) + place[:, None])
-            apart = _steps_apart(sampled, ranks.take(recent + place[:, None]), tied=tied)
+            apart = _steps_apart(sampled, latest[place], tied=tied)
             rejected = np.flatnonzero(apart >= critical)
             following = np.searchsorted(rejected, np.array(ends) - counts)
             first = np.append(rejected, ends[-1])[following].tolist()
@@ -238,6 +238,15 @@ def dense_ranks(values: Float[np.ndarray, "values"]) -> UInt32[np.ndarray, "valu
     return ranks
 
 
+def _ends_of_windows(
+    ranks: UInt32[np.ndarray, "values"], window: int, recent: int
+) -> UInt32[np.ndarray, "windows recent"]:
+    """The last values of the window that begins at each value: a view."""
+    if len(ranks) < window:
+        return np.zeros((0, recent), dtype=ranks.dtype)
+    return np.lib.stride_tricks.sliding_window_view(ranks, recent)[window - recent :]
+
+
 def _steps_apart(
     first: UInt32[np.ndarray, "tests size"], second: UInt32[np.ndarray, "tests size"], *, tied: bool
 ) -> Int[np.ndarray, "tests"]:
@@ -250,12 +259,13 @@ def _steps_apart(
     both[:, size:] |= 1
     both.sort(axis=1)
     # Place by place through the sorted observations of all tests: much faster than a cumulative sum of each.
-    steps = np.ascontiguousarray((1 - 2 * (both & 1).astype(np.int16)).T)
+    kind = np.int8 if size <= np.iinfo(np.int8).max else np.int16
+    steps = 1 - 2 * (np.ascontiguousarray(both.astype(kind).T) & kind(1))
     if tied:  # between equal values no distribution function is read: all of them count before the next larger one
         both >>= 1
-        read = np.ones((2 * size, tests), dtype=np.int16)
+        read = np.ones((2 * size, tests), dtype=kind)
         read[:-1] = (both[:, 1:] != both[:, :-1]).T
-    apart, above, below = np.zeros((3, tests), dtype=np.int16)
+    apart, above, below = np.zeros((3, tests), dtype=kind)
     for place, step in enumerate(steps):
         apart += step
         seen = apart * read[place] if tied else apart
