@@ -87,7 +87,7 @@ def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task
         reached = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1)
         extreme, count = np.zeros(len(some)), 0
         for sums in patterns:
-            extreme += (np.abs(sums) >= reached).sum(axis=0)
+            extreme += np.ones(len(sums)) @ (np.abs(sums) >= reached)  # counts in half the time of a sum
             count += len(sums)
         shares = extreme / count if exact else (1 + extreme) / (1 + count)
         found |= zip(names, shares.tolist(), strict=True)
@@ -174,16 +174,20 @@ def _all_flipped(values: Float[np.ndarray, "tests clusters"]) -> Iterator[Float[
 def _flipped_sums(
     values: Float[np.ndarray, "tests clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
 ) -> Iterator[Float[np.ndarray, "some tests"]]:
-    """The sums under every pattern of signs: of each eight clusters all 256 sums are listed once, and looked up."""
+    """The sums under every pattern of signs, some at a time, each in the place of the last: of each eight clusters
+    all 256 sums are listed once, and looked up."""
     padded = np.zeros((len(values), 8 * len(signs)))
     padded[:, : values.shape[1]] = values
     every = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     listed = np.array([every @ eight.T for eight in padded.reshape(len(values), -1, 8).swapaxes(0, 1)])
+    room = np.empty((2, min(PATTERNS_AT_ONCE, signs.shape[1]), len(values)))
     for start in range(0, signs.shape[1], PATTERNS_AT_ONCE):
         some = signs[:, start : start + PATTERNS_AT_ONCE].astype(np.intp)
-        sums = listed[0].take(some[0], axis=0)
+        sums, looked_up = room[:, : some.shape[1]]
+        listed[0].take(some[0], axis=0, out=sums, mode="clip")  # none is out of bounds, and clipping costs nothing
         for table, patterns in zip(listed[1:], some[1:], strict=True):
-            sums += table.take(patterns, axis=0)
+            table.take(patterns, axis=0, out=looked_up, mode="clip")
+            sums += looked_up
         yield sums
 
 

@@ -108,19 +108,19 @@ def _fit(
     lowest, highest = ends
     new = np.ones(len(place), bool)
     new[1:] = place[1:] != place[:-1]  # places ascend
-    own_places, which = place[new], np.cumsum(new) - 1
+    own_places, which = place[new], new.cumsum() - 1
     own_sizes = np.bincount(which, minlength=len(own_places))
     # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
     own_total = np.zeros(len(own_places) + 1)
-    own_total[-2::-1] = np.cumsum(np.bincount(which, weights=gains, minlength=len(own_places))[::-1])
+    own_total[-2::-1] = np.bincount(which, weights=gains, minlength=len(own_places))[::-1].cumsum()
     first = np.zeros(len(own_places) + 1, np.int64)
     np.add(own_places, 1, out=first[1:])
     best_there = np.maximum.reduceat(total, first) - own_total
     best = float(best_there.max())
     enough = best - 1e-9 * max(1.0, abs(best))
-    run = int(np.flatnonzero(best_there >= enough)[-1])
+    run = int((best_there >= enough).nonzero()[0][-1])
     stop = int(first[run + 1]) if run + 1 < len(first) else len(total)
-    inside = np.flatnonzero(total[first[run] : stop] - own_total[run] >= enough)
+    (inside,) = (total[first[run] : stop] - own_total[run] >= enough).nonzero()
     cut = int(first[run] + inside[-1])
     # The neighbours of the cut among the others' values: a value that only the owner has is not one of them.
     alone = set(own_places[own_sizes == sizes[own_places]].tolist())

@@ -101,8 +101,10 @@ def finite(value: T) -> T:
 
 def _finite(value: object) -> object:
     match value:
-        case float() if not math.isfinite(value):
-            return Undefined(OVERFLOW)
+        case float():  # first what most figures are
+            return value if math.isfinite(value) else Undefined(OVERFLOW)
+        case int() | str() | None:
+            return value
         case Interval():
             return value if all(map(math.isfinite, value)) else Undefined(OVERFLOW)
         case Undefined():
