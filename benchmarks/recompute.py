@@ -5,9 +5,10 @@
 
 Reads cells/*/forks.jsonl (or .gz) and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
 `worldfork score STUDY --json` prints. Seeded draws (the random and the shifted control) are not repeated; their
-printed p values are adjusted again, and the mean of each null is compared with its closed form. Detectors are not
-run again: they need the streams. It exits with 1 where a figure differs, and where a figure is printed that nothing
-here looked at and NOT_REPEATED does not excuse.
+printed p values are adjusted again, and the mean of each null is compared with its closed form. With more
+checkpoints than the desk lists all patterns of, what it draws is compared within the error of drawing
+(`recompute_drawn.py`). Detectors are not run again: they need the streams. It exits with 1 where a figure differs,
+and where a figure is printed that nothing here looked at and NOT_REPEATED does not excuse.
 """
 
 import contextlib
@@ -23,13 +24,17 @@ from pathlib import Path
 
 import numpy as np
 import recompute_basics as basics
-from recompute_basics import flip_p, t_interval, t_p
-from recompute_fits import RULE, components, contraction, counts, retained_forks, severities
+from recompute_basics import LISTED_SIGNS, flip_p, t_interval, t_p
+from recompute_deployments import check_deployments
+from recompute_drawn import SIGN_PATTERNS, Near, near_share
+from recompute_fits import components, contraction, counts, retained_forks, severities
 from recompute_sweeps import check_doses, check_noises
 from recompute_triggers import SIGNALS, triggers
-from scipy import stats
+from scipy import optimize, stats
 
-ENUMERATED = range(3, 7)  # checkpoints with which every test lists all of its patterns
+FEWEST = 3  # checkpoints: with fewer some figures are undefined
+LISTED_WEIGHTS, WILD_BELOW, ANYTIME_FROM = 6, 12, 8  # checkpoints
+WEBB = [-math.sqrt(1.5), -1, -math.sqrt(0.5), math.sqrt(0.5), 1, math.sqrt(1.5)]
 DETECTORS = ("adwin", "page_hinkley", "kswin", "conformal")
 ALARMS = (*DETECTORS, "periodic")  # decisions already: no threshold of theirs is fitted
 # Where a study registers none.
@@ -37,7 +42,7 @@ PAPERS_CANDIDATES = (*SIGNALS[:6], *DETECTORS)
 NAMED = (
     *("arms", "tasks", "triggers", "triggers_all_attempted", "contrasts", "gains", "by_direction", "by_checkpoint"),
     *("by_direction_intervals", "drift_quartiles", "random_blocks", "auc_by_checkpoint", "standard_error_at"),
-    *("doses", "noises", "signals"),
+    *("doses", "noises", "signals", "deployment"),
 )
 # What is not computed again, and why. Everything else that is printed must be, or this program fails.
 SEEDED = "draws of the desk's own generator: their mean is compared, within five standard errors"
@@ -49,13 +54,14 @@ NOT_REPEATED = {
         for figure in ("interval", "p")
     },
     "arms.*.tasks.*.components.draw": "one draw of each update: undefined here",
-    "arms.*.tasks.*.predictions": "none are registered",
+    "arms.*.tasks.*.predictions": "figures that are compared where they stand, beside what was registered",
     "family": "what was registered, not a figure",
     "seeds": "copied from the pretraining's own record",
     "schema": "not a figure",
     "undefined": "reasons, not figures",
     "failed": "none: no return is missing",
     "warnings": "sentences, not figures",
+    "deployment.*.cautions": "sentences, not figures",
 }
 
 
@@ -112,8 +118,16 @@ class Ledger:
                 self.same(f"{where}[{index}]", one, other, tolerance)
             return None
         self.compared += 1
-        if isinstance(mine, (str, bool)) or mine is None or printed is None:
+        if (
+            isinstance(mine, (str, bool))
+            or mine is None
+            or printed is None
+            or (isinstance(mine, float) and math.isinf(mine))
+        ):
             agree = mine == printed
+        elif isinstance(mine, Near):
+            slack = tolerance * max(1.0, abs(mine))
+            agree = mine.low - slack <= printed <= mine.high + slack
         else:
             agree = abs(mine - printed) <= tolerance * max(1.0, abs(mine), abs(printed))
         if not agree:
@@ -156,7 +170,8 @@ def lines_of(folder):
 
 def read(study):
     """arm -> task -> columns."""
-    found = {}
+    found, registered = {}, json.loads((study / "registration.json").read_text())["registration"]
+    rule = registered["scoring"]["divergence_fraction"]
     for folder in sorted((study / "cells").iterdir()):
         cell = json.loads((folder / "cell.json").read_text())
         where = cell["coordinates"]
@@ -178,6 +193,7 @@ def read(study):
                 "step": row["step"],
                 "steps": cell["arm"]["mechanism"]["steps"],
                 "signals": row["signals"],
+                "rule": math.nan if rule is None else rule,  # what no return lies below diverges nowhere
             }
             for name, value in entry.items():
                 columns.setdefault(name, []).append(value)
@@ -189,13 +205,37 @@ def read(study):
 
 
 def webb_p(x):
-    """All 6^n weights; the ratio |mean| / deviation."""
-    weights = np.array([-math.sqrt(1.5), -1, -math.sqrt(0.5), math.sqrt(0.5), 1, math.sqrt(1.5)])
-    drawn = np.array(list(itertools.product(weights, repeat=len(x)))) * x
+    """All 6^n weights, or some where there are too many; the ratio |mean| / deviation."""
+    if len(x) >= WILD_BELOW:
+        return None
+    if len(x) <= LISTED_WEIGHTS:
+        return wild_share(x, np.array(list(itertools.product(WEBB, repeat=len(x)))))
+    weights = np.random.default_rng(20_26).choice(WEBB, (SIGN_PATTERNS, len(x)))
+    return near_share(wild_share(x, weights), SIGN_PATTERNS, SIGN_PATTERNS)
+
+
+def wild_share(x, weights):
+    drawn = weights * x
     spread = drawn.std(axis=1, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(spread > 1e-9 * np.abs(drawn.mean(axis=1)), np.abs(drawn.mean(axis=1)) / spread, np.inf)
     return float(np.mean(ratio >= abs(x.mean()) / x.std(ddof=1) * (1 - 1e-9)))
+
+
+def anytime(x):
+    """The means that a mixture of likelihood ratios of Student's t does not reject at 20 to 1: the effect, in
+    deviations, is normal with a deviation of 1 in the mixture."""
+    n = len(x)
+    if n < ANYTIME_FROM:
+        return None
+
+    def evidence(t):
+        q = t * t / (n - 1)
+        return -0.5 * math.log(1 + n) + n / 2 * (math.log(1 + q) - math.log(1 + q / (1 + n)))
+
+    reach = optimize.brentq(lambda t: evidence(t) - math.log(20), 0.0, 1e6, xtol=1e-13, rtol=1e-14)
+    half = reach * np.std(x, ddof=1) / math.sqrt(n)
+    return [np.mean(x) - half, np.mean(x) + half]
 
 
 def holm(values, size):
@@ -239,7 +279,7 @@ def judge(f, book, where, score):
     crosses = [str(c) for c, end in zip(np.unique(f["c"]), ends, strict=True) if (end <= 0) == (means.mean() > 0)]
     book.same(f"{where}.crosses", crosses, list(judged["leave_one_out"]["crosses"]))
     book.same(f"{where}.least_p", 2.0 ** (1 - len(means)), judged["least_p"])
-    book.same(f"{where}.anytime", None, judged["anytime"])  # from eight checkpoints on
+    book.same(f"{where}.anytime", anytime(means), judged["anytime"])
     low, high = t_interval(means)
     book.same(
         f"{where}.verdict", "harmful" if high < 0 else "helpful" if low > 0 else "unresolved", score["verdict"]
@@ -267,8 +307,9 @@ def check_task(f, book, where, score):
         [np.mean(clean), *t_interval(clean)],
         [score["clean_return"]["mean"], *score["clean_return"]["student_t"]],
     )
-    own = int(((f["hold"] > 0) & (f["update"] < RULE * f["hold"])).sum())
-    book.same(f"{where}.below_own_hold", own, score["forks"]["below_own_hold"])
+    own = int(((f["hold"] > 0) & (f["update"] < f["rule"] * f["hold"])).sum())
+    off = bool(np.isnan(f["rule"]).all())
+    book.same(f"{where}.below_own_hold", None if off else own, score["forks"]["below_own_hold"])
     triggers(f, retained, book, where, score)
 
 
@@ -279,7 +320,10 @@ def check_families(ledger, scores, means, candidates, book):
     p is undefined, and it stays so.
     """
     for name, test in (("student_t", t_p), ("sign_flip", flip_p)):
-        adjusted = holm({place: test(values) for place, values in means.items()}, len(means))
+        drawn = name == "sign_flip" and any(len(values) > LISTED_SIGNS for values in means.values())
+        own = {place: test(values) for place, values in means.items()}
+        shown = {place: scores[place]["judgement"][f"p_{name}"] for place in means}
+        adjusted = holm(shown if drawn else own, len(means))
         for place, p in adjusted.items():
             book.same(f"{place}.adjusted_{name}", p, scores[place]["judgement"][f"adjusted_{name}"])
     for place, values in means.items():
@@ -335,8 +379,13 @@ def check_usefulness(one, decides, book, where):
 def main():
     named = Path(sys.argv[1] if len(sys.argv) > 1 else "results/corrected")
     with opened(named) as study:
-        ledger = read(study)
-        registered = json.loads((study / "registration.json").read_text())["registration"]
+        return recompute(named, study)
+
+
+def recompute(named, study):
+    """Compare what is printed of the study that is called `named`, and lies in the folder `study`."""
+    ledger = read(study)
+    registered = json.loads((study / "registration.json").read_text())["registration"]
     if reason := not_repeatable(ledger, registered):
         print(f"{named} can not be computed again here: {reason}")
         return 2
@@ -368,6 +417,8 @@ def main():
                 basics.contrast(*arms, kept, book, f"{pair} {task} {side}", shown)
     check_doses(ledger, registered, printed.get("doses", {}), book)
     check_noises(ledger, registered, printed.get("noises", {}), scores, book)
+    if registered.get("deployment"):
+        check_deployments(study, registered, ledger, printed["deployment"], holm, book)
     for where, mine, theirs in book.wrong:
         print(f"DIFFERS {where}: recomputed {mine}, printed {theirs}")
     print(f"{book.compared - len(book.wrong)} of {book.compared} figures agree")
@@ -387,17 +438,10 @@ def main():
 def not_repeatable(ledger, registered):
     """Why this program does not fit a study, or nothing."""
     numbers = {len(np.unique(columns["c"])) for tasks in ledger.values() for columns in tasks.values()}
-    if not numbers <= set(ENUMERATED):
-        return (
-            f"it has {sorted(numbers)} checkpoints a task. With {ENUMERATED[0]} to {ENUMERATED[-1]} every test"
-            " lists all of its patterns; with more the desk draws them, with fewer some are undefined."
-        )
-    if registered["scoring"]["divergence_fraction"] != RULE:
-        return f"its rule of divergence is not the paper's, {RULE}."
+    if min(numbers) < FEWEST:
+        return f"it has {min(numbers)} checkpoints of a task; with fewer than {FEWEST} some figures are undefined."
     if len(registered["grid"]["update_seeds"]) > 1:
         return "it has several draws of each update."
-    if registered.get("deployment"):
-        return "it follows policies."
     return None
 
 
@@ -410,6 +454,7 @@ def _parts(path):
     for index, part in enumerate(path):
         before = path[index - 1] if index else None
         of_policies = before == "earned" and str(path[index - 2]).startswith("policies")
+        of_policies = of_policies or (before == "policies" and path[0] == "deployment")
         second = index == 2 and path[0] in ("contrasts", "doses", "noises")  # a task, or a group of arms
         named = before in NAMED or of_policies or second or isinstance(part, int)
         yield "*" if named else part

@@ -7,8 +7,10 @@ import itertools
 import math
 
 import numpy as np
+from recompute_drawn import RESAMPLES, SIGN_PATTERNS, chosen, near_ends, near_share
 from scipy import stats
 
+LISTED_SIGNS, LISTED_RESAMPLES = 16, 6  # checkpoints up to which the desk lists all patterns, and all resamples
 EDGES = {"cartpole-swingup": [350.0, 450.0, 550.0, 650.0]}  # registered; elsewhere the quintiles
 
 
@@ -31,15 +33,37 @@ def flip_p(x):
     if len(x) < 2:
         return None
     seen, hits = abs(np.sum(x)) - 1e-9 * np.sum(np.abs(x)), 0
+    if len(x) > LISTED_SIGNS:
+        return near_share(_flipped_in_halves(x, seen), SIGN_PATTERNS)
     for signs in itertools.product((1.0, -1.0), repeat=len(x)):
         hits += abs(np.dot(signs, x)) >= seen
     return hits / 2 ** len(x)
 
 
+def _flipped_in_halves(x, seen):
+    """The same share exactly, of all 2^n patterns: each sum of the first half meets all sums of the second."""
+    if seen <= 0:  # as far from 0 as every sum is
+        return 1.0
+    first, second = (_signed_sums(half) for half in np.array_split(np.asarray(x), 2))
+    second.sort()
+    above = len(second) - np.searchsorted(second, seen - first, side="left")
+    below = np.searchsorted(second, -seen - first, side="right")
+    return float((above + below).sum() / (len(first) * len(second)))
+
+
+def _signed_sums(x):
+    sums = np.zeros(1)
+    for one in x:
+        sums = np.concatenate([sums + one, sums - one])
+    return sums
+
+
 def resampled(x):
-    """The middle 95% of the means of all n^n resamples."""
+    """The middle 95% of the means of all n^n resamples, or of some where there are too many."""
     if len(x) < 2:
         return None
+    if len(x) > LISTED_RESAMPLES:
+        return near_ends(np.asarray(x)[chosen(len(x), RESAMPLES)].mean(axis=1), RESAMPLES)
     return list(np.quantile([np.mean(one) for one in itertools.product(x, repeat=len(x))], [0.025, 0.975]))
 
 
@@ -81,7 +105,8 @@ def effects(f, kept, book, where, shown):
     names = sorted({key[0] for key in there})
     by_checkpoint = {one: mean_of([m for key, m in there.items() if key[0] == one]) for one in np.unique(f["c"])}
     mean_figures(by_checkpoint, book, where, shown)
-    for way in ("away", "toward"):
+    book.same(f"{where}.ways", sorted({str(way) for way in f["d"]}), sorted(shown["by_direction"]))
+    for way in shown["by_direction"]:
         of_way = {key: mean for key, mean in there.items() if key[1] == way}
         book.same(f"{where}.{way}", mean_of(list(of_way.values())), shown["by_direction"][way])
         owners = sorted({key[0] for key in of_way})
@@ -127,7 +152,7 @@ def directions(f, kept, book, where, shown):
 
 def quartiles(f, kept, book, where, shown):
     delta = f["update"] - f["hold"]
-    for way in ("away", "toward"):
+    for way in shown:
         rows = [i for i in np.flatnonzero(kept) if f["d"][i] == way]
         rows.sort(key=lambda i: (round(float(f["level"][i]), 9), f["k"][i]))
         size, longer = divmod(len(rows), 4)

@@ -5,10 +5,11 @@ import math
 
 import numpy as np
 import recompute_basics as basics
-from recompute_basics import t_interval
+from recompute_basics import LISTED_RESAMPLES, t_interval
+from recompute_drawn import RESAMPLES, chosen, near_ends
 from scipy import stats
 
-RULE = 0.30
+FITTED = 2_000  # resamples that a line is fitted to where not all are
 
 
 def severities(f, book, where, printed):
@@ -89,14 +90,15 @@ def contraction(f, kept, book, where, printed):
             printed[f"{name}_interval"],
             1e-7,
         )
-    resampled = []
-    for chosen in itertools.product(names, repeat=n):
-        rows = np.concatenate([np.flatnonzero(c == one) for one in chosen])
+    resampled, listed = [], n <= LISTED_RESAMPLES
+    for together in itertools.product(names, repeat=n) if listed else names[chosen(n, FITTED)]:
+        rows = np.concatenate([np.flatnonzero(c == one) for one in together])
         if np.ptp(x[rows]):  # a checkpoint with one fork, drawn each time, has no line through it
             resampled.append(fit(x[rows], y[rows]))
     for index, name in ((0, "slope"), (1, "crossing"), (2, "variance_ratio")):
         book.same(f"{where}.{name}", whole[index], printed[name], 1e-7)
-        ends = list(np.quantile([one[index] for one in resampled], [0.025, 0.975]))
+        drawn = np.array([one[index] for one in resampled])
+        ends = list(np.quantile(drawn, [0.025, 0.975])) if listed else near_ends(drawn, RESAMPLES)
         book.same(f"{where}.{name}_bootstrap", ends, printed[f"{name}_bootstrap"], 1e-7)
 
     def distinguishable(at):
@@ -159,7 +161,8 @@ def counts(f, delta, retained, book, where, score):
         "failure_return",
     )
     book.same(f"{where}.forks", [float(one) for one in mine], [float(seen[name]) for name in names])
-    book.same(f"{where}.rule", [RULE, []], [score["divergence"]["fraction"], list(score["divergence"]["off_in"])])
+    rule = None if np.isnan(f["rule"]).all() else f["rule"][0]
+    book.same(f"{where}.rule", [rule, []], [score["divergence"]["fraction"], list(score["divergence"]["off_in"])])
     part = {name: values[retained] for name, values in f.items() if name != "signals"}
     both = {key: set() for key in zip(part["c"], part["d"], part["s"], strict=True)}
     for key, value in zip(zip(part["c"], part["d"], part["s"], strict=True), delta[retained], strict=True):
@@ -179,4 +182,5 @@ def retained_forks(f):
     mean_hold = {}
     for key in set(zip(f["c"], f["d"], f["s"], strict=True)):
         mean_hold[key] = f["hold"][(f["c"] == key[0]) & (f["d"] == key[1]) & (f["s"] == key[2])].mean()
-    return f["update"] >= np.array([RULE * mean_hold[key] for key in zip(f["c"], f["d"], f["s"], strict=True)])
+    means = np.array([mean_hold[key] for key in zip(f["c"], f["d"], f["s"], strict=True)])
+    return ~(f["update"] < f["rule"] * means)

@@ -5,25 +5,31 @@ import math
 
 import numpy as np
 from recompute_basics import flip_p, mean_of, t_interval, t_p
+from recompute_drawn import RESAMPLES, near_mean, near_share
+
+LISTED_ORDERS = 8  # checkpoints up to which the desk lists all orders of them
 
 
 def loco(signal, delta, c, kept):
-    """Fires of the threshold that suits the kept forks of the other checkpoints best, on all forks; values within
-    1e-9 of each other are one."""
+    """Fires of the threshold that suits the kept forks of the other checkpoints best, on all forks."""
     fired = np.zeros(len(signal), bool)
     for left in np.unique(c):
         other = (c != left) & kept
-        values = np.sort(signal[other])
-        steps = np.flatnonzero(np.diff(values) > 1e-9 * np.maximum(np.abs(values[1:]), np.abs(values[:-1])))
-        candidates = [-np.inf, *((values[steps] + values[steps + 1]) / 2), np.inf]
-        totals = np.array([delta[other][signal[other] >= at].sum() for at in candidates])
-        best = max(
-            at
-            for at, total in zip(candidates, totals, strict=True)
-            if total >= totals.max() - 1e-9 * max(1, abs(totals.max()))
-        )
-        fired[c == left] = signal[c == left] >= best
+        fired[c == left] = signal[c == left] >= best_threshold(signal[other], delta[other])
     return fired
+
+
+def best_threshold(signal, delta):
+    """The largest of those that earn most; values within 1e-9 of each other are one."""
+    values = np.sort(signal)
+    steps = np.flatnonzero(np.diff(values) > 1e-9 * np.maximum(np.abs(values[1:]), np.abs(values[:-1])))
+    candidates = [-np.inf, *((values[steps] + values[steps + 1]) / 2), np.inf]
+    totals = np.array([delta[signal >= at].sum() for at in candidates])
+    return max(
+        at
+        for at, total in zip(candidates, totals, strict=True)
+        if total >= totals.max() - 1e-9 * max(1, abs(totals.max()))
+    )
 
 
 def position_table(f, delta):
@@ -63,7 +69,8 @@ def pair_auc(f, signal, delta):
 
 
 def swapped(f, fired, delta, kept):
-    """All orders of the checkpoints; fires are applied at the same direction, stream seed and k."""
+    """p, mean, the number of orders of the checkpoints, and whether these are all there are; fires are applied at
+    the same direction, stream seed and k."""
     names = np.unique(f["c"])
     fires = {(c, d, s, k): on for c, d, s, k, on in zip(f["c"], f["d"], f["s"], f["k"], fired, strict=True)}
     totals = {}
@@ -73,9 +80,16 @@ def swapped(f, fired, delta, kept):
             delta[i] for i in rows if fires.get((giver, f["d"][i], f["s"][i], f["k"][i]), False)
         )
     own = sum(totals[c, c] for c in names)
+    reached = own - 1e-9 * max(1, abs(own))
+    if len(names) > LISTED_ORDERS:
+        table = np.array([[totals[giver, taker] for taker in names] for giver in names])
+        drawn = np.random.default_rng(20_26).permuted(np.tile(np.arange(len(names)), (RESAMPLES, 1)), axis=1)
+        sums = table[drawn, np.arange(len(names))].sum(axis=1)
+        mean = near_mean(table.sum() / len(names), sums.std(), RESAMPLES)  # each giver meets each taker as often
+        return near_share(float(np.mean(sums >= reached)), RESAMPLES, RESAMPLES), mean, RESAMPLES, False
     orders = list(itertools.permutations(names))
     sums = [sum(totals[giver, taker] for giver, taker in zip(order, names, strict=True)) for order in orders]
-    return float(np.mean([s >= own - 1e-9 * max(1, abs(own)) for s in sums])), float(np.mean(sums))
+    return float(np.mean([s >= reached for s in sums])), float(np.mean(sums)), len(orders), True
 
 
 def running(f, signal, rate=0.3):
@@ -123,7 +137,7 @@ def gains(mine, rivals, book, where, shown):
 def running_rest(part, fired, d, mine, rivals, book, where, shown):
     """The same figures of the label-free policy."""
     book.same(f"{where}.steps", int(part["steps"][0]) * int(fired.sum()), shown["gradient_steps"])
-    for way in ("away", "toward"):
+    for way in shown["by_direction"]:
         book.same(f"{where}.{way}", d[fired & (part["d"] == way)].sum(), shown["by_direction"][way])
     by = shown["earned"]["by_checkpoint"]
     book.same(f"{where}.earned", [mine.mean(), *mine], [shown["earned"]["mean"], *(by[c] for c in by)])

@@ -4,8 +4,6 @@ It shares nothing with the desk. Whatever is fitted on other checkpoints (thresh
 of each direction) is None where the scored forks are all of one checkpoint, and so is everything that follows.
 """
 
-import math
-
 import numpy as np
 import recompute_basics as basics
 from recompute_basics import t_interval
@@ -93,7 +91,7 @@ def trigger(f, signal, kept, rivals, book, at, shown):
     """One signal: its ranking, and its policies by the fitted and by the running threshold."""
     delta = f["update"] - f["hold"]
     part = {name: values[kept] for name, values in f.items() if name != "signals"}
-    d, orders = delta[kept], [math.factorial(len(np.unique(f["c"]))), True]
+    d = delta[kept]
     of_swapped = ("p", "mean", "orders", "exact")
     ends = shown["endpoint"]
     book.same(f"{at}.n_defined", int(kept.sum()), shown["n_defined"])
@@ -106,7 +104,7 @@ def trigger(f, signal, kept, rivals, book, at, shown):
         if not absent:
             fitted_policy(part, fired[kept], d, rivals, book, at, shown)
             controls(f, fired, delta, kept, book, at, shown)
-            mine = [*swapped(f, fired, delta, kept), *orders]
+            mine = list(swapped(f, fired, delta, kept))
             book.same(f"{at}.swapped", mine, [shown["swapped"][key] for key in of_swapped])
     else:
         undefined = [*(shown[name] for name in OF_THE_FITTED), ends["leave_one_checkpoint_out"]]
@@ -118,7 +116,7 @@ def trigger(f, signal, kept, rivals, book, at, shown):
     figures = [d[loose[kept]].sum(), int(loose[kept].sum())]
     book.same(f"{at}.running", figures, [seen["policy_total"], seen["fires"]])
     book.same(f"{at}.running.earned", t_interval(mine), seen["earned"]["student_t"])
-    mine = [*swapped(f, loose, delta, kept), *orders]
+    mine = list(swapped(f, loose, delta, kept))
     book.same(f"{at}.running.swapped", mine, [seen["swapped"][key] for key in of_swapped])
 
 
@@ -127,7 +125,7 @@ def fitted_policy(part, fired, d, rivals, book, at, shown):
     book.same(f"{at}.total", d[fired].sum(), shown["policy_total"])
     book.same(f"{at}.fires", int(fired.sum()), shown["fires"])
     book.same(f"{at}.steps", int(part["steps"][0]) * int(fired.sum()), shown["gradient_steps"])
-    for way in ("away", "toward"):
+    for way in shown["by_direction"]:
         book.same(f"{at}.{way}", d[fired & (part["d"] == way)].sum(), shown["by_direction"][way])
     mine, earned = totals(part, d, fired), shown["earned"]
     book.same(f"{at}.earned", [mine.mean(), t_interval(mine)], [earned["mean"], earned["student_t"]])
