@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxtyping import Float, UInt32
 from pydantic import Field
 
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
-from worldfork.triggers.base import CellKey, Segment, Trigger
+from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 
 __all__ = ["Clock", "Coin", "DriftOracle", "Periodic", "Reference"]
 
@@ -62,12 +63,25 @@ class Coin(Trigger):
     def begin(self, cell: CellKey, *, event: Event) -> "_Drawn":
         return _Drawn(words(event))
 
-    def decide(self, memory: "_Drawn", segment: Segment) -> tuple["_Drawn", float]:
-        first = segment.k - segment.k % TOGETHER
-        if memory.first != first:
-            keys = fold_in(memory.key, np.arange(first, first + TOGETHER))
-            memory = _Drawn(memory.key, first, normals(keys, 1, Purpose.RESAMPLING)[:, 0])
-        return memory, float(memory.values[segment.k - first])
+    def decide(self, memory: "_Drawn", segment: Segment) -> tuple["_Drawn", Answer]:
+        ((memory, drawn),) = self.decide_together([memory], [segment])
+        return memory, drawn
+
+    def decide_together(
+        self, memories: Sequence["_Drawn"], segments: Sequence[Segment]
+    ) -> list[tuple["_Drawn", Answer]]:
+        known, firsts = list(memories), [segment.k - segment.k % TOGETHER for segment in segments]
+        lacking = [index for index, first in enumerate(firsts) if known[index].first != first]
+        if lacking:
+            counters = np.array([firsts[index] for index in lacking])[:, None] + np.arange(TOGETHER)
+            keys = fold_in(np.array([known[index].key for index in lacking])[:, None], counters)
+            drawn = normals(keys, 1, Purpose.RESAMPLING)[..., 0]
+            for index, values in zip(lacking, drawn, strict=True):
+                known[index] = _Drawn(known[index].key, firsts[index], values)
+        return [
+            (memory, float(memory.values[segment.k - memory.first]))
+            for memory, segment in zip(known, segments, strict=True)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)

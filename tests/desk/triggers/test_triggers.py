@@ -21,7 +21,7 @@ from worldfork.desk.triggers import (
 )
 from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
-from worldfork.randomness import Event, Purpose, generator, seed
+from worldfork.randomness import Event, Purpose, fold_in, generator, normals, seed, words
 from worldfork.triggers import CellKey, draw_event, feed, feed_together
 from worldfork.triggers.adwin import Adwin
 from worldfork.triggers.detectors import SIDE_BY_SIDE, Kswin, PageHinkley
@@ -156,6 +156,22 @@ def test_many_deployments_side_by_side_are_answered_as_each_alone(name, segments
     ]
     assert together == alone
     assert {alarm for answers in alone for alarm in answers} == {True, False}
+
+
+def test_the_coin_draws_from_the_cell_and_k_alone():
+    """Whatever other deployments are fed beside one, wherever it begins and whichever forks it lost."""
+    coin = registry.build("triggers", "random", Trigger)
+    visited = [range(1, 70), range(30, 35), [2, 40, 41], []]
+    deployments = [[Segment(k, 0.0, {}, {}) for k in ks] for ks in visited]
+    events = [Event(purpose=Purpose.RESAMPLING, stream_seed=index) for index in range(len(visited))]
+    expected = [
+        [float(normals(fold_in(words(event), k), 1, Purpose.RESAMPLING)[0]) for k in ks]
+        for event, ks in zip(events, visited, strict=True)
+    ]
+    cells = [CellKey(str(index), "away", 0) for index in range(len(visited))]
+    assert feed_together(coin, deployments, cells=cells, events=events) == expected
+    alone = [feed(coin, fed, cell=CELLS[0], event=event) for fed, event in zip(deployments, events, strict=True)]
+    assert alone == expected
 
 
 @pytest.mark.parametrize("count", [1, 24])
