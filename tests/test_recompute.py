@@ -117,46 +117,60 @@ def test_arms_that_vary_one_setting_are_computed_again(recompute, tmp_path, kind
     assert [where for where, _, _ in wrong.wrong] == [f"{kind} linear_quadratic all.a1.mean[0]"]
 
 
+class WrittenByHand:
+    """A study of both directions and six decision points, whose returns and signals a test makes up."""
+
+    def __init__(self, recompute, folder, *, checkpoints, made_up):
+        def row(cell, k):
+            hold, update, signals = made_up(cell, k)
+            level = 0.1 * (k if cell.direction == "away" else 7 - k)
+            means = {"r_hold": sum(hold) / 2, "r_update": sum(update) / 2, "delta": (sum(update) - sum(hold)) / 2}
+            return {"hold": hold, "update": update, "level": level, "signals": signals, **means}
+
+        authored = tiny.AUTHORED.replace('["away"]', '["away", "toward"]')
+        authored = authored.replace("decision_points = 3", "decision_points = 6")
+        authored = authored.replace("checkpoints = [0]", f"checkpoints = {list(range(checkpoints))}")
+        study = tiny.write(folder, rows=6, authored=authored, of_cell=row)
+        self.recompute, self.ledger = recompute, recompute.read(study.path)
+        self.printed = score_ledger(study.path, triggers="residual,clock").to_json()
+        (self.arm,) = self.ledger
+
+    @property
+    def task(self):
+        """What is printed of its task; a test may change it."""
+        return self.printed["arms"][self.arm]["tasks"]["linear_quadratic"]
+
+    def checked(self):
+        """The book of all figures, compared with what is printed now."""
+        book, place = self.recompute.Ledger(), (self.arm, "linear_quadratic")
+        scores = {place: self.recompute.Watched(self.printed)["arms"][self.arm]["tasks"]["linear_quadratic"]}
+        forks, where = self.ledger[self.arm]["linear_quadratic"], "tiny linear_quadratic"
+        means = {place: self.recompute.judge(forks, book, where, scores[place])}
+        self.recompute.check_task(forks, book, where, scores[place])
+        self.recompute.check_families(self.ledger, scores, means, self.recompute.PAPERS_CANDIDATES, book)
+        return book
+
+
 def test_what_is_undefined_where_one_checkpoint_alone_is_retained_is_derived(recompute, tmp_path):
     """Of three checkpoints two forks of one are retained, in one direction: every null is expected, and a figure
     in its place differs."""
-    directed = tiny.AUTHORED.replace('["away"]', '["away", "toward"]').replace(
-        "decision_points = 3", "decision_points = 6"
-    )
 
-    def row(cell, k):
-        hold = (100.0 + k + 7 * cell.checkpoint, 90.0 + k * k)
+    def made_up(cell, k):
         kept = (cell.checkpoint, cell.direction) == (1, "away") and k in (2, 5)
         update = (80.0 - 3 * k, 70.0) if kept else (0.3 * k, cell.checkpoint + 0.1 * k)
-        level = 0.1 * (k if cell.direction == "away" else 7 - k)
         signals = {"residual": k + 0.3 * cell.checkpoint, "clock": float(k)}
-        means = {"r_hold": sum(hold) / 2, "r_update": sum(update) / 2, "delta": (sum(update) - sum(hold)) / 2}
-        return {"hold": hold, "update": update, "level": level, "signals": signals, **means}
+        return (100.0 + k + 7 * cell.checkpoint, 90.0 + k * k), update, signals
 
-    authored = directed.replace("checkpoints = [0]", "checkpoints = [0, 1, 2]")
-    study = tiny.write(tmp_path / "study", rows=6, authored=authored, of_cell=row)
-    ledger, plain = recompute.read(study.path), score_ledger(study.path, triggers="residual,clock").to_json()
-    (arm,) = ledger
-
-    def checked(figures):
-        book, printed = recompute.Ledger(), recompute.Watched(figures)
-        scores = {(arm, "linear_quadratic"): printed["arms"][arm]["tasks"]["linear_quadratic"]}
-        forks, score = ledger[arm]["linear_quadratic"], scores[arm, "linear_quadratic"]
-        means = {(arm, "linear_quadratic"): recompute.judge(forks, book, "tiny linear_quadratic", score)}
-        recompute.check_task(forks, book, "tiny linear_quadratic", score)
-        recompute.check_families(ledger, scores, means, recompute.PAPERS_CANDIDATES, book)
-        return book
-
-    found = checked(plain)
+    study = WrittenByHand(recompute, tmp_path / "study", checkpoints=3, made_up=made_up)
+    found, task = study.checked(), study.task
     assert (found.wrong, found.compared > 300) == ([], True)
-    task = plain["arms"][arm]["tasks"]["linear_quadratic"]
     assert (task["forks"]["retained"], task["direction_contrast"]["retained"]) == (2, None)
     task["policies"]["earned"]["position_table"]["mean"] = 0.0
     task["triggers"]["residual"]["fires"] = 0
     task["triggers"]["residual"]["useful"] = {"useful": False, "does_not_beat": []}
     task["effect"]["retained"]["by_direction"]["toward"] = 0.0
     task["direction_contrast"]["retained"] = task["direction_contrast"]["all_attempted"]
-    assert sorted({where.split(".", 1)[1] for where, _, _ in checked(plain).wrong}) == [
+    assert sorted({where.split(".", 1)[1] for where, _, _ in study.checked().wrong}) == [
         "directions.retained",
         "effect.retained.toward",
         "triggers.position_table.mean",
@@ -172,40 +186,20 @@ def test_what_the_desk_draws_is_compared_within_the_error_of_drawing(recompute, 
     random = np.random.default_rng(5)
     levels = random.normal(20.0, 15.0, checkpoints)
 
-    def row(cell, k):
+    def made_up(cell, k):
         hold = tuple(random.normal(100.0 + 3 * k, 5.0, 2).tolist())
         gain = levels[cell.checkpoint] - 6.0 * k + (2.0 if cell.direction == "away" else -2.0)
         update = tuple((one + gain + random.normal(0.0, 4.0)) for one in hold)
-        signals = {"residual": -gain + random.normal(0.0, 9.0), "clock": float(k)}
-        means = {"r_hold": sum(hold) / 2, "r_update": sum(update) / 2, "delta": (sum(update) - sum(hold)) / 2}
-        level = 0.1 * (k if cell.direction == "away" else 7 - k)
-        return {"hold": hold, "update": update, "level": level, "signals": signals, **means}
+        return hold, update, {"residual": -gain + random.normal(0.0, 9.0), "clock": float(k)}
 
-    directed = tiny.AUTHORED.replace('["away"]', '["away", "toward"]').replace(
-        "decision_points = 3", "decision_points = 6"
-    )
-    authored = directed.replace("checkpoints = [0]", f"checkpoints = {list(range(checkpoints))}")
-    study = tiny.write(tmp_path / "study", rows=6, authored=authored, of_cell=row)
-    ledger, plain = recompute.read(study.path), score_ledger(study.path, triggers="residual,clock").to_json()
-    (arm,) = ledger
-
-    def checked(figures):
-        book, printed = recompute.Ledger(), recompute.Watched(figures)
-        scores = {(arm, "linear_quadratic"): printed["arms"][arm]["tasks"]["linear_quadratic"]}
-        forks, score = ledger[arm]["linear_quadratic"], scores[arm, "linear_quadratic"]
-        means = {(arm, "linear_quadratic"): recompute.judge(forks, book, "tiny linear_quadratic", score)}
-        recompute.check_task(forks, book, "tiny linear_quadratic", score)
-        recompute.check_families(ledger, scores, means, recompute.PAPERS_CANDIDATES, book)
-        return book
-
-    found = checked(plain)
+    study = WrittenByHand(recompute, tmp_path / "study", checkpoints=checkpoints, made_up=made_up)
+    found, task = study.checked(), study.task
     assert (found.wrong, found.compared > 500) == ([], True)
-    task = plain["arms"][arm]["tasks"]["linear_quadratic"]
     low, high = task["effect"]["all_attempted"]["bootstrap"]
     task["effect"]["all_attempted"]["bootstrap"] = [low + 0.1 * (high - low), high]
     task["triggers"]["residual"]["swapped"]["p"] += 0.05
     task["judgement"]["anytime"][0] += 1e-6
-    assert sorted(where.split(".", 1)[1] for where, _, _ in checked(plain).wrong) == [
+    assert sorted(where.split(".", 1)[1] for where, _, _ in study.checked().wrong) == [
         "anytime[0]",
         "effect.all_attempted.bootstrap[0]",
         "triggers.residual.swapped[0]",
