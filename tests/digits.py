@@ -60,5 +60,7 @@ if __name__ == "__main__":
     digests = {name: hashlib.sha256(x.tobytes()).hexdigest() for name, x in arrays.items()}
     about = {name: [float(np.mean(x)), float(np.linalg.norm(x))] for name, x in arrays.items()}
     print(
-        json.dumps({"versions": {jax.__version__: {"processors": [processor()], "digests": digests}}, "about": about})
+        json.dumps(
+            {"versions": {jax.__version__: {"processors": [processor()], "digests": digests}}, "about": about}
+        )
     )
