@@ -103,7 +103,7 @@ def _checked_rows(
     assert registered is not None
     rows, points = folder.rows(spelling=True), registration.arm(cell.arm).stream.decision_points
     if not rows:
-        return rows
+        return []
     if len(rows) > points:
         raise WorldforkError(
             f"{_named((folder.policy, folder.id))}: {plural(len(rows), 'row')} where {points} are registered."

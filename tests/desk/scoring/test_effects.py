@@ -39,6 +39,12 @@ def test_divergence_is_off_where_mean_hold_is_not_positive():
     assert "positive" in found.off[0]
 
 
+def test_divergence_holds_for_small_returns_too():
+    """A reward may be counted in hundredths: above zero there is no return that is too small for the rule."""
+    found = diverged(forks([-0.009, 0.001], hold=0.01), 0.30)
+    assert (found.dropped.tolist(), found.off) == ([True, False], ())
+
+
 def test_a_cell_with_nothing_retained_leaves_the_mean_and_is_counted():
     world = forks([-99, -99, 5, 7], checkpoint=["0", "0", "1", "1"], hold=100.0)
     kept = world.take(~diverged(world, 0.30).dropped)
