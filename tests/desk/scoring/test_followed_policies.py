@@ -4,6 +4,7 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.forecast import forecast
 from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.predictions import prediction_problems
-from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, cautions
+from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, FITTING_ANEW, cautions
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
@@ -266,6 +267,22 @@ def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> N
     assert found.bootstrap == pytest.approx(tuple(np.quantile(every, [0.025, 0.975])))
     few = forecast(foreseen[:, :2], realised[:, :2], ["0", "1"], seed=0, task=TASK)
     assert isinstance(few.bootstrap, Undefined)
+    three = forecast(foreseen[:3], realised[:3], ["0", "1", "2"], seed=0, task=TASK)
+    assert not isinstance(three.bootstrap, Undefined)
+    two = forecast(foreseen[:2], realised[:2], ["0", "1", "2"], seed=0, task=TASK)
+    assert isinstance(two.bootstrap, Undefined)
+
+
+def test_cautions_about_fitted_thresholds_say_what_was_measured() -> None:
+    """The lowest and the highest share of the table in docs/deployment.md."""
+    page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (?:strong|mild) \|.*\| ([\d.]+)% ± [\d.]+% \| ([\d.]+)% ± [\d.]+% \|$", page, re.MULTILINE
+    )
+    assert len(rows) == 8
+    for column, stated in enumerate((AS_FITTED, FITTING_ANEW)):
+        shares = [float(row[column]) / 100 for row in rows]
+        assert (round(min(shares), 2), round(max(shares), 2)) == stated
 
 
 def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> None:
