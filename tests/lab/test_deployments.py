@@ -143,17 +143,17 @@ def test_fired_updates_persist_with_their_optimiser(reference: Path) -> None:
 def test_one_training_serves_policies_that_have_decided_alike(
     tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained: list[list[list[str]]] = []
-    real = state._update_block
+    groups: list[list[str]] = []
+    real = state._alike
 
-    def counted(context: Any, shape: Any, at: State, alike: list[list[int]]) -> Any:
-        trained.append([[shape.batch.sets[index][0] for index in group] for group in alike])
-        return real(context, shape, at, alike)
+    def counted(shape: Any, at: State, fired: list[int]) -> Any:
+        alike = real(shape, at, fired)
+        groups.extend([shape.batch.sets[index][0] for index in group] for group in alike)
+        return alike
 
-    monkeypatch.setattr(state, "_update_block", counted)
+    monkeypatch.setattr(state, "_alike", counted)
     text = DEPLOYED.replace("checkpoints = [0, 1]", "checkpoints = [0]")
     study = run(write(tmp_path, text + TWIN), tmp_path / "study")
-    groups = [group for block in trained for group in block]
     assert all(("always" in group) == ("again" in group) for group in groups)
     fired = sum(row.fired for policy in study.deployments() for row in policy.rows())
     assert sum(map(len, groups)) == fired > len(groups)

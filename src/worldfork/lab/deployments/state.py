@@ -20,7 +20,7 @@ from worldfork.lab.deployments.histories import episode_of, segment_of, whole
 from worldfork.lab.deployments.plan import Batch
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
-from worldfork.lab.mechanisms.base import Origin, within_window
+from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, window
 from worldfork.ledger.deployment import DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.row import FitRecord
@@ -124,11 +124,28 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     by_arm: dict[str, list[int]] = {}
     for index in fired:
         by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
+    blocks: list[list[list[int]]] = []
     for arm, of_arm in by_arm.items():
         alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
-        for start in range(0, len(alike), size):
-            state, trained = _update_block(context, shape, state, alike[start : start + size])
-            spent |= trained
+        blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
+    before = state
+    # No set is in two blocks. Two at a time: the device trains one while the other is prepared or hashed.
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.map(
+            lambda groups: _train_block(context, shape, before, [group[0] for group in groups]), blocks
+        )
+        for groups, (trained, trained_digests) in zip(blocks, ended, strict=True):
+            places = {index: place for place, group in enumerate(groups) for index in group}
+            digests = list(state.digests)
+            for index, place in places.items():
+                digests[index] = trained_digests[place]
+                spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
+            state = dataclasses.replace(
+                state,
+                parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
+                optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
+                digests=tuple(digests),
+            )
     return state, spent
 
 
@@ -144,11 +161,8 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _update_block(
-    context: Context, shape: Shape, state: State, alike: Sequence[Sequence[int]]
-) -> tuple[State, dict[int, Spent]]:
-    """Train one set of each group, at the block's full size; all of its group go on with what came out."""
-    chosen = [group[0] for group in alike]
+def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
+    """The update of these sets at the block's full size, which the last of them fills; and their digests."""
     size = context.registration.forks_per_block(shape.batch.sets[chosen[0]][1].arm)
     block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
     cells = [shape.batch.sets[index][1] for index in block]
@@ -166,18 +180,7 @@ def _update_block(
         batch_keys=np.stack([words(event) for event in events]),
     )
     within_window(mechanism, trained)
-    places = {index: place for place, group in enumerate(alike) for index in group}
-    digests, trained_digests = list(state.digests), _digests(trained.parameters, trained.optimiser, len(chosen))
-    for index, place in places.items():
-        digests[index] = trained_digests[place]
-    spent = {index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()}
-    changed = dataclasses.replace(
-        state,
-        parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
-        optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
-        digests=tuple(digests),
-    )
-    return changed, spent
+    return trained, _digests(trained.parameters, trained.optimiser, len(chosen))
 
 
 def rebuild(
