@@ -181,12 +181,23 @@ def test_a_copy_without_streams_says_so_wherever_one_is_needed(study: Study, tmp
     verdict = verify(slim.path)
     assert (verdict.problems, verdict.complete) == ((), True)
     assert (
-        "6 streams are not here; rows hold their digests. The detectors that read them can not be scored from this "
-        "copy." in verdict.notes
+        "6 streams are not here; rows hold their digests. What adwin, page_hinkley, kswin, conformal answered on "
+        "them is in answers.json, as the publisher's word: no row holds its digest." in verdict.notes
     )
     assert root(slim) == root(study)
     with pytest.raises(WorldforkError, match="was published without streams"):
         stream_frame(slim)
+    whole, without = (score_ledger(each.path, permutations=5).to_json() for each in (study, slim))
+    assert whole == without
+
+
+def test_a_copy_with_neither_streams_nor_answers_says_what_it_can_not_read(study: Study, tmp_path: Path) -> None:
+    publish(study, tmp_path / "slim", streams=False)
+    slim = Study(tmp_path / "slim")
+    assert (
+        "6 streams are not here; rows hold their digests. The detectors that read them can not be scored from this "
+        "copy." in verify(slim.path).notes
+    )
     names = ("residual", "adwin")
     whole, without = (score_ledger(each.path, permutations=5, triggers=names) for each in (study, slim))
     known, left = whole["cartpole-swingup"], without["cartpole-swingup"]

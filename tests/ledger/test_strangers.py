@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.desk.reading import open_ledger
 from worldfork.desk.scoring.deployments import score_deployments
+from worldfork.desk.scoring.stream_answers import stream_answers
 from worldfork.desk.triggers import is_reference
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
@@ -236,8 +237,18 @@ def test_reading_a_study_imports_none_of_the_code_that_it_names(
     assert "stranger_plugin" not in sys.modules
 
 
-def test_scoring_deployments_imports_no_trigger_that_the_study_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+STRANGE = "stranger_trigger:Trigger"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "settings"),
+    [
+        (STRANGE, {}),
+        ("worldfork.triggers.policy:Policy", {"trigger": STRANGE}),
+    ],  # a policy has a trigger of its own
+)
+def test_neither_scoring_nor_publishing_imports_a_trigger_that_the_study_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trigger: str, settings: dict[str, str]
 ) -> None:
     (tmp_path / "stranger_trigger.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
@@ -250,15 +261,18 @@ def test_scoring_deployments_imports_no_trigger_that_the_study_names(
         @property
         def registration(self) -> Registration:
             spelled = study.registration.model_dump(mode="json", by_alias=True)
-            spelled["deployment"]["policies"]["periodic"] |= {"trigger": "stranger_trigger:Trigger", "settings": {}}
+            spelled["deployment"]["policies"]["periodic"] |= {"trigger": trigger, "settings": settings}
             return restore(canonical(spelled))
 
     searched = list(sys.path)
     (scored,) = score_deployments(Renamed(study.path), open_ledger(study.path).table.arms).values()
-    assert not is_reference("stranger_trigger:Trigger")
+    answers = stream_answers(Renamed(study.path))
+    assert not is_reference(trigger)
     assert "stranger_trigger" not in sys.modules
     assert sys.path == searched  # it was not even looked for
-    assert "--triggers stranger_trigger:Trigger" in str(scored.policies["periodic"])
+    assert f"--triggers {trigger}" in str(scored.policies["periodic"])
+    assert answers is not None
+    assert trigger not in [asked.trigger for asked in answers.triggers]
     assert "does not come with worldfork" not in str(scored.policies["coin"])
 
 

@@ -21,7 +21,9 @@ def export(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
     ),
     without_streams: bool = typer.Option(
-        False, "--without-streams", help="With --publish: leave out the log of every step, too. Detectors read it."
+        False,
+        "--without-streams",
+        help="With --publish: leave out the log of every step, too, and keep what detectors answered on it.",
     ),
     deployments: bool = typer.Option(
         False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
@@ -79,6 +81,11 @@ def _publish(study: Path, target: Path, *, streams: bool) -> None:
 
     if problems := verify(study).problems:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
-    written = publish(Study(study), target, streams=streams)
-    without = "models and windows" if streams else "models, windows and streams"
+    opened, answers = Study(study), None
+    without = "models and windows"
+    if not streams:
+        from worldfork.desk.scoring.stream_answers import stream_answers
+
+        answers, without = stream_answers(opened), "models, windows and streams"
+    written = publish(opened, target, streams=streams, answers=answers)
     typer.echo(f"{target} ({written / 1e6:.1f} MB, without {without}). `worldfork verify {target}` takes it.")

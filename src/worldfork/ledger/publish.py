@@ -3,6 +3,9 @@
 Models and the transitions that UPDATE trained on are nearly all of a study's bytes. What leaves them out says so in
 published.json; the rows and the manifests keep their digests. A stream that several cells share is kept once, in
 the cell that ran it. A copy is one file, compressed as a whole, or a folder in which rows are compressed.
+
+Without streams too, what triggers answered on them can stand in for them (`ledger.answers`). Triggers are run by
+whoever publishes, and not here: `worldfork.desk.scoring.stream_answers`.
 """
 
 import json
@@ -14,6 +17,7 @@ from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files, packed
+from worldfork.ledger.answers import ANSWERS, Answers
 from worldfork.ledger.chained import restored, without_digests
 from worldfork.ledger.deployment import DeploymentFolder
 from worldfork.ledger.records import check, read_json
@@ -49,22 +53,25 @@ class Published(Record):
     ]
 
 
-def publish(study: Study, target: Path, *, streams: bool = True) -> int:
+def publish(study: Study, target: Path, *, streams: bool = True, answers: Answers | None = None) -> int:
     """Copy the study, less what is left out, into a new folder, or into one file where `target` is NAME.tar.xz;
     returns the bytes written.
 
     Without `streams` the logs of every step are left out too: nothing but the detectors that read them needs them.
+    `answers` are what these said, to be kept instead. A copy of a copy keeps what that has.
     """
+    assert not streams or answers is None, "answers stand in for streams that are left out"
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise WorldforkError(f"`{target}` is there already. Remove it, or publish to another place.")
     record = Published(registration=study.registration_digest, left_out=_left_out(study, streams=streams))
+    copied = _copied(study, record, None if answers is None else answers.content())
     if archive.is_archive(target):
-        content = archive.pack(_short(dict(_copied(study, record))), name=archive.name_of(target))
+        content = archive.pack(_short(dict(copied)), name=archive.name_of(target))
         files.make_folders(target.parent)
         files.replace(target, content)
         return len(content)
     written = 0
-    for place, content in _copied(study, record):
+    for place, content in copied:
         compressed = packed.pack(content) if _matches(place, ROWS) else None
         path = target / place if compressed is None else packed.beside(target / place)
         files.make_folders(path.parent)
@@ -73,11 +80,12 @@ def publish(study: Study, target: Path, *, streams: bool = True) -> int:
     return written
 
 
-def _copied(study: Study, record: Published) -> Iterator[tuple[str, bytes]]:
+def _copied(study: Study, record: Published, answers: bytes | None) -> Iterator[tuple[str, bytes]]:
     """Every file of the copy by its place, rows as plain lines; last, what the copy says of itself."""
+    written_anew = (PUBLISHED,) if answers is None else (PUBLISHED, ANSWERS)
     for path in sorted(path for path in study.path.rglob("*") if path.is_file()):
         place = path.relative_to(study.path).as_posix()
-        if path.name.startswith(".") or place == PUBLISHED or _matches(place, record.left_out):
+        if path.name.startswith(".") or place in written_anew or _matches(place, record.left_out):
             continue
         if _matches(place, (STREAMS,)):
             if not _is_its_owners(path):  # the same columns, packed as this version packs them
@@ -88,6 +96,8 @@ def _copied(study: Study, record: Published) -> Iterator[tuple[str, bytes]]:
             yield place.removesuffix(packed.SUFFIX), lines
         else:
             yield place, path.read_bytes()
+    if answers is not None:
+        yield ANSWERS, answers
     yield PUBLISHED, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
+from worldfork.ledger.answers import ANSWERS, Answers, read_answers
 from worldfork.ledger.arrays import content_digest, read_parquet
 from worldfork.ledger.conformity import departures
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
@@ -80,12 +81,15 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
     if windowless and absent:
         notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
+    answers = None
+    if len(whole) == len(begun):  # where a row is damaged, that is named, and what is said of its stream is not
+        try:
+            answers = _stored_answers(study, rows, left_out=left_out or ())
+        except WorldforkError as error:
+            problems.append(str(error))
     unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
     if left_out is not None and STREAMS in left_out and unlogged:
-        notes.append(
-            f"{plural(len(unlogged), 'stream')} {'is' if len(unlogged) == 1 else 'are'} not here; rows hold their "
-            "digests. The detectors that read them can not be scored from this copy."
-        )
+        notes.append(_streams_note([path.name for path in unlogged], answers))
     for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
         absent_of_all = not segment_files(study.path, suffix=Path(pattern).suffix)
         if followed.episodes and absent_of_all and left_out is not None and pattern in left_out:
@@ -239,6 +243,29 @@ def _stream_digest(folder: CellFolder, rows: Sequence[ForkRow], *, left_out: Col
     elif STREAMS in left_out and not log.exists():
         return rows[0].stream
     return content_digest(read_parquet(log))
+
+
+def _stored_answers(
+    study: Study, rows: Mapping[str, list[ForkRow]], *, left_out: Collection[str]
+) -> Answers | None:
+    """What stands in for streams that a copy leaves out. Nothing else has such a file."""
+    answers = read_answers(study, rows)
+    if answers is not None and STREAMS not in left_out:
+        raise WorldforkError(f"{ANSWERS} is for copies that were published without streams, and this is none.")
+    return answers
+
+
+def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
+    """How many streams are not here, and what stands in for them."""
+    known = set(absent) & set(answers.streams if answers is not None else ())
+    note = (
+        f"{plural(len(absent), 'stream')} {'is' if len(absent) == 1 else 'are'} not here; rows hold their digests. "
+    )
+    if answers is None or not known:
+        return f"{note}The detectors that read them can not be scored from this copy."
+    who = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
+    on = "them" if len(known) == len(absent) else f"{len(known)} of them"
+    return f"{note}What {who} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its digest."
 
 
 def _delta(row: ForkRow) -> float | None:

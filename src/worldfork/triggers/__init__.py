@@ -1,6 +1,6 @@
 """Rules that are fed a deployment segment by segment, at the desk or while it runs, and say when to update."""
 
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
-from worldfork.triggers.feeding import draw_event, feed, feed_together
+from worldfork.triggers.feeding import Asked, draw_event, feed, feed_together
 
-__all__ = ["Answer", "CellKey", "Segment", "Trigger", "draw_event", "feed", "feed_together"]
+__all__ = ["Answer", "Asked", "CellKey", "Segment", "Trigger", "draw_event", "feed", "feed_together"]

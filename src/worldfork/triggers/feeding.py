@@ -1,18 +1,21 @@
-"""Feeding a trigger one deployment, and where its own draws come from."""
+"""Feeding a trigger one deployment, where its own draws come from, and what its answers depend on."""
 
 import contextlib
+import dataclasses
+import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 
-__all__ = ["draw_event", "feed", "feed_together", "naming"]
+__all__ = ["Asked", "draw_event", "feed", "feed_together", "naming"]
 
-# Where worldfork's own triggers draw, fixed when the first ledgers were scored; any other trigger draws where its
-# name says.
+# Where worldfork's own triggers draw, fixed when the first ledgers were scored: those that are not listed draw
+# nothing. Any other trigger draws where its name says.
 DRAWS: Final[Mapping[str, Mapping[str, int]]] = {
     "random": {"episode": 1},
     "kswin": {"episode": 2, "iteration": 1},
@@ -71,3 +74,18 @@ def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:
         direction=cell.direction,
         stream_seed=cell.stream_seed,
     ).at(**DRAWS.get(name, {"episode": 3, "step": zlib.crc32(name.encode())}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """Who was asked: shown the same segments of the same deployment, it answers the same."""
+
+    trigger: str  # its name, which says where it draws
+    settings: str  # every one of them, as JSON
+    seed: int | None  # of its draws; None where it draws nothing
+
+    @classmethod
+    def of(cls, name: str, trigger: Trigger, *, seed: int) -> "Asked":
+        """A trigger under the name and the seed that `draw_event` is given."""
+        draws = name in DRAWS or name not in registry.BUILT_IN["triggers"]  # of others nobody knows whether they do
+        return cls(name, json.dumps(trigger.model_dump(mode="json"), sort_keys=True), seed if draws else None)

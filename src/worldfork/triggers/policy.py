@@ -72,24 +72,30 @@ class Policy(Trigger):
         else:
             with naming(self.inner):
                 inner, answer = self.inner.decide(inner, segment)
+        answer, fired = self.judge(earlier, answer)
+        return (inner, earlier), answer, fired
+
+    def judge(self, earlier: list[float], answer: Answer) -> tuple[Answer, bool]:
+        """What the trigger said, a missing number as None, and whether the policy updates on it; `earlier` are its
+        numbers so far in order of size, which this one joins where they are needed."""
         if self.threshold is None and self.rate is None:
             if answer is not None and not isinstance(answer, bool | np.bool_):
                 raise WorldforkError(
                     f"The trigger `{self.trigger}` answers with numbers ({answer!r:.20}), and its policy has no "
                     'threshold: register threshold = "fitted", "running" or a number.'
                 )
-            return (inner, earlier), answer, bool(answer)
+            return answer, bool(answer)
         if isinstance(answer, bool | np.bool_):
             raise WorldforkError(
                 f"The trigger `{self.trigger}` raises alarms, and its policy has a threshold: leave the threshold "
                 "out, an alarm is a decision already."
             )
         if answer is None or math.isnan(answer):
-            return (inner, earlier), None, False  # a missing signal never fires
+            return None, False  # a missing signal never fires
         if self.rate is not None:
-            return (inner, earlier), float(answer), beyond_quantile(earlier, float(answer), rate=self.rate)
+            return float(answer), beyond_quantile(earlier, float(answer), rate=self.rate)
         assert self.threshold is not None
-        return (inner, earlier), float(answer), float(answer) >= float(self.threshold)
+        return float(answer), float(answer) >= float(self.threshold)
 
 
 def beyond_quantile(earlier: list[float], value: float, *, rate: float) -> bool:

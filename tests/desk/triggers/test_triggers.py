@@ -22,7 +22,7 @@ from worldfork.desk.triggers import (
 from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals, seed, words
-from worldfork.triggers import CellKey, draw_event, feed, feed_together
+from worldfork.triggers import Asked, CellKey, draw_event, feed, feed_together
 from worldfork.triggers.adwin import Adwin
 from worldfork.triggers.detectors import SIDE_BY_SIDE, Kswin, PageHinkley
 from worldfork.triggers.references import Clock
@@ -402,6 +402,16 @@ def test_a_trigger_that_fails_is_named(world):
 def test_no_two_triggers_draw_from_one_key():
     names = ("random", "kswin", "conformal", "a", "b")
     assert len({draw_event(name, task="t", cell=CELLS[0], seed=0) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", sorted(registry.BUILT_IN["triggers"]))
+def test_what_is_said_to_draw_nothing_answers_the_same_whatever_it_could_draw(name):
+    trigger = registry.build("triggers", name, Trigger)
+    assert (Asked.of(name, trigger, seed=7).seed == 7) == (name in ("random", "kswin", "conformal"))
+    if Asked.of(name, trigger, seed=7).seed is None:
+        events = [draw_event(name, task="t", cell=CELLS[0], seed=seed) for seed in range(20)]
+        answers = [feed(trigger, deployment(0), cell=CELLS[0], event=event) for event in events]
+        assert all(other == answers[0] for other in answers)
 
 
 def test_a_stream_shared_by_arms_is_read_once(world, monkeypatch):

@@ -6,12 +6,12 @@ returns nor dR, and the import contract "a trigger never sees an outcome" keeps 
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.triggers.base import CellKey
+from worldfork.triggers import Answer, Asked, CellKey
 
 __all__ = ["CellKey", "Prefork", "StreamLog"]
 
@@ -57,6 +57,8 @@ class Prefork:
     signals: Mapping[str, Float[np.ndarray, "forks"]]  # as recorded before the fork; NaN is a missing signal
     step: Int[np.ndarray, "forks"]  # control steps of the stream before the fork; 0 without a stream
     streams: tuple[StreamLog | None, ...] = ()  # one per cell, or none at all
+    # One per cell, or none at all: the answers at k = 1, 2, ... on a stream that is not here, by who was asked.
+    answers: tuple[Mapping[Asked, Sequence[Answer]], ...] = ()
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -71,6 +73,10 @@ class Prefork:
     def stream(self, cell: int) -> StreamLog | None:
         """The step log of a cell, where there is one."""
         return self.streams[cell] if self.streams else None
+
+    def answered(self, cell: int) -> Mapping[Asked, Sequence[Answer]]:
+        """What is known of a cell's stream where it is not here."""
+        return self.answers[cell] if self.answers else {}
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Prefork":
         """The forks where `keep` is true; cells keep their index even when they become empty."""
@@ -91,4 +97,5 @@ class Prefork:
             None if stream is None else stream.until(last.get(index, 0))
             for index, stream in enumerate(self.streams)
         )
-        return dataclasses.replace(known, streams=streams)
+        answers = tuple({who: said[:k] for who, said in of_cell.items()} for of_cell in self.answers)
+        return dataclasses.replace(known, streams=streams, answers=answers)

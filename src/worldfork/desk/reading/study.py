@@ -15,14 +15,17 @@ from worldfork.desk.reading.base import Table
 from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.errors import WorldforkError
+from worldfork.ledger.answers import Answers, ran_by, read_answers
 from worldfork.ledger.arrays import parquet_columns, read_bytes
+from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells
 from worldfork.registration.records import Mechanism
+from worldfork.triggers import Answer, Asked
 
-__all__ = ["Rows", "read_rows", "study_table"]
+__all__ = ["Rows", "cell_key", "read_rows", "study_table"]
 
 Rows = dict[Cell, list[ForkRow]]
 
@@ -41,11 +44,12 @@ def study_table(study: Study, rows: Rows) -> Table:
     signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
     arms: dict[str, dict[str, Forks]] = {}
     logs: dict[str, StreamLog] = {}
+    answers = _stored_answers(study, rows)
     failures = _failure_returns(registration, rows)
     for arm in registration.arms:
         for task in arm.tasks:
             group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
-            forks = _forks(study, group, signals, logs=logs, failure=failures.get(task, 0.0))
+            forks = _forks(study, group, signals, logs=logs, answers=answers, failure=failures.get(task, 0.0))
             if forks is not None:
                 forks = dataclasses.replace(forks, gradient_steps=_gradient_steps(arm.mechanism))
                 arms.setdefault(arm.name, {})[task] = forks
@@ -79,7 +83,13 @@ def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]
 
 
 def _forks(
-    study: Study, rows: Rows, signals: Sequence[str], *, logs: dict[str, StreamLog], failure: float
+    study: Study,
+    rows: Rows,
+    signals: Sequence[str],
+    *,
+    logs: dict[str, StreamLog],
+    answers: Answers | None,
+    failure: float,
 ) -> Forks | None:
     """The forks of one arm and task, cells in order of their keys; None where there are none yet.
 
@@ -88,7 +98,7 @@ def _forks(
     """
     draws: dict[CellKey, list[Cell]] = {}
     for cell in sorted(rows, key=lambda cell: cell.update_seed):
-        draws.setdefault(_key(cell), []).append(cell)
+        draws.setdefault(cell_key(cell), []).append(cell)
     scored = [
         (key, drawn) for key in sorted(draws) for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
     ]
@@ -108,6 +118,7 @@ def _forks(
             signals={name: _floats([row.signals.get(name) for row in first]) for name in signals},
             step=np.array([row.step for row in first], dtype=np.int64),
             streams=streams if any(stream is not None for stream in streams) else (),
+            answers=_answers(study, [draws[key][0] for key in keys], streams, answers),
         ),
         outcomes=over_draws([[_draw(row, failure) for row in drawn] for _, drawn in scored]),
         clean=_clean_returns(study, [draws[key][0] for key in keys]),
@@ -139,7 +150,8 @@ def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
     return clean
 
 
-def _key(cell: Cell) -> CellKey:
+def cell_key(cell: Cell) -> CellKey:
+    """The deployment that a cell is of, whatever its arm and the draw of its updates."""
     return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
 
 
@@ -171,3 +183,22 @@ def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog |
         columns = parquet_columns(content, path)
         logs[digest] = StreamLog({name: np.array(column, dtype=np.float64) for name, column in columns.items()})
     return logs[digest]
+
+
+def _stored_answers(study: Study, rows: Rows) -> Answers | None:
+    """What a copy that leaves its streams out says was answered on them."""
+    if not leaves_streams_out(study):
+        return None
+    return read_answers(study, {cell.id: in_order for cell, in_order in rows.items()})
+
+
+def _answers(
+    study: Study, begun: Sequence[Cell], streams: Sequence[StreamLog | None], stored: Answers | None
+) -> tuple[dict[Asked, tuple[Answer, ...]], ...]:
+    """What was answered on the stream of each cell that has none here."""
+    if stored is None:
+        return ()
+    return tuple(
+        stored.on(ran_by(study.cell(cell.id))) if stream is None else {}
+        for cell, stream in zip(begun, streams, strict=True)
+    )

@@ -17,7 +17,7 @@ from worldfork.desk.reading.outcomes import Forks
 from worldfork.desk.scoring.deployment_records import LedgerForecast
 from worldfork.desk.scoring.intervals import resamples
 from worldfork.desk.scoring.quantiles import middle_95
-from worldfork.desk.scoring.thresholds import decisions_on
+from worldfork.desk.scoring.thresholds import Unanswered, decisions_on
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.desk.triggers import imports_nothing_new
 from worldfork.ledger.deployment import Thresholds, policy_of, recorded_signals
@@ -60,7 +60,11 @@ def ledger_values(
                 f"imported to read it: name it yourself, with --triggers {trigger}"
             )
             continue
-        _, fired = decisions_on(forks.prefork, policy_at, seed=registration.seed)
+        try:
+            _, fired = decisions_on(forks.prefork, policy_at, seed=registration.seed)
+        except Unanswered as error:
+            values[name] = Undefined(f"its trigger `{trigger}` {error.why}")
+            continue
         earned, fires = np.full(len(one.cells), np.nan), np.full(len(one.cells), np.nan)
         for index, span in forks.prefork.spans():
             places = [place for place, key in enumerate(one.cells) if key == forks.prefork.cells[index]]

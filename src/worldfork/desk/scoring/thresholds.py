@@ -7,7 +7,8 @@ policy that matches another fires at the rate at which that one does on these fo
 It takes arrays and no data frame: a machine that runs a study fits its thresholds without polars.
 """
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +21,26 @@ from worldfork.desk.scoring.partition import partition
 from worldfork.desk.scoring.policies import fit_threshold
 from worldfork.desk.scoring.ties import tied
 from worldfork.desk.triggers.reading import segments
+from worldfork.desk.triggers.stored import lacking, stored_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger.deployment import Origin, Thresholds, policy_of
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root as root_of
 from worldfork.registration import Registration, deployments
-from worldfork.triggers import draw_event
+from worldfork.triggers import Answer, draw_event
 from worldfork.triggers.policy import Policy, normal_threshold, spelled
 
-__all__ = ["decisions_on", "fit_thresholds", "threshold_fitter"]
+__all__ = ["Unanswered", "decisions_on", "fit_thresholds", "threshold_fitter"]
 
 Digests = Mapping[tuple[str, str], str]  # (task, checkpoint) -> digest of the model
+
+
+class Unanswered(WorldforkError):
+    """A policy whose trigger can not be asked on frozen streams; `why` says what it lacks."""
+
+    def __init__(self, trigger: str, why: str) -> None:
+        super().__init__(f"The trigger `{trigger}` {why}.")
+        self.why = why
 
 
 def threshold_fitter(root: Path) -> Callable[[Study], Thresholds]:
@@ -86,18 +96,35 @@ def decisions_on(
     prefork: Prefork, policy_at: Callable[[str], Policy], *, seed: int
 ) -> tuple[Float[np.ndarray, "forks"], Bool[np.ndarray, "forks"]]:
     """What a policy would have answered and decided at every fork of frozen deployments, fed as it is when
-    deployed; `policy_at` gives the policy of a checkpoint."""
+    deployed; `policy_at` gives the policy of a checkpoint. Where a copy has no stream, what its trigger answered on
+    it is judged instead; where it has neither, the policy is `Unanswered`."""
     answers, fired = np.full(len(prefork), np.nan), np.zeros(len(prefork), bool)
     for index, span in prefork.spans():
-        cell = prefork.cells[index]
-        policy = policy_at(cell.checkpoint)
-        event = draw_event(policy.trigger, task=prefork.task, cell=cell, seed=seed)
-        memory = policy.begin(cell, event=event)
-        for segment, fork in segments(prefork, index, span):
-            memory, answer, fires = policy.consider(memory, segment)
-            if fork is not None:
-                answers[fork], fired[fork] = np.nan if answer is None else float(answer), fires
+        policy = policy_at(prefork.cells[index].checkpoint)
+        for fork, answer, fires in _decided(prefork, index, span, policy, seed=seed):
+            answers[fork], fired[fork] = np.nan if answer is None else float(answer), fires
     return answers, fired
+
+
+def _decided(
+    prefork: Prefork, index: int, span: slice, policy: Policy, *, seed: int
+) -> Iterator[tuple[int, Answer, bool]]:
+    """The answer and the decision at every fork of one cell."""
+    name, cell, stored = policy.trigger, prefork.cells[index], None
+    if policy.inner is not None:
+        if why := lacking(prefork, index, name, policy.inner, seed=seed):
+            raise Unanswered(name, why)
+        stored = stored_answers(prefork, index, name, policy.inner, seed=seed)
+    if stored is not None:
+        earlier: list[float] = []
+        for place in range(span.start, span.stop):
+            yield place, *policy.judge(earlier, stored[int(prefork.k[place]) - 1])
+        return
+    memory = policy.begin(cell, event=draw_event(name, task=prefork.task, cell=cell, seed=seed))
+    for segment, fork in segments(prefork, index, span):
+        memory, answer, fires = policy.consider(memory, segment)
+        if fork is not None:
+            yield fork, answer, fires
 
 
 def _fit(
@@ -111,14 +138,16 @@ def _fit(
 ) -> float:
     assert registration.deployment is not None
     matched = registration.deployment.policies[name].matches
+    # A ledger is registered by its root, which does not cover what a copy says was answered on its streams.
+    prefork = dataclasses.replace(forks.prefork, answers=())
     if matched is None:
         asked = policy_of(registration, name, threshold="inf")
-        answers, _ = decisions_on(forks.prefork, lambda _: asked, seed=registration.seed)
+        answers, _ = decisions_on(prefork, lambda _: asked, seed=registration.seed)
         return fit_threshold(tied(answers)[other], forks.delta[other])
     task, checkpoint = place
     known = fitted.get(matched, {}).get(task, {}).get(checkpoint)
     policy = policy_of(registration, matched, threshold=None if known is None else spelled(known))
-    _, fired = decisions_on(forks.prefork, lambda _: policy, seed=registration.seed)
+    _, fired = decisions_on(prefork, lambda _: policy, seed=registration.seed)
     return normal_threshold(float(fired[other].mean()))
 
 

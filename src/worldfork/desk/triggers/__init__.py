@@ -2,7 +2,9 @@
 
 from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
 from worldfork.desk.triggers.reading import (
+    answers_by_cell,
     chosen_triggers,
+    comes_with_worldfork,
     imports_nothing_new,
     is_reference,
     read_triggers,
@@ -18,7 +20,9 @@ __all__ = [
     "Signal",
     "Trigger",
     "Unavailable",
+    "answers_by_cell",
     "chosen_triggers",
+    "comes_with_worldfork",
     "imports_nothing_new",
     "is_reference",
     "read_triggers",

@@ -13,13 +13,16 @@ from jaxtyping import Float
 from worldfork import registry
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.desk.triggers.base import Alarms, Reading, Signal, Unavailable
+from worldfork.desk.triggers.stored import lacking, stored_answers
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
 from worldfork.triggers import Answer, Segment, Trigger, draw_event, feed_together
 from worldfork.triggers.feeding import naming
 
 __all__ = [
+    "answers_by_cell",
     "chosen_triggers",
+    "comes_with_worldfork",
     "imports_nothing_new",
     "is_reference",
     "read_triggers",
@@ -58,10 +61,7 @@ def read_triggers_together(
             if (name := _name(given)) not in prefork.signals:
                 triggers[name] = given if isinstance(given, Trigger) else _build(given, prefork)
                 fed.setdefault(name, []).append(index)
-    columns = _columns(triggers.values())
-    tables = [
-        [_Deployment(prefork, index, span, columns) for index, span in prefork.spans()] for prefork in preforks
-    ]
+    tables = [_deployments(prefork, _columns(triggers.values())) for prefork in preforks]
     computed: dict[tuple[str, int], Reading] = {}
     for name, trigger in triggers.items():
         read = _read(trigger, name, [tables[index] for index in fed[name]], seed=seed)
@@ -138,13 +138,34 @@ def imports_nothing_new(name: str) -> bool:
 
     A study may come from a stranger: what its registration names is not even looked for.
     """
+    if comes_with_worldfork(name):
+        return True
     if ":" in name:
         module = name.partition(":")[0]
-    elif name in registry.names("triggers"):
-        module = registry.locate("triggers", name).module
-    else:
-        return True
-    return module.partition(".")[0] == "worldfork" or module in sys.modules
+        # Nothing else of worldfork's is a trigger to name: a `Policy` would import the one that its settings name.
+        return module in sys.modules and module.partition(".")[0] != "worldfork"
+    return name not in registry.names("triggers") or registry.locate("triggers", name).module in sys.modules
+
+
+def comes_with_worldfork(name: str) -> bool:
+    """Whether a trigger is one of worldfork's own, called by its name or by its module."""
+    return name in registry.BUILT_IN["triggers"] or name in registry.BUILT_IN["triggers"].values()
+
+
+def answers_by_cell(
+    preforks: Sequence[Prefork], name: str, trigger: Trigger, *, seed: int
+) -> list[list[Sequence[Answer] | None]]:
+    """What a trigger answers at every fork, by table and cell that has forks; None where it can not be asked."""
+    tables = [
+        [
+            (each, each.lacks(name, trigger, seed=seed) is None)
+            for each in _deployments(prefork, _columns([trigger]))
+        ]
+        for prefork in preforks
+    ]
+    with naming(trigger):
+        given = iter(_answers(name, trigger, [each for of in tables for each, able in of if able], seed=seed))
+    return [[each.at_forks(next(given)) if able else None for each, able in table] for table in tables]
 
 
 def segments(
@@ -213,6 +234,12 @@ class _Deployment:
         columns = (known.k, known.step, known.level, *known.signals.values())
         return (*known.signals, *(column[self.span].tobytes() for column in columns))
 
+    def lacks(self, name: str, trigger: Trigger, *, seed: int) -> str | None:
+        return lacking(self.prefork, self.index, name, trigger, seed=seed)
+
+    def stored(self, name: str, trigger: Trigger, *, seed: int) -> Sequence[Answer] | None:
+        return stored_answers(self.prefork, self.index, name, trigger, seed=seed)
+
     def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         """The answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
         if len(answers) == self.span.stop - self.span.start:
@@ -220,23 +247,38 @@ class _Deployment:
         return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
 
 
+def _deployments(prefork: Prefork, columns: Collection[str] | None) -> list[_Deployment]:
+    return [_Deployment(prefork, index, span, columns) for index, span in prefork.spans()]
+
+
 def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], *, seed: int) -> list[Reading]:
     """What a trigger says of every fork of each table."""
-    lacking = [next(filter(None, (_lacks(trigger, each.stream) for each in table)), None) for table in tables]
-    fed = [each for table, why in zip(tables, lacking, strict=True) if why is None for each in table]
+    reasons = [next(filter(None, (each.lacks(name, trigger, seed=seed) for each in of)), None) for of in tables]
+    able = [each for table, why in zip(tables, reasons, strict=True) if why is None for each in table]
     with naming(trigger):
-        given = iter(_answers(trigger, fed, [draw_event(name, task=e.task, cell=e.cell, seed=seed) for e in fed]))
+        given = iter(_answers(name, trigger, able, seed=seed))
     return [
         _reading(
             [answer for each in table for answer in each.at_forks(next(given))], name, why_silent=trigger.silent
         )
         if why is None
         else Unavailable(why)
-        for table, why in zip(tables, lacking, strict=True)
+        for table, why in zip(tables, reasons, strict=True)
     ]
 
 
-def _answers(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
+def _answers(
+    name: str, trigger: Trigger, deployments: Sequence[_Deployment], *, seed: int
+) -> list[Sequence[Answer]]:
+    """What a trigger answers on each deployment: as a copy has it, or else fed."""
+    stored = [each.stored(name, trigger, seed=seed) for each in deployments]
+    unknown = [each for each, answers in zip(deployments, stored, strict=True) if answers is None]
+    events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in unknown]
+    given = iter(_fed(trigger, unknown, events))
+    return [next(given) if answers is None else answers for answers in stored]
+
+
+def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
     """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
     keys = [(event, each.rows, each.stream) for each, event in zip(deployments, events, strict=True)]
     distinct = {
@@ -272,20 +314,6 @@ def _is_signal(answer: Answer) -> bool:
     if isinstance(answer, bool | np.bool_) or not isinstance(answer, float | int | np.number):
         return False
     return not math.isinf(answer)
-
-
-def _lacks(trigger: Trigger, stream: StreamLog | None) -> str | None:
-    """What a trigger needs and a stream does not have."""
-    if trigger.needs and stream is None:
-        needed = " and the ".join(trigger.needs)
-        return (
-            f"needs the {needed} of every step of the stream, which a flat table has not, nor a copy that was "
-            "published without streams"
-        )
-    missing = [column for column in trigger.needs if stream is not None and column not in stream.columns]
-    if missing and stream is not None:
-        return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
-    return None
 
 
 def _known(prefork: Prefork) -> list[str]:

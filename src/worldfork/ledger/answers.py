@@ -1,0 +1,166 @@
+"""What triggers answered on streams that a copy leaves out: answers.json.
+
+Detectors read every step of a stream. Where a copy is published without streams, their answers at every decision
+point stand in for them, a few bytes for each fork. Nobody can compute them again without the streams, and no row
+names them: they are the publisher's word. Their digest finds damage, and not who made them up.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from worldfork.counting import plural
+from worldfork.errors import WorldforkError
+from worldfork.ledger.cell import CellFolder
+from worldfork.ledger.records import check, read_json
+from worldfork.ledger.row import ForkRow
+from worldfork.ledger.store import Study
+from worldfork.records import Record
+from worldfork.registration.canonical import canonical, digest
+from worldfork.triggers import Answer, Asked
+
+__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "ran_by", "read_answers", "spelled"]
+
+ANSWERS: Final = "answers.json"
+AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
+ALARMS: Final[Mapping[str, Answer]] = {"0": False, "1": True, "-": None}
+
+Spelled = str | tuple[float | None, ...] | None
+
+
+def _series(value: Any) -> Spelled:
+    if value is None or (isinstance(value, str) and set(value) <= set(ALARMS)):
+        return value
+    if isinstance(value, list | tuple) and all(one is None or _is_number(one) for one in value):
+        return tuple(None if one is None else float(one) for one in value)
+    raise ValueError(f"expected a text of 0, 1 and -, or a list of numbers and nulls; got {value!r:.40}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+class AskedTrigger(Record):
+    """Who was asked: all that answers depend on, beside the stream."""
+
+    trigger: str  # its name, which says where it draws
+    settings: dict[str, Any]  # every one of them, also those that are at their default
+    seed: int | None  # of its draws; null where it draws nothing
+
+    @classmethod
+    def of(cls, asked: Asked) -> "AskedTrigger":
+        return cls(trigger=asked.trigger, settings=json.loads(asked.settings), seed=asked.seed)
+
+    @property
+    def key(self) -> Asked:
+        """The same, as whoever asks says it."""
+        return Asked(self.trigger, json.dumps(self.settings, sort_keys=True), self.seed)
+
+
+class AnsweredStream(Record):
+    """What was answered on one stream."""
+
+    stream: str  # its content digest, as the rows have it
+    # For each of `triggers` its answers at the decision points in order: alarms as a text, "001-0", where 1 is an
+    # alarm, 0 none and - nothing to say; numbers as a list, where null is nothing to say. Null in place of both:
+    # the stream lacks what this trigger reads.
+    answers: tuple[Annotated[Any, AfterValidator(_series)], ...]
+
+
+class Answers(Record):
+    """answers.json: what worldfork's own triggers that read every step answered at every decision point."""
+
+    schema_: Literal["worldfork.answers/1"] = Field(default="worldfork.answers/1", alias="schema")
+    digest: str = ""  # of everything else that is here
+    triggers: tuple[AskedTrigger, ...]
+    streams: dict[str, AnsweredStream]  # by the cell that ran it, also for those that share it
+
+    def content(self) -> bytes:
+        """The file, with its digest."""
+        payload = self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+        content = (canonical({**payload, "digest": digest(payload)}) + "\n").encode()
+        if len(content) > AT_MOST:
+            raise WorldforkError(
+                f"What triggers answered on the streams takes {len(content) / 1e6:.1f} MB, and would be refused by "
+                "whoever reads it. Publish with the streams."
+            )
+        return content
+
+    def on(self, cell: str) -> dict[Asked, tuple[Answer, ...]]:
+        """The answers on the stream that this cell ran, by who was asked."""
+        if cell not in self.streams:
+            return {}
+        by_trigger = zip(self.triggers, self.streams[cell].answers, strict=True)
+        return {asked.key: _answers(series) for asked, series in by_trigger if series is not None}
+
+
+def spelled(answers: Sequence[Answer] | None) -> Spelled:
+    """The answers of one trigger on one stream, as the file has them; None where it could not be asked.
+
+    >>> spelled([False, True, None])
+    '01-'
+    >>> spelled([0.5, None])
+    (0.5, None)
+    """
+    if answers is None:
+        return None
+    if all(answer is None or isinstance(answer, bool | np.bool_) for answer in answers):
+        return "".join("-" if answer is None else str(int(answer)) for answer in answers)
+    return tuple(None if answer is None or math.isnan(answer) else float(answer) for answer in answers)
+
+
+def ran_by(cell: CellFolder) -> str:
+    """The cell that ran this one's stream: itself, or the one that it took it from."""
+    return (cell.stream_owner() or cell.path).name
+
+
+def read_answers(study: Study, rows: Mapping[str, Sequence[ForkRow]]) -> Answers | None:
+    """What a copy without streams says was answered on them, held against the rows of its cells; None where it says
+    nothing of it."""
+    path = study.path / ANSWERS
+    if not path.exists():
+        return None
+    if (size := path.stat().st_size) > AT_MOST:
+        raise WorldforkError(f"`{path}` has {size / 1e6:.1f} MB, which no study's answers take: it is not read.")
+    answers = check(read_json(path), Answers, where=f"`{path}`")
+    if path.read_bytes() != answers.content():
+        raise WorldforkError(f"`{path}` is not what was written: its digest does not match.")
+    if len({asked.key for asked in answers.triggers}) < len(answers.triggers):
+        raise WorldforkError(f"`{path}` lists a trigger twice, with the same settings and seed.")
+    sharing: dict[str, list[Sequence[ForkRow]]] = {}
+    for cell, of_cell in rows.items():
+        if of_cell:
+            sharing.setdefault(ran_by(study.cell(cell)), []).append(of_cell)
+    for owner, answered in answers.streams.items():
+        if owner not in sharing:
+            raise WorldforkError(
+                f"`{path}` has answers on a stream of {owner!r:.80}, and no row here is of that stream."
+            )
+        if wrong := _misfit(answered, sharing[owner], answers.triggers):
+            raise WorldforkError(f"`{path}` does not fit {owner}: {wrong}.")
+    return answers
+
+
+def _misfit(
+    answered: AnsweredStream, sharing: Sequence[Sequence[ForkRow]], triggers: Sequence[AskedTrigger]
+) -> str | None:
+    """What is said of a stream and can not be, given the rows of each cell that has it."""
+    if any(row.stream != answered.stream for of_cell in sharing for row in of_cell[:1]):
+        return "it was answered on another stream"
+    if len(answered.answers) != len(triggers):
+        return f"{len(answered.answers)} answered, and {plural(len(triggers), 'trigger')} are listed"
+    points = max(map(len, sharing))  # some arms may not have come so far yet
+    for trigger, series in zip(triggers, answered.answers, strict=True):
+        if series is not None and len(series) != points:
+            answers = plural(len(series), "answer")
+            return f"{answers} of `{trigger.trigger}` at {plural(points, 'decision point')}"
+    return None
+
+
+def _answers(series: Any) -> tuple[Answer, ...]:
+    return tuple(ALARMS[letter] for letter in series) if isinstance(series, str) else tuple(series)
