@@ -53,7 +53,7 @@ def check_deployments(study, registered, ledger, printed, holm, book):
                 task, policies, ledger, thresholds, registered, printed[task], book
             ).items()
         }
-    for kind in ("advantage", "evaluation", "parted"):
+    for kind in ("advantage", "evaluation", "over_always", "parted"):
         check_family(kind, judged, printed, holm, book)
     for task in deployed:
         book.same(f"{task}.family", sum(1 for _, name in judged if name != "never"), printed[task]["family"])
@@ -142,6 +142,13 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         return {c: np.mean([v for v, cell in zip(values, cells, strict=True) if cell[0] == c]) for c in checkpoints}
 
     means = {name: over(values.mean(axis=1)) for name, values in returns.items()}
+    fires_always = {policy["arm"]: name for name, policy in policies.items() if policy["trigger"] == "always"}
+
+    def beside(name):
+        """What it returned more than the policy that always fires its update; None where that is itself or none."""
+        always = fires_always.get(policies[name]["arm"], name)
+        return None if always == name else {c: means[name][c] - means[always][c] for c in checkpoints}
+
     overall = {name: np.mean(list(of.values())) for name, of in means.items()}
     best = max(overall, key=overall.get)
     size = [len(checkpoints), len(cells), returns["never"].shape[1], registered["deployment"]["episodes"]]
@@ -185,14 +192,14 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         book.same(f"{at}.ledger_value", np.mean(list(said_by.values())), one["ledger_value"])
         foreseen[name], judged[name] = said_by, {}
         if name == "never":
-            book.same(
-                f"{at} itself", [None] * 4, [one[key] for key in ("advantage", "evaluation", "parted", "retained")]
-            )
+            kinds = ("advantage", "evaluation", "over_always", "parted", "retained")
+            book.same(f"{at} itself", [None] * len(kinds), [one[key] for key in kinds])
             continue
         gained = over(gap.mean(axis=1))
         judged[name] = {
             "advantage": gained,
             "evaluation": over(at_points.mean(axis=1)) if points else None,
+            "over_always": beside(name),
             "parted": {c: gained[c] - said_by[c] for c in checkpoints},
         }
         for kind, values in judged[name].items():

@@ -219,6 +219,26 @@ def test_always_has_the_ledgers_mean_and_regret_is_counted_from_the_best(score: 
     assert all(outcome.regret_by_checkpoint >= outcome.regret - 1e-12 for outcome in followed.policies.values())
 
 
+def test_a_trigger_is_compared_with_always_firing_its_own_update(score: wf.Score) -> None:
+    policies = score.deployment[TASK].policies
+    for name, outcome in policies.items():
+        if name in ("coin", "matched", "periodic"):
+            over, own, always = outcome.over_always, outcome.advantage, policies["always"].advantage
+            assert not any(isinstance(found, Undefined) for found in (over, own, always))
+            differences = np.subtract(list(own.by_checkpoint.values()), list(always.by_checkpoint.values()))
+            assert list(over.by_checkpoint.values()) == pytest.approx(differences)
+            assert over.mean == pytest.approx(differences.mean())
+            assert over.won == (differences > 0).sum()
+            assert over.adjusted_student_t >= over.p_student_t
+            assert over.grade in ("resolved", "leaning", "unresolved")
+    # `residual` fires the update of another arm, which no policy fires always.
+    why = {name: policies[name].over_always for name in ("never", "always", "residual")}
+    assert all(isinstance(found, Undefined) for found in why.values())
+    assert "no update" in why["never"].why
+    assert "compared with" in why["always"].why
+    assert "no policy fires the update of `many` always" in why["residual"].why
+
+
 def test_a_policy_decides_on_the_ledger_as_it_did_until_its_first_update(study: Study) -> None:
     """The same code is fed the frozen stream at the desk and its own stream in the lab: equal until it fires."""
     registration, fitted = study.registration, thresholds(study)

@@ -1,5 +1,7 @@
 """Does following a trigger all the way beat never? What is said for every way it can come out, and how surely."""
 
+import dataclasses
+
 import pytest
 
 from worldfork.desk.scoring.deployment_records import Advantage, LedgerForecast, PolicyOutcome, TaskDeployment
@@ -28,9 +30,10 @@ def gained(mean, half, grade, *, crosses=()):
     )
 
 
-def outcome(advantage, returned):
+def outcome(advantage, returned, over_always=ABSENT):
     figures = dict.fromkeys(("regret", "regret_by_checkpoint", "ledger_value", "ledger_updates", "parted"), ABSENT)
     return PolicyOutcome(
+        over_always=over_always,
         returned=returned,
         advantage=advantage,
         evaluation=ABSENT,
@@ -83,6 +86,15 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     )
     assert said.advice == "Follow residual."
     assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
+
+
+def test_the_advice_says_what_the_trigger_adds_to_its_update():
+    one = task(residual=gained(40.0, 10.0, "resolved"))
+    added = outcome(one.policies["residual"].advantage, 200.0, over_always=gained(3.0, 5.0, "unresolved"))
+    one = dataclasses.replace(one, policies={**one.policies, "residual": added})
+    assert followed_answer("walker", one).advice == (
+        "Follow residual. Beside always firing the same update it returned +3.0 [-2.0, +8.0] (unresolved)."
+    )
 
 
 def test_few_checkpoints_lean_and_the_advice_is_weaker():

@@ -146,6 +146,11 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
         "foreseen": foreseen(one, digits=followed_digits(one)),
         "digits": followed_digits(one),
         "p": {name: _larger(gained) for name, gained in gains_over_never(one).items()},
+        "added": [
+            (name, added, _larger(added))
+            for name in best_first(one)
+            if (added := known(one.policies[name].over_always)) is not None
+        ],
         "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,

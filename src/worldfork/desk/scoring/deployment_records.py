@@ -12,12 +12,12 @@ __all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedA
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Advantage(MeanEstimate):
-    """The paired difference with never: within cells, then within checkpoints, then over checkpoints."""
+    """A paired difference of two policies: within cells, then within checkpoints, then over checkpoints."""
 
     by_checkpoint: Mapping[str, Figure]
     won: int  # checkpoints in which it is above 0
     grade: Grade | Undefined
-    adjusted_student_t: Figure  # Holm's adjustment over all policies but never, of all tasks
+    adjusted_student_t: Figure  # Holm's adjustment over the same difference of all policies, of all tasks
     adjusted_sign_flip: Figure
     leave_one_out: LeaveOneOut | Undefined
 
@@ -51,6 +51,7 @@ class PolicyOutcome:
     advantage: Advantage | Undefined  # of these, over never; undefined for never itself
     evaluation: Advantage | Undefined  # the same on the matched evaluations, over all registered points
     evaluation_at: tuple[AtPoint, ...]
+    over_always: Advantage | Undefined  # of its own episodes, over the policy that always fires the same update
     diverged: tuple[str, ...]  # its deployments that diverged, by cell; all figures but `retained` have them
     retained: RetainedAdvantage | Undefined  # of the others
     by_episode: tuple[Figure, ...]  # the advantage at each episode, mean over checkpoints

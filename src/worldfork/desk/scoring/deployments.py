@@ -33,7 +33,7 @@ from worldfork.ledger.store import Study
 
 __all__ = ["score_deployments"]
 
-NEVER = "never"
+NEVER, ALWAYS = "never", "always"
 ITSELF = Undefined("it is what the others are compared with")
 Cells = Float[np.ndarray, " cells"]
 
@@ -49,10 +49,12 @@ def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, T
         and any(policy.threshold == "fitted" for policy in registered.policies.values())
     )
     scored = {}
+    every = registered.every() if registered is not None else {}
+    constant = [name for name, policy in every.items() if policy.trigger == ALWAYS]
     for task, deployed in read_deployments(study).items():
         if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any():
             values = ledger_values(study.registration, deployed, arms, thresholds)
-            scored[task] = _Task(deployed, values, seed=seed, fitted_here=fitted_here).scored()
+            scored[task] = _Task(deployed, values, seed=seed, fitted_here=fitted_here, constant=constant).scored()
     return _adjusted(scored)
 
 
@@ -66,11 +68,14 @@ class _Task:
         *,
         seed: int,
         fitted_here: bool,
+        constant: Sequence[str],
     ) -> None:
         self.deployed, self.values, self.seed, self.fitted_here = deployed, values, seed, fitted_here
         self.checkpoints = sorted({cell.checkpoint for cell in deployed.cells}, key=natural)
         self.owner = np.array([self.checkpoints.index(cell.checkpoint) for cell in deployed.cells])
         self.never = deployed.policies.index(NEVER)
+        # By update, the policy that fires it always: what a trigger that fires the same one has to beat.
+        self.always = {deployed.arms[name]: deployed.policies.index(name) for name in constant}
         with np.errstate(invalid="ignore"):
             self.returned = np.nanmean(deployed.returns, axis=2)
             self.evaluated = deployed.evaluations.mean(axis=3)
@@ -115,6 +120,7 @@ class _Task:
             advantage=ITSELF if itself else self.compared(gained),
             evaluation=ITSELF if itself else self.evaluation(index),
             evaluation_at=self.evaluation_at(index),
+            over_always=self.over_always(index, name),
             diverged=named(deployed, self.diverged[index]),
             retained=ITSELF if itself else self.retained(index, gained),
             by_episode=tuple(_mean(self.over_checkpoints(episode)) for episode in by_episode.T),
@@ -130,6 +136,18 @@ class _Task:
             ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
             parted=self.parted(index, earned),
         )
+
+    def over_always(self, index: int, name: str) -> Advantage | Undefined:
+        """What the trigger adds to its update."""
+        if index == self.never:
+            return Undefined("it fires no update")
+        arm = self.deployed.arms[name]
+        if arm not in self.always:
+            return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
+        always = self.always[arm]
+        if index == always:
+            return Undefined("it is what the other policies with its update are compared with")
+        return self.compared(self.returned[index] - self.returned[always])
 
     def parted(self, index: int, earned: Cells | Undefined) -> Advantage | Undefined:
         """What was realised less what the ledger says."""
@@ -199,7 +217,7 @@ def _adjusted(tasks: Mapping[str, TaskDeployment]) -> dict[str, TaskDeployment]:
     """Every comparison with its grade: each kind is one family, over all policies of all tasks."""
     judged = {task: dict(one.policies) for task, one in tasks.items()}
     size = 0
-    for kind in ("advantage", "evaluation", "parted"):
+    for kind in ("advantage", "evaluation", "over_always", "parted"):
         known = {
             (task, name): found
             for task, one in tasks.items()

@@ -18,7 +18,7 @@ __all__ = ["LABELS", "choose", "paper_tables", "planned_tables"]
 LABELS: Final = (
     *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
     *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
-    *("draws", "budget", "arms", "doses", "noises", "deployments", "forecasts"),
+    *("draws", "budget", "arms", "doses", "noises", "deployments", "over_always", "forecasts"),
 )
 
 # What a later arm has beside the primary one.
@@ -63,7 +63,12 @@ def paper_tables(
     tables = [design.gate(seeds)]
     tables += [beside_paper(table, arm=primary) for table in joined] if paper and primary else joined
     tables += [design.arms(score.contrasts), beside_paper(dosed) if paper else dosed, sweeps.noises(score.noises)]
-    tables += [deployments.deployments(score.deployment), deployments.forecasts(score.deployment)]
+    followed = score.deployment
+    tables += [
+        deployments.deployments(followed),
+        deployments.over_always(followed),
+        deployments.forecasts(followed),
+    ]
     return [table for table in tables if table.rows]
 
 

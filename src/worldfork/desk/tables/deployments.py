@@ -1,7 +1,7 @@
 """Tables of policies that were followed all the way, and of where they part from what the one-step ledger says."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +13,7 @@ from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import DASH, best_first, followed_answer, known, number, rate, realised, with_span
 
-__all__ = ["deployments", "forecasts", "show_deployments"]
+__all__ = ["deployments", "forecasts", "over_always", "show_deployments"]
 
 Tasks = Mapping[str, TaskDeployment]
 HEADS = (
@@ -27,6 +27,7 @@ HEADS = (
     "evaluated over never",
     "regret",
 )
+ADDED = ("Policy", "over always", "p", "grade", "better at")
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
 WIDE, NARROW_NAME = 110, 26  # columns of a screen with room for everything, and of a policy's name on another
 # A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
@@ -47,6 +48,20 @@ def deployments(tasks: Tasks) -> TextTable:
         "p of Student-t and sign flips, grade), the same on the matched evaluations, and what the best policy in "
         "hindsight returned more.",
         ("Task", *HEADS),
+        tuple(rows),
+        keys=2,
+    )
+
+
+def over_always(tasks: Tasks) -> TextTable:
+    """What each trigger adds to its update."""
+    rows = [(task, *row) for task, one in tasks.items() for row in _added(one)]
+    return TextTable(
+        "over_always",
+        "What a trigger adds to its update: the paired difference of the return of an episode with the policy that "
+        "always fires the same update (Student-t interval over checkpoints, the larger adjusted p of Student-t and "
+        "sign flips, grade), and at how many checkpoints it returned more.",
+        ("Task", *ADDED),
         tuple(rows),
         keys=2,
     )
@@ -82,14 +97,10 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         parted = [dict(zip(PARTED, row, strict=True)) for row in _parted(one)]
         policies = [{**outcome, **part} for outcome, part in zip(outcomes, parted, strict=True)]
         for heads in (HEADS, PARTED) if console.width >= WIDE else ON_NARROW:
-            table = Table(box=None, pad_edge=False, header_style="dim")
-            for head in heads:
-                whole, left = head in ("Policy", "grade"), head == "Policy"
-                table.add_column(head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
-            for cells in policies:
-                name = _folded(cells["Policy"], console.width)
-                table.add_row(escape(name), *(escape(cells[head]) for head in heads[1:]))
-            console.print(table)
+            console.print(_table(heads, policies, console.width))
+        if added := list(_added(one)):
+            console.print("What the trigger adds: over the policy that always fires the same update.")
+            console.print(_table(ADDED, [dict(zip(ADDED, row, strict=True)) for row in added], console.width))
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
         else:
@@ -101,6 +112,17 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         for caution in one.cautions:
             console.print(f"[yellow]{escape(caution)}[/]")
         console.print()
+
+
+def _table(heads: Sequence[str], policies: Sequence[Mapping[str, str]], width: int) -> Table:
+    """Some columns of every policy."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in heads:
+        whole, left = head in ("Policy", "grade"), head == "Policy"
+        table.add_column(head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
+    for cells in policies:
+        table.add_row(escape(_folded(cells["Policy"], width)), *(escape(cells[head]) for head in heads[1:]))
+    return table
 
 
 def _folded(name: str, width: int) -> str:
@@ -126,6 +148,15 @@ def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
         )
 
 
+def _added(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = _digits(one)
+    for name in best_first(one):
+        added = known(one.policies[name].over_always)
+        if added is not None:
+            span, grade = with_span(added.mean, added.student_t, digits), known(added.grade) or DASH
+            yield name, span, rate(_larger(added)), grade, f"{added.won} of {one.checkpoints}"
+
+
 def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
     digits, ranks = _digits(one), _ranks(one)
     for name in best_first(one):
@@ -138,13 +169,15 @@ def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
             DASH if parted is None else with_span(parted.mean, parted.student_t, digits),
             DASH if isinstance(outcome.ledger_updates, Undefined) else f"{outcome.ledger_updates:.1f}",
             f"{outcome.updates:.1f}",
-            f"{ranks[0][name]} / {ranks[1][name]}",
+            f"{ranks[0].get(name, DASH)} / {ranks[1][name]}",
         )
 
 
 def _ranks(one: TaskDeployment) -> tuple[dict[str, int], dict[str, int]]:
-    """Each policy's place by the ledger and as realised, 1 being the best; policies that are equal share one."""
-    by_ledger = {name: known(outcome.ledger_value) or 0.0 for name, outcome in one.policies.items()}
+    """Each policy's place by the ledger and as realised, 1 being the best; policies that are equal share one. Where
+    the ledger says nothing of a policy, it has no place by it."""
+    values = {name: known(outcome.ledger_value) for name, outcome in one.policies.items()}
+    by_ledger = {name: value for name, value in values.items() if value is not None}
     followed = {name: realised(outcome) or 0.0 for name, outcome in one.policies.items()}
     return _places(by_ledger), _places(followed)
 

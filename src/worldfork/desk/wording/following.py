@@ -49,7 +49,7 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
             sentence += f" {_listed(gains, worse)} returned less than never."
         advice = (
             f"Follow {best}." if _grade(gains[best]) == "resolved" else f"Rather follow {best} than never update."
-        )
+        ) + _beside_always(one, best)
     elif len(worse) == len(gains):
         verdict, best = "harmful", ranked[0]
         every = "Every policy returned" if len(gains) > 1 else f"Following {best} all the way returned"
@@ -100,6 +100,15 @@ def _size(one: TaskDeployment, name: str) -> str:
     if mean is None or never is None or never <= 0:
         return words
     return f"{words}, {percent(mean / never)} of the {number(never, digits).lstrip('+')} without any update"
+
+
+def _beside_always(one: TaskDeployment, name: str) -> str:
+    """What the trigger adds to its update: whoever follows it could also update always."""
+    added = known(one.policies[name].over_always)
+    if added is None:
+        return ""
+    span = with_span(added.mean, added.student_t, followed_digits(one))
+    return f" Beside always firing the same update it returned {span} ({_grade(added) or 'not graded'})."
 
 
 def _certainty(one: TaskDeployment, gained: Advantage) -> str:
