@@ -2,7 +2,8 @@
 
     python benchmarks/page.py               # 21,600 forks of three tasks
     python benchmarks/page.py 2400 7200     # other sizes
-    python benchmarks/page.py --study results/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
+    git show 707b327:results/corrected.tar.xz > runs/corrected.tar.xz    # with its streams, which are left out now
+    python benchmarks/page.py --study runs/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables have eight signals and four episodes a branch, as a small study would. Opening is timed in a headless
 Chromium, where there is one, from the request to the moment when everything is drawn. The load says how busy the

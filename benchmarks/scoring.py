@@ -2,7 +2,8 @@
 
     python benchmarks/scoring.py                                    # five sizes, 20,000 permutations
     python benchmarks/scoring.py 240                                # one size
-    python benchmarks/scoring.py --study results/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
+    git show 707b327:results/corrected.tar.xz > runs/corrected.tar.xz    # with its streams, which are left out now
+    python benchmarks/scoring.py --study runs/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables are written to a temporary .parquet file and read back, so reading is part of the time. They have eight
 signals; with the drift oracle, the schedule, the clock and the coin that makes twelve triggers. A study is a ledger
@@ -25,6 +26,7 @@ import polars as pl
 from worldfork.desk.reading import read_table
 from worldfork.desk.scoring import Rules, score, score_ledger
 from worldfork.ledger.arrays import write_parquet
+from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.row import seal
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, canonical, cells, restore
@@ -63,6 +65,10 @@ def table(forks: int, draws: np.random.Generator) -> pl.DataFrame:
 def multiplied(source: Path, folder: Path, times: int) -> int:
     """The study with its checkpoints copied so many times, as a ledger whose chains hold; returns its forks."""
     study = Study(source)
+    if leaves_streams_out(study):
+        raise SystemExit(
+            f"{source} is a copy without streams, and detectors would have nothing to read: see this file's first lines."
+        )
     registered = study.registered().registration
     numbers = registered["grid"]["checkpoints"]
     step = max(numbers) + 1

@@ -45,6 +45,7 @@ WITH_POWER = (
     "judge-walker",
     "judge-cheetah",
     "severity-walker",
+    "which-policy-cartpole",
 )
 
 
@@ -213,6 +214,18 @@ def test_the_study_that_was_run_again_has_the_same_draws_and_no_return_in_common
                 assert not set(row[branch]) & set(repeated[branch])
             compared += 1
     assert compared == 3072
+
+
+def test_policies_were_fitted_on_forks_that_another_study_has_bit_for_bit() -> None:
+    """What docs/reproducing.md says of `which-policy-cartpole`: with the paper's update its forks are not new."""
+    compared = 0
+    for cell in sorted((folder_of("which-policy-cartpole") / "cells").glob("finetune-*")):
+        before = folder_of("power-cartpole-again") / "cells" / cell.name.replace("finetune", "corrected", 1)
+        for row, known in zip(rows_of(cell), rows_of(before), strict=True):
+            measured = ("k", "level", "draws", "hold", "update", "fit", "signals", "stream", "window")
+            assert {name: row[name] for name in measured} == {name: known[name] for name in measured}
+            compared += 1
+    assert compared == 576
 
 
 def _of_arm(cell: Path, arm: str) -> Path:

@@ -1,10 +1,12 @@
 """What became of what was said beforehand: counted, and a null said as one."""
 
+import dataclasses
+
 import pytest
 
 from worldfork.desk.scoring.predictions import Prediction, Premise, answer
 from worldfork.desk.scoring.undefined import Interval
-from worldfork.desk.wording import predictions_answered
+from worldfork.desk.wording import predicted_digits, predictions_answered
 
 SAID = {
     "held": {"falsified_below": 0.0},
@@ -43,3 +45,13 @@ def answered(*names):
 )
 def test_predictions_are_counted_by_what_they_came_to(names, sentence):
     assert predictions_answered(answered(*names)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "digits"),
+    [(0.946, Interval(0.919, 0.955), 2), (0.4, Interval(-3.0, 3.8), 1), (1.2, Interval(1.1, 1.3), 1)],
+)
+def test_a_correlation_has_two_decimals_where_returns_have_one(value, interval, digits):
+    one = dataclasses.replace(answered("held")[0], value=value, interval=interval)
+    assert predicted_digits(one, 1) == digits
+    assert predicted_digits(one, 3) == 3

@@ -134,6 +134,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "listed": wording.listed,
     "forks_of": forks_of,
     "minus": wording.minus,
+    "predicted_digits": wording.predicted_digits,
     "words": words,
     "ticked": ticked,
 }

@@ -10,7 +10,7 @@ from worldfork.desk.scoring.replication import replicate
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import digits_for, known, number, span, with_span
+from worldfork.desk.wording import digits_for, known, number, predicted_digits, span, with_span
 
 __all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication", "severities"]
 
@@ -183,8 +183,8 @@ def predictions(tasks: Tasks) -> TextTable:
         (
             task,
             prediction.name,
-            number(prediction.value, _digits(score)),
-            span(prediction.interval, _digits(score)),
+            number(prediction.value, predicted_digits(prediction, _digits(score))),
+            span(prediction.interval, predicted_digits(prediction, _digits(score))),
             _premise(prediction, _digits(score)),
             prediction.answer,
         )

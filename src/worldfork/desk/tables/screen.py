@@ -24,6 +24,7 @@ from worldfork.desk.wording import (
     known,
     number,
     plural,
+    predicted_digits,
     rate,
     rule_groups,
     span,
@@ -201,7 +202,8 @@ def _lines(score: TaskScore, digits: int) -> list[str]:
 
 def _predictions(score: TaskScore, digits: int) -> list[str]:
     return [
-        f"Prediction [bold]{escape(prediction.name)}[/]: {prediction.answer} ({number(prediction.value, digits)})."
+        f"Prediction [bold]{escape(prediction.name)}[/]: {prediction.answer} "
+        f"({number(prediction.value, predicted_digits(prediction, digits))})."
         for prediction in score.predictions
     ]
 

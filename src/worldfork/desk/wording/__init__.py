@@ -32,7 +32,7 @@ from worldfork.desk.wording.numbers import (
     span,
     with_span,
 )
-from worldfork.desk.wording.predicted import predictions_answered
+from worldfork.desk.wording.predicted import predicted_digits, predictions_answered
 from worldfork.desk.wording.ranking import AUC_RESTS_ON, auc_note, auc_rests_on, auc_with_checkpoints
 from worldfork.desk.wording.rules import Group, Rule, rule_groups
 from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits, sweep_name, sweep_words
@@ -72,6 +72,7 @@ __all__ = [
     "number",
     "percent",
     "plural",
+    "predicted_digits",
     "predictions_answered",
     "rate",
     "realised",

@@ -5,9 +5,9 @@ from typing import Final
 
 from worldfork.counting import plural
 from worldfork.desk.scoring.records import PredictionAnswer
-from worldfork.desk.wording.numbers import listed
+from worldfork.desk.wording.numbers import known, listed
 
-__all__ = ["predictions_answered"]
+__all__ = ["predicted_digits", "predictions_answered"]
 
 # What a prediction came to: of one, of several.
 VERBS: Final = {
@@ -33,6 +33,13 @@ def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
         parts = [f"{counts[name]} {VERBS[name][counts[name] > 1]}" for name in came_to]
         sentence = f"Of {plural(len(answers), 'registered prediction')} {listed(parts)}"
     return f"{sentence}{_margins(answers) if came_to == ['held'] else ''}."
+
+
+def predicted_digits(one: PredictionAnswer, digits: int) -> int:
+    """Decimals of what was predicted: those of the task's returns, and two at least where all of it lies within 1,
+    as correlations, slopes and shares do."""
+    values = [known(one.value), *(known(one.interval) or ())]
+    return max(digits, 2) if all(value is None or abs(value) <= 1 for value in values) else digits
 
 
 def _margins(held: Sequence[PredictionAnswer]) -> str:
