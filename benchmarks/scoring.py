@@ -66,9 +66,7 @@ def multiplied(source: Path, folder: Path, times: int) -> int:
     """The study with its checkpoints copied so many times, as a ledger whose chains hold; returns its forks."""
     study = Study(source)
     if leaves_streams_out(study):
-        raise SystemExit(
-            f"{source} is a copy without streams, and detectors would have nothing to read: see this file's first lines."
-        )
+        raise SystemExit(f"{source} has no streams for detectors to read: the first lines of this file name one.")
     registered = study.registered().registration
     numbers = registered["grid"]["checkpoints"]
     step = max(numbers) + 1
