@@ -192,10 +192,12 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         book.same(f"{at}.ledger_value", np.mean(list(said_by.values())), one["ledger_value"])
         foreseen[name], judged[name] = said_by, {}
         if name == "never":
-            kinds = ("advantage", "evaluation", "over_always", "parted", "retained")
+            kinds = ("advantage", "always", "evaluation", "over_always", "parted", "retained")
             book.same(f"{at} itself", [None] * len(kinds), [one[key] for key in kinds])
             continue
         gained = over(gap.mean(axis=1))
+        always = fires_always.get(policy["arm"], name)
+        book.same(f"{at}.always", None if always == name else always, one["always"])
         judged[name] = {
             "advantage": gained,
             "evaluation": over(at_points.mean(axis=1)) if points else None,

@@ -231,9 +231,11 @@ def test_a_trigger_is_compared_with_always_firing_its_own_update(score: wf.Score
             assert over.won == (differences > 0).sum()
             assert over.adjusted_student_t >= over.p_student_t
             assert over.grade in ("resolved", "leaning", "unresolved")
+            assert outcome.always == "always"
     # `residual` fires the update of another arm, which no policy fires always.
     why = {name: policies[name].over_always for name in ("never", "always", "residual")}
     assert all(isinstance(found, Undefined) for found in why.values())
+    assert [policies[name].always for name in why] == [None] * 3
     assert "no update" in why["never"].why
     assert "compared with" in why["always"].why
     assert "no policy fires the update of `many` always" in why["residual"].why

@@ -33,6 +33,7 @@ def gained(mean, half, grade, *, crosses=()):
 def outcome(advantage, returned, over_always=ABSENT):
     figures = dict.fromkeys(("regret", "regret_by_checkpoint", "ledger_value", "ledger_updates", "parted"), ABSENT)
     return PolicyOutcome(
+        always=None,
         over_always=over_always,
         returned=returned,
         advantage=advantage,
@@ -86,6 +87,16 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     )
     assert said.advice == "Follow residual."
     assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
+
+
+def test_many_policies_are_counted_by_grade_and_not_listed():
+    better = {f"p{number}": gained(20.0 + number, 5.0, "resolved") for number in range(5)}
+    worse = {f"w{number}": gained(-20.0 - number, 5.0, "resolved") for number in range(5)}
+    said = followed_answer("walker", task(**better, **worse, q=gained(9.0, 5.0, "leaning")))
+    assert said.sentence.endswith(
+        "without any update. So do 5 others (4 resolved and 1 leaning). 5 policies (5 resolved) returned less than "
+        "never."
+    )
 
 
 def test_the_advice_says_what_the_trigger_adds_to_its_update():

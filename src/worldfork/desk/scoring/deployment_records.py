@@ -51,7 +51,8 @@ class PolicyOutcome:
     advantage: Advantage | Undefined  # of these, over never; undefined for never itself
     evaluation: Advantage | Undefined  # the same on the matched evaluations, over all registered points
     evaluation_at: tuple[AtPoint, ...]
-    over_always: Advantage | Undefined  # of its own episodes, over the policy that always fires the same update
+    always: str | None  # the policy that always fires the same update, where there is one and it is another
+    over_always: Advantage | Undefined  # of its own episodes, over that policy
     diverged: tuple[str, ...]  # its deployments that diverged, by cell; all figures but `retained` have them
     retained: RetainedAdvantage | Undefined  # of the others
     by_episode: tuple[Figure, ...]  # the advantage at each episode, mean over checkpoints

@@ -120,6 +120,7 @@ class _Task:
             advantage=ITSELF if itself else self.compared(gained),
             evaluation=ITSELF if itself else self.evaluation(index),
             evaluation_at=self.evaluation_at(index),
+            always=self.always_beside(index, name),
             over_always=self.over_always(index, name),
             diverged=named(deployed, self.diverged[index]),
             retained=ITSELF if itself else self.retained(index, gained),
@@ -137,14 +138,18 @@ class _Task:
             parted=self.parted(index, earned),
         )
 
+    def always_beside(self, index: int, name: str) -> str | None:
+        """The policy that always fires the update of this one, unless it is that one or never."""
+        always = self.always.get(self.deployed.arms[name])
+        return None if always is None or index in (always, self.never) else self.deployed.policies[always]
+
     def over_always(self, index: int, name: str) -> Advantage | Undefined:
         """What the trigger adds to its update."""
         if index == self.never:
             return Undefined("it fires no update")
-        arm = self.deployed.arms[name]
-        if arm not in self.always:
+        always = self.always.get(arm := self.deployed.arms[name])
+        if always is None:
             return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
-        always = self.always[arm]
         if index == always:
             return Undefined("it is what the other policies with its update are compared with")
         return self.compared(self.returned[index] - self.returned[always])

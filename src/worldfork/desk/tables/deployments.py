@@ -27,7 +27,7 @@ HEADS = (
     "evaluated over never",
     "regret",
 )
-ADDED = ("Policy", "over always", "p", "grade", "better at")
+ADDED = ("Policy", "beside", "over always", "p", "grade", "better at")
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
 WIDE, NARROW_NAME = 110, 26  # columns of a screen with room for everything, and of a policy's name on another
 # A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
@@ -59,8 +59,8 @@ def over_always(tasks: Tasks) -> TextTable:
     return TextTable(
         "over_always",
         "What a trigger adds to its update: the paired difference of the return of an episode with the policy that "
-        "always fires the same update (Student-t interval over checkpoints, the larger adjusted p of Student-t and "
-        "sign flips, grade), and at how many checkpoints it returned more.",
+        "always fires the same update, named beside it (Student-t interval over checkpoints, the larger adjusted p "
+        "of Student-t and sign flips, grade), and at how many checkpoints it returned more.",
         ("Task", *ADDED),
         tuple(rows),
         keys=2,
@@ -98,9 +98,11 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         policies = [{**outcome, **part} for outcome, part in zip(outcomes, parted, strict=True)]
         for heads in (HEADS, PARTED) if console.width >= WIDE else ON_NARROW:
             console.print(_table(heads, policies, console.width))
-        if added := list(_added(one)):
-            console.print("What the trigger adds: over the policy that always fires the same update.")
-            console.print(_table(ADDED, [dict(zip(ADDED, row, strict=True)) for row in added], console.width))
+        added = [dict(zip(ADDED, row, strict=True)) for row in _added(one)]
+        for always in dict.fromkeys(row["beside"] for row in added):
+            console.print(f"What the trigger adds to its update: over {escape(always)}, which always fires it.")
+            heads = [head for head in ADDED if head != "beside"]
+            console.print(_table(heads, [row for row in added if row["beside"] == always], console.width))
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
         else:
@@ -154,7 +156,8 @@ def _added(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
         added = known(one.policies[name].over_always)
         if added is not None:
             span, grade = with_span(added.mean, added.student_t, digits), known(added.grade) or DASH
-            yield name, span, rate(_larger(added)), grade, f"{added.won} of {one.checkpoints}"
+            beside = one.policies[name].always or DASH
+            yield name, beside, span, rate(_larger(added)), grade, f"{added.won} of {one.checkpoints}"
 
 
 def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Does following a trigger all the way beat never updating? The answer of one task in sentences."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ from worldfork.desk.wording.numbers import digits_for, known, listed, number, pe
 __all__ = ["FollowedAnswer", "best_first", "followed_answer", "followed_digits", "gains_over_never", "realised"]
 
 NEVER: Final = "never"  # the policy that every other one is compared with
+NAMED: Final = 4  # policies that a sentence lists by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
         verdict = "helpful"
         sentence = f"Following {best} all the way beats never updating: {_size(one, best)}."
         if len(better) > 1:
-            sentence += f" So {'does' if len(better) == 2 else 'do'} {_listed(gains, better[1:])}."
+            sentence += f" So {'does' if len(better) == 2 else 'do'} {_listed(gains, better[1:], others=True)}."
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
         advice = (
@@ -144,5 +146,10 @@ def _grade(gained: Advantage) -> Grade | None:
     return None if isinstance(gained.grade, Undefined) else gained.grade
 
 
-def _listed(gains: Mapping[str, Advantage], names: list[str]) -> str:
-    return listed([f"{name} ({_grade(gains[name])})" for name in names])
+def _listed(gains: Mapping[str, Advantage], names: list[str], *, others: bool = False) -> str:
+    """Policies with their grades; more than a sentence holds are counted, for a table has their names."""
+    if len(names) <= NAMED:
+        return listed([f"{name} ({_grade(gains[name])})" for name in names])
+    counts = Counter(str(_grade(gains[name])) for name in names)
+    graded = listed([f"{count} {grade}" for grade, count in sorted(counts.items(), reverse=True)])
+    return f"{len(names)} {'others' if others else 'policies'} ({graded})"
