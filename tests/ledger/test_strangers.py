@@ -276,6 +276,21 @@ def test_neither_scoring_nor_publishing_imports_a_trigger_that_the_study_names(
     assert "does not come with worldfork" not in str(scored.policies["coin"])
 
 
+def test_running_a_policy_within_a_policy_is_refused_and_imports_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it would import is in the settings of a trigger of ours, where no notice looks."""
+    (tmp_path / "stranger_trigger.py").write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    nested = 'trigger = "worldfork.triggers.policy:Policy"\nsettings = { trigger = "stranger_trigger:Trigger" }'
+    text = re.sub(r'trigger = "periodic"\n(settings = .*\n)?', nested + "\n", DEPLOYED)
+    assert nested in text
+    (tmp_path / "deployed.toml").write_text(text)
+    with pytest.raises(WorldforkError, match="is a policy, and no trigger of another one"):
+        run(tmp_path / "deployed.toml", tmp_path / "study")
+    assert "stranger_trigger" not in sys.modules
+
+
 def test_running_a_registration_says_first_which_outside_code_it_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,10 @@ def spelled(threshold: float) -> Threshold:
 
 @functools.lru_cache(maxsize=64)
 def _built(name: str, settings: str) -> Trigger:
-    return registry.build("triggers", name, Trigger, settings=json.loads(settings))
+    built = registry.build("triggers", name, Trigger, settings=json.loads(settings))
+    if isinstance(built, Policy):  # whose own trigger nobody is told of
+        raise WorldforkError(f"`{name}` is a policy, and no trigger of another one: register its trigger itself.")
+    return built
 
 
 def _sorted_quantile(values: list[float], share: float) -> float:
