@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import ledgers
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -124,3 +125,21 @@ def test_a_followed_policy_is_coloured_only_where_it_can_be_told_apart_from_neve
     )
     lines = [axes.lines[1].get_color() for axes in drawn.axes if len(axes.lines) > 1]
     assert lines == [INK, HURT]
+
+
+def test_followed_policies_are_drawn_best_first_with_their_intervals_beside_what_the_ledger_says():
+    score = wf.score(Path(__file__).parents[3] / "results" / "deployment-demo", permutations=20)
+    (task,) = score.deployment
+    policies = score.deployment[task].policies
+    gains = {name: outcome.advantage for name, outcome in policies.items() if name != "never"}
+    ranked = sorted(gains, key=lambda name: -gains[name].mean)
+    axes = figures.followed(score).axes[0]
+    assert [label.get_text().split()[0] for label in axes.get_yticklabels()] == ranked
+    drawn = {tuple(np.ravel(line.get_xdata())): line for line in axes.lines[1:]}
+    for row, name in enumerate(ranked):
+        for values in (gains[name].student_t, (gains[name].mean,), (policies[name].ledger_value,)):
+            assert set(np.ravel(drawn[tuple(values)].get_ydata())) == {row}
+    with pytest.raises(WorldforkError, match="No deployment is on `hopper`"):
+        figures.followed(score, task="hopper")
+    with pytest.raises(WorldforkError, match="has no deployments"):
+        figures.followed(dataclasses.replace(score, deployment={}))
