@@ -101,8 +101,8 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
         added = [dict(zip(ADDED, row, strict=True)) for row in _added(one)]
         for always in dict.fromkeys(row["beside"] for row in added):
             console.print(f"What the trigger adds to its update: over {escape(always)}, which always fires it.")
-            heads = [head for head in ADDED if head != "beside"]
-            console.print(_table(heads, [row for row in added if row["beside"] == always], console.width))
+            of_update = [row for row in added if row["beside"] == always]
+            console.print(_table([head for head in ADDED if head != "beside"], of_update, console.width))
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
         else:
