@@ -75,7 +75,8 @@ class _Task:
         self.owner = np.array([self.checkpoints.index(cell.checkpoint) for cell in deployed.cells])
         self.never = deployed.policies.index(NEVER)
         # By update, the policy that fires it always: what a trigger that fires the same one has to beat.
-        self.always = {deployed.arms[name]: deployed.policies.index(name) for name in constant}
+        begun = [name for name in constant if name in deployed.policies]
+        self.always = {deployed.arms[name]: deployed.policies.index(name) for name in reversed(begun)}
         with np.errstate(invalid="ignore"):
             self.returned = np.nanmean(deployed.returns, axis=2)
             self.evaluated = deployed.evaluations.mean(axis=3)
@@ -145,14 +146,14 @@ class _Task:
 
     def over_always(self, index: int, name: str) -> Advantage | Undefined:
         """What the trigger adds to its update."""
+        beside, arm = self.always_beside(index, name), self.deployed.arms[name]
+        if beside is not None:
+            return self.compared(self.returned[index] - self.returned[self.deployed.policies.index(beside)])
         if index == self.never:
             return Undefined("it fires no update")
-        always = self.always.get(arm := self.deployed.arms[name])
-        if always is None:
-            return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
-        if index == always:
+        if arm in self.always:
             return Undefined("it is what the other policies with its update are compared with")
-        return self.compared(self.returned[index] - self.returned[always])
+        return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
 
     def parted(self, index: int, earned: Cells | Undefined) -> Advantage | Undefined:
         """What was realised less what the ledger says."""
