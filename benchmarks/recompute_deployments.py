@@ -12,7 +12,7 @@ import math
 import statistics
 
 import numpy as np
-from recompute_basics import LISTED_RESAMPLES, mean_figures, rank, t_interval
+from recompute_basics import LISTED_RESAMPLES, close, mean_figures, rank, t_interval
 from recompute_drawn import RESAMPLES, chosen, near_ends
 from recompute_policies import best_threshold, running
 
@@ -185,7 +185,9 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         said = by_the_ledger(policy, cells, ledger, task, thresholds.get(name, {}).get(task))
         if said is None:
             book.there(f"{at}.ledger", True, one["parted"])
-            said_by = {c: over(gap.mean(axis=1))[c] - one["parted"]["by_checkpoint"][str(c)] for c in checkpoints}
+            came, parted = over(gap.mean(axis=1)), one["parted"]["by_checkpoint"]
+            # A policy that never fires there comes to 0 and ties with never: no rounding error may part them.
+            said_by = {c: 0.0 if close(came[c], parted[str(c)]) else came[c] - parted[str(c)] for c in checkpoints}
         else:
             said_by = over([earned for earned, _ in said])
             book.same(f"{at}.ledger_updates", np.mean([fires for _, fires in said]), one["ledger_updates"])
@@ -207,6 +209,7 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         for kind, values in judged[name].items():
             if book.there(f"{at}.{kind}", values is not None, one[kind]):
                 mean_figures(values, book, f"{at}.{kind}", one[kind])
+        check_directions(at, cells, gap.mean(axis=1), fired.sum(axis=1), said, one["by_direction"], book)
         kept, both = one["retained"], [gained, judged[name]["evaluation"]]
         for values, mean, interval in zip(
             both, ("mean", "evaluated_mean"), ("student_t", "evaluated_student_t"), strict=True
@@ -217,6 +220,29 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
     realised = {name: {c: means[name][c] - means["never"][c] for c in checkpoints} for name in policies}
     check_forecast(foreseen, realised, checkpoints, book, f"{task}.forecast", shown["forecast"])
     return judged
+
+
+def check_directions(at, cells, gap, updates, said, shown, book):
+    """Each direction of drift by itself. What the ledger says of a policy that only the desk can replay is taken
+    from the printed record."""
+    ways = sorted({way for _, way, _ in cells})
+    book.same(f"{at}.directions", ways, list(shown))
+    for way in ways:
+        own = [i for i, cell in enumerate(cells) if cell[1] == way]
+        owners = sorted({cells[i][0] for i in own})
+
+        def over(values, own=own, owners=owners):
+            return np.array([np.mean([values[i] for i in own if cells[i][0] == c]) for c in owners])
+
+        one, gained = shown[way], over(gap)
+        mine = [np.mean([updates[i] for i in own]), gained.mean(), t_interval(gained)]
+        book.same(f"{at}.{way}", mine, [one[key] for key in ("updates", "mean", "student_t")])
+        if said is None:
+            book.same(f"{at}.{way}.parted", gained.mean() - one["ledger_value"], one["parted"])
+            continue
+        earned = over([value for value, _ in said])
+        mine = [earned.mean(), (gained - earned).mean(), t_interval(gained - earned)]
+        book.same(f"{at}.{way}.ledger", mine, [one[key] for key in ("ledger_value", "parted", "parted_student_t")])
 
 
 def by_the_ledger(policy, cells, ledger, task, kept):

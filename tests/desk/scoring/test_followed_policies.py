@@ -209,6 +209,18 @@ def test_the_advantage_is_the_paired_difference_of_the_rows(study: Study, score:
         assert outcome.by_episode[0] == 0.0  # before the first decision nothing differs
 
 
+def test_in_one_direction_the_parts_are_the_whole(score: wf.Score) -> None:
+    for name, outcome in score.deployment[TASK].policies.items():
+        if name == "never":
+            assert outcome.by_direction == {}
+            continue
+        (found,) = outcome.by_direction.values()
+        assert (found.mean, found.student_t) == (outcome.advantage.mean, outcome.advantage.student_t)
+        assert (found.parted, found.parted_student_t) == (outcome.parted.mean, outcome.parted.student_t)
+        assert (found.updates, found.ledger_value) == (outcome.updates, outcome.ledger_value)
+    assert score.deployment[TASK].directions == ("away",)
+
+
 def test_always_has_the_ledgers_mean_and_regret_is_counted_from_the_best(score: wf.Score) -> None:
     followed = score.deployment[TASK]
     always = followed.policies["always"]

@@ -12,7 +12,7 @@ from worldfork.desk.wording import followed_answer
 ABSENT = Undefined("not part of this test")
 
 
-def gained(mean, half, grade, *, crosses=()):
+def gained(mean, half, grade, *, crosses=(), corrected=0.02):
     """A difference with never: mean ± half, with its grade."""
     return Advantage(
         student_t=Interval(mean - half, mean + half),
@@ -24,7 +24,7 @@ def gained(mean, half, grade, *, crosses=()):
         by_checkpoint={},
         won=0,
         grade=grade,
-        adjusted_student_t=0.02,
+        adjusted_student_t=corrected,
         adjusted_sign_flip=0.03,
         leave_one_out=LeaveOneOut(low=0.0, high=0.0, crosses=tuple(crosses)),
     )
@@ -45,6 +45,7 @@ def outcome(advantage, returned, over_always=ABSENT):
         fired_at=(),
         updates=1.0,
         gradient_steps=10.0,
+        by_direction={},
         **figures,
     )
 
@@ -111,11 +112,28 @@ def test_the_advice_says_what_the_trigger_adds_to_its_update():
 def test_few_checkpoints_lean_and_the_advice_is_weaker():
     one = task(checkpoints=5, residual=gained(40.0, 10.0, "leaning", crosses=("3",)))
     said = followed_answer("walker", one)
+    assert said.sentence.startswith("Following residual all the way returned more than never updating: +40.0 [")
     assert said.advice == "Rather follow residual than never update."
     assert said.certainty == (
         "Not certain: 5 checkpoints can not give an exact p below .0625. "
         "Without checkpoint 3 the interval reaches 0."
     )
+
+
+def test_the_best_of_many_that_correction_does_not_leave_is_no_advice():
+    by_chance = gained(8.0, 7.0, "leaning", corrected=0.7)
+    said = followed_answer("walker", task(kl=by_chance, always=gained(-30.0, 10.0, "resolved")))
+    assert (said.verdict, said.policy, said.grade) == ("unresolved", "kl", "leaning")
+    assert said.sentence == (
+        "Not resolved. The best of 2 policies, kl, returned more than never updating, as the best of so many may "
+        "by chance: +8.0 [+1.0, +15.0] return per episode, +4% of the 200.0 without any update. always (resolved) "
+        "returned less than never."
+    )
+    assert said.advice == "No advice yet."
+    # One that correction leaves is what the advice is about, even where another returned more.
+    said = followed_answer("walker", task(kl=by_chance, residual=gained(6.0, 1.0, "leaning")))
+    assert (said.verdict, said.policy) == ("helpful", "residual")
+    assert "So did kl (leaning)." in said.sentence
 
 
 def test_where_nothing_can_be_told_apart_the_best_is_named_and_what_could_be_found():

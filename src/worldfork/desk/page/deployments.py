@@ -151,6 +151,7 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
             for name in best_first(one)
             if (added := known(one.policies[name].over_always)) is not None
         ],
+        "ways": one.directions if len(one.directions) > 1 else (),
         "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,

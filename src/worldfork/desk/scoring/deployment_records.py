@@ -44,6 +44,19 @@ class RetainedAdvantage:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class InDirection:
+    """One policy where drift runs one way, over the checkpoints that have this direction. It says where a mean over
+    all directions comes from; it is not adjusted, and no grade and no answer rests on it."""
+
+    updates: float  # of one deployment, on average
+    mean: Figure  # the return of an episode over never
+    student_t: Bounds
+    ledger_value: Figure
+    parted: Figure  # what was realised less what the ledger says
+    parted_student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
     """One policy, followed all the way. Returns are those of one episode, on average."""
 
@@ -64,6 +77,7 @@ class PolicyOutcome:
     ledger_value: Figure  # mean dR x fired at a decision point, by the one-step ledger
     ledger_updates: Figure  # as often as it would have fired on the frozen stream
     parted: Advantage | Undefined  # what was realised less what the ledger says, at every checkpoint
+    by_direction: Mapping[str, InDirection]  # of drift; empty for never itself
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,3 +107,8 @@ class TaskDeployment:
     points: tuple[int, ...]  # at which models were evaluated
     evaluation_episodes: int
     family: int  # comparisons with never that were adjusted together
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """In which drift runs."""
+        return tuple(sorted({way for outcome in self.policies.values() for way in outcome.by_direction}))

@@ -9,13 +9,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from worldfork.desk.reading.deployments import Deployed, read_deployments
 from worldfork.desk.scoring import few_clusters, intervals
 from worldfork.desk.scoring.deployment_records import (
     Advantage,
     AtPoint,
+    InDirection,
     PolicyOutcome,
     RetainedAdvantage,
     TaskDeployment,
@@ -137,6 +138,7 @@ class _Task:
             ledger_value=earned if isinstance(earned, Undefined) else float(self.over_checkpoints(earned).mean()),
             ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
             parted=self.parted(index, earned),
+            by_direction={} if itself else self.by_direction(index, gained, earned),
         )
 
     def always_beside(self, index: int, name: str) -> str | None:
@@ -160,6 +162,29 @@ class _Task:
         if isinstance(earned, Undefined) or index == self.never:
             return earned if isinstance(earned, Undefined) else ITSELF
         return self.compared(self.returned[index] - self.returned[self.never] - earned)
+
+    def by_direction(self, index: int, gained: Cells, earned: Cells | Undefined) -> dict[str, InDirection]:
+        """The cells of each direction of drift by themselves."""
+        ways, found = np.array([cell.direction for cell in self.deployed.cells]), {}
+        for way in sorted(set(ways.tolist())):
+            own = ways == way
+            over_never = self.of_cells(gained, own)
+            said = earned if isinstance(earned, Undefined) else self.of_cells(earned, own)
+            parted = said if isinstance(said, Undefined) else over_never - said
+            found[way] = InDirection(
+                updates=float(self.deployed.fired[index][own].sum(axis=1).mean()),
+                mean=float(over_never.mean()),
+                student_t=intervals.student_t(over_never),
+                ledger_value=said if isinstance(said, Undefined) else float(said.mean()),
+                parted=parted if isinstance(parted, Undefined) else float(parted.mean()),
+                parted_student_t=parted if isinstance(parted, Undefined) else intervals.student_t(parted),
+            )
+        return found
+
+    def of_cells(self, cells: Cells, own: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
+        """The means of the checkpoints that these cells belong to."""
+        means = group_means(cells[own], self.owner[own], len(self.checkpoints))
+        return means[~np.isnan(means)]
 
     def evaluation(self, index: int) -> Advantage | Undefined:
         """The matched evaluations of all registered points together."""

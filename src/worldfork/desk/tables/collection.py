@@ -19,6 +19,7 @@ LABELS: Final = (
     *("gate", "effects", "grades", "directions", "quartiles", "severity", "seedrep", "triggers", "useful"),
     *("earnings", "position", "endpoints", "controls", "proxies", "contraction", "predictions", "variance"),
     *("draws", "budget", "arms", "doses", "noises", "deployments", "over_always", "forecasts"),
+    "followed_directions",
 )
 
 # What a later arm has beside the primary one.
@@ -68,6 +69,7 @@ def paper_tables(
         deployments.deployments(followed),
         deployments.over_always(followed),
         deployments.forecasts(followed),
+        deployments.followed_directions(followed),
     ]
     return [table for table in tables if table.rows]
 

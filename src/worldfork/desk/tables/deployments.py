@@ -13,7 +13,7 @@ from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import DASH, best_first, followed_answer, known, number, rate, realised, with_span
 
-__all__ = ["deployments", "forecasts", "over_always", "show_deployments"]
+__all__ = ["deployments", "followed_directions", "forecasts", "over_always", "show_deployments"]
 
 Tasks = Mapping[str, TaskDeployment]
 HEADS = (
@@ -28,6 +28,7 @@ HEADS = (
     "regret",
 )
 ADDED = ("Policy", "beside", "over always", "p", "grade", "better at")
+WAYS = ("Direction", "Policy", "updates", "over never", "by the ledger", "realised less ledger")
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
 WIDE, NARROW_NAME = 110, 26  # columns of a screen with room for everything, and of a policy's name on another
 # A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
@@ -78,6 +79,20 @@ def forecasts(tasks: Tasks) -> TextTable:
         ("Task", *PARTED),
         tuple(rows),
         keys=2,
+    )
+
+
+def followed_directions(tasks: Tasks) -> TextTable:
+    """The same for each direction of drift, where there are several."""
+    rows = [(task, *row) for task, one in tasks.items() for row in _by_direction(one)]
+    return TextTable(
+        "followed_directions",
+        "Policies that were followed all the way, by the direction of drift: updates of one deployment, what an "
+        "episode returned more than under never, what the one-step ledger says per decision point, and what was "
+        "realised less that. Student-t intervals over checkpoints, not adjusted.",
+        ("Task", *WAYS),
+        tuple(rows),
+        keys=3,
     )
 
 
@@ -174,6 +189,21 @@ def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
             f"{outcome.updates:.1f}",
             f"{ranks[0].get(name, DASH)} / {ranks[1][name]}",
         )
+
+
+def _by_direction(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = _digits(one)
+    for way in one.directions if len(one.directions) > 1 else ():
+        for name in best_first(one):
+            if (found := one.policies[name].by_direction.get(way)) is not None:
+                yield (
+                    way,
+                    name,
+                    f"{found.updates:.1f}",
+                    with_span(found.mean, found.student_t, digits),
+                    number(found.ledger_value, digits),
+                    with_span(found.parted, found.parted_student_t, digits),
+                )
 
 
 def _ranks(one: TaskDeployment) -> tuple[dict[str, int], dict[str, int]]:

@@ -40,18 +40,21 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
     ranked = [name for name in best_first(one) if name in gains]
     better = [name for name in ranked if _told_apart(gains[name], upward=True)]
     worse = [name for name in reversed(ranked) if _told_apart(gains[name], upward=False)]
-    best = (better or ranked)[0]
+    # The best of many has an interval above 0 by chance often enough: advice rests on one that correction leaves.
+    lasting = [name for name in better if _survives_correction(gains[name])]
+    best = (lasting or ranked)[0]
     verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
-    if better:
-        verdict = "helpful"
-        sentence = f"Following {best} all the way beats never updating: {_size(one, best)}."
-        if len(better) > 1:
-            sentence += f" So {'does' if len(better) == 2 else 'do'} {_listed(gains, better[1:], others=True)}."
+    if lasting:
+        verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
+        beats = "beats" if resolved else "returned more than"
+        sentence = f"Following {best} all the way {beats} never updating: {_size(one, best)}."
+        if others := [name for name in better if name != best]:
+            verb = ("does" if len(others) == 1 else "do") if resolved else "did"
+            sentence += f" So {verb} {_listed(gains, others, others=True)}."
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
-        advice = (
-            f"Follow {best}." if _grade(gains[best]) == "resolved" else f"Rather follow {best} than never update."
-        ) + _beside_always(one, best)
+        advice = f"Follow {best}." if resolved else f"Rather follow {best} than never update."
+        advice += _beside_always(one, best)
     elif len(worse) == len(gains):
         verdict, best = "harmful", ranked[0]
         every = "Every policy returned" if len(gains) > 1 else f"Following {best} all the way returned"
@@ -61,7 +64,12 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
         advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
     else:
         first = f"The best of {len(gains)} policies, {best}," if len(gains) > 1 else f"Following {best}"
-        sentence = f"Not resolved. {first} can not be told apart from never updating: {_size(one, best)}."
+        told = (
+            "returned more than never updating, as the best of so many may by chance"
+            if best in better
+            else ("can not be told apart from never updating")
+        )
+        sentence = f"Not resolved. {first} {told}: {_size(one, best)}."
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
         advice = "No advice yet."
@@ -140,6 +148,12 @@ def _certainty(one: TaskDeployment, gained: Advantage) -> str:
 def _told_apart(gained: Advantage, *, upward: bool) -> bool:
     mean = known(gained.mean)
     return mean is not None and _grade(gained) in ("resolved", "leaning") and (mean > 0) == upward
+
+
+def _survives_correction(gained: Advantage) -> bool:
+    """Whether Student's t stays significant after Holm; the exact test may have too few checkpoints for that."""
+    adjusted = known(gained.adjusted_student_t)
+    return adjusted is not None and adjusted < SIGNIFICANT
 
 
 def _grade(gained: Advantage) -> Grade | None:
