@@ -154,6 +154,23 @@ def test_a_policy_that_hurts_is_named_even_where_the_best_is_unresolved():
     assert said.sentence.endswith("always (resolved) returned less than never.")
 
 
+def test_policies_that_never_fired_are_named_or_counted():
+    def silent(count):
+        one = task(
+            always=gained(-90.0, 20.0, "resolved"),
+            **{f"quiet{number}": gained(0.0, 0.0, "unresolved") for number in range(count)},
+        )
+        policies = {
+            name: dataclasses.replace(found, updates=0.0) if name.startswith("quiet") else found
+            for name, found in one.policies.items()
+        }
+        return followed_answer("walker", dataclasses.replace(one, policies=policies)).sentence
+
+    assert silent(2).endswith(" quiet0 and quiet1 never fired, and returned what never did.")
+    assert silent(5).endswith(" 5 policies never fired, and returned what never did.")
+    assert "never fired" not in silent(0)
+
+
 @pytest.mark.parametrize(("grade", "advice"), [("resolved", "Leave"), ("leaning", "Rather leave")])
 def test_where_every_policy_loses_the_model_stays_frozen(grade, advice):
     one = task(always=gained(-90.0, 20.0, "resolved"), residual=gained(-40.0, 20.0, grade))

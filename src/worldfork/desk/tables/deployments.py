@@ -11,7 +11,17 @@ from worldfork.counting import plural
 from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
-from worldfork.desk.wording import DASH, best_first, followed_answer, known, number, rate, realised, with_span
+from worldfork.desk.wording import (
+    DASH,
+    best_first,
+    followed_answer,
+    followed_digits,
+    known,
+    number,
+    rate,
+    realised,
+    with_span,
+)
 
 __all__ = ["deployments", "followed_directions", "forecasts", "over_always", "show_deployments"]
 
@@ -148,7 +158,7 @@ def _folded(name: str, width: int) -> str:
 
 
 def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = _digits(one)
+    digits = followed_digits(one)
     for name in best_first(one):
         outcome = one.policies[name]
         gained, evaluated = known(outcome.advantage), known(outcome.evaluation)
@@ -166,7 +176,7 @@ def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
 
 
 def _added(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = _digits(one)
+    digits = followed_digits(one)
     for name in best_first(one):
         added = known(one.policies[name].over_always)
         if added is not None:
@@ -176,7 +186,7 @@ def _added(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
 
 
 def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits, ranks = _digits(one), _ranks(one)
+    digits, ranks = followed_digits(one), _ranks(one)
     for name in best_first(one):
         outcome = one.policies[name]
         parted = known(outcome.parted)
@@ -192,7 +202,7 @@ def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
 
 
 def _by_direction(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = _digits(one)
+    digits = followed_digits(one)
     for way in one.directions if len(one.directions) > 1 else ():
         for name in best_first(one):
             if (found := one.policies[name].by_direction.get(way)) is not None:
@@ -226,11 +236,3 @@ def _places(values: Mapping[str, float]) -> dict[str, int]:
 def _larger(gained: Advantage) -> float | None:
     found = [known(gained.adjusted_student_t), known(gained.adjusted_sign_flip)]
     return None if None in found else max(p for p in found if p is not None)
-
-
-def _digits(one: TaskDeployment) -> int:
-    """Decimals for the returns of this task; what diverged says nothing about them."""
-    steady = [outcome for outcome in one.policies.values() if not outcome.diverged]
-    sizes = [abs(mean) for outcome in steady if (mean := realised(outcome)) is not None]
-    largest = max(sizes, default=100.0)
-    return 1 if largest >= 10 else 2 if largest >= 1 else 3

@@ -73,6 +73,9 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
         advice = "No advice yet."
+    if silent := [name for name in ranked if one.policies[name].updates == 0]:
+        named = listed(silent) if len(silent) <= NAMED else f"{len(silent)} policies"
+        sentence += f" {named} never fired, and returned what never did."
     return FollowedAnswer(task, verdict, best, _grade(gains[best]), sentence, advice, _certainty(one, gains[best]))
 
 
