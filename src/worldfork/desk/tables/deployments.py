@@ -1,7 +1,7 @@
 """Tables of policies that were followed all the way, and of where they part from what the one-step ledger says."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -51,57 +51,54 @@ ON_NARROW = (
 
 def deployments(tasks: Tasks) -> TextTable:
     """Every policy against never."""
-    rows = [(task, *row) for task, one in tasks.items() for row in _outcomes(one)]
-    return TextTable(
+    return _every_task(
+        tasks,
+        _outcomes,
+        HEADS,
         "deployments",
         "Policies that were followed all the way: updates and gradient steps of one deployment, the mean return of "
         "its episodes, the paired difference with never (Student-t interval over checkpoints, the larger adjusted "
         "p of Student-t and sign flips, grade), the same on the matched evaluations, and what the best policy in "
         "hindsight returned more.",
-        ("Task", *HEADS),
-        tuple(rows),
-        keys=2,
     )
 
 
 def over_always(tasks: Tasks) -> TextTable:
     """What each trigger adds to its update."""
-    rows = [(task, *row) for task, one in tasks.items() for row in _added(one)]
-    return TextTable(
+    return _every_task(
+        tasks,
+        _added,
+        ADDED,
         "over_always",
         "What a trigger adds to its update: the paired difference of the return of an episode with the policy that "
         "always fires the same update, named beside it (Student-t interval over checkpoints, the larger adjusted p "
         "of Student-t and sign flips, grade), and at how many checkpoints it returned more.",
-        ("Task", *ADDED),
-        tuple(rows),
-        keys=2,
     )
 
 
 def forecasts(tasks: Tasks) -> TextTable:
     """What the one-step ledger says of each policy, and what it came to."""
-    rows = [(task, *row) for task, one in tasks.items() for row in _parted(one)]
-    return TextTable(
+    return _every_task(
+        tasks,
+        _parted,
+        PARTED,
         "forecasts",
         "What the one-step ledger says of a policy (dR where it fires on the frozen stream, 0 elsewhere, per "
         "decision point), what following it returned more than never, per episode, how often it fires there and "
         "here, and its rank by each.",
-        ("Task", *PARTED),
-        tuple(rows),
-        keys=2,
     )
 
 
 def followed_directions(tasks: Tasks) -> TextTable:
     """The same for each direction of drift, where there are several."""
-    rows = [(task, *row) for task, one in tasks.items() for row in _by_direction(one)]
-    return TextTable(
+    return _every_task(
+        tasks,
+        _by_direction,
+        WAYS,
         "followed_directions",
         "Policies that were followed all the way, by the direction of drift: updates of one deployment, what an "
         "episode returned more than under never, what the one-step ledger says per decision point, and what was "
         "realised less that. Student-t intervals over checkpoints, not adjusted.",
-        ("Task", *WAYS),
-        tuple(rows),
         keys=3,
     )
 
@@ -155,6 +152,20 @@ def _table(heads: Sequence[str], policies: Sequence[Mapping[str, str]], width: i
 def _folded(name: str, width: int) -> str:
     """A policy's name, over several lines where the screen is narrow: broken at hyphens, and nowhere left out."""
     return name if width >= WIDE else "\n".join(textwrap.wrap(name, NARROW_NAME))
+
+
+def _every_task(
+    tasks: Tasks,
+    rows_of: Callable[[TaskDeployment], Iterator[tuple[str, ...]]],
+    heads: tuple[str, ...],
+    label: str,
+    caption: str,
+    *,
+    keys: int = 2,
+) -> TextTable:
+    """The rows of every task in one table, each behind its task's name."""
+    rows = tuple((task, *row) for task, one in tasks.items() for row in rows_of(one))
+    return TextTable(label, caption, ("Task", *heads), rows, keys=keys)
 
 
 def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
