@@ -287,7 +287,8 @@ def test_a_forecast_orders_policies() -> None:
     assert straight.bootstrap == pytest.approx((1.0, 1.0))
     assert (turned.rank_correlation, turned.ordered_alike) == (pytest.approx(-1.0), 0.0)
     assert isinstance(foretold(foreseen[:2], foreseen[:2]).rank_correlation, Undefined)
-    assert isinstance(foretold(None, foreseen).rank_correlation, Undefined)
+    unread = Undefined("its trigger can not be read")
+    assert foretold(unread, foreseen).rank_correlation == unread
 
 
 def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> None:

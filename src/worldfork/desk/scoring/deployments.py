@@ -213,12 +213,15 @@ class _Task:
     def at_points(self, index: int) -> Float[np.ndarray, "cells points"]:
         return np.asarray(self.evaluated[index] - self.evaluated[self.never])
 
-    def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | None:
-        """What the ledger says of every policy; None where it has nothing to say of one."""
-        known = [value for value in self.values.values() if not isinstance(value, Undefined)]
-        if len(known) < len(self.deployed.policies):
-            return None
-        return np.stack([self.over_checkpoints(value.earned) for value in known])
+    def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
+        """What the ledger says of every policy; the reason where it has nothing to say of one."""
+        found = []
+        for name in self.deployed.policies:
+            value = self.values[name]
+            if isinstance(value, Undefined):
+                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
+            found.append(self.over_checkpoints(value.earned))
+        return np.stack(found)
 
     def over_checkpoints(self, cells: Cells) -> Float[np.ndarray, " checkpoints"]:
         return group_means(cells, self.owner, len(self.checkpoints))

@@ -76,12 +76,12 @@ def ledger_values(
 
 
 def forecast(
-    foreseen: Values | None, realised: Values, names: Sequence[str], *, seed: int, task: str
+    foreseen: Values | Undefined, realised: Values, names: Sequence[str], *, seed: int, task: str
 ) -> LedgerForecast:
     """Spearman's correlation over policies of what the ledger says with what following came to, and how far
     checkpoints move it: resampled with their policies together, left out one by one, and each by itself."""
-    if foreseen is None:
-        why = Undefined("the one-step ledger does not have every policy's forks")
+    if isinstance(foreseen, Undefined):
+        why = foreseen
         return LedgerForecast(
             policies=len(realised),
             rank_correlation=why,
