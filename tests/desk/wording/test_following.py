@@ -83,8 +83,8 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     said = followed_answer("walker", one)
     assert (said.verdict, said.policy, said.grade) == ("helpful", "residual", "resolved")
     assert said.sentence == (
-        "Following residual all the way beats never updating: +40.0 [+30.0, +50.0] return per episode, +20% of the "
-        "200.0 without any update. So does kl (resolved). always (leaning) returned less than never."
+        "Following residual all the way beats never updating (resolved): +40.0 [+30.0, +50.0] return per episode, "
+        "+20% of the 200.0 without any update. So does kl (resolved). always (leaning) returned less than never."
     )
     assert said.advice == "Follow residual."
     assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
@@ -112,7 +112,9 @@ def test_the_advice_says_what_the_trigger_adds_to_its_update():
 def test_few_checkpoints_lean_and_the_advice_is_weaker():
     one = task(checkpoints=5, residual=gained(40.0, 10.0, "leaning", crosses=("3",)))
     said = followed_answer("walker", one)
-    assert said.sentence.startswith("Following residual all the way returned more than never updating: +40.0 [")
+    assert said.sentence.startswith(
+        "Following residual all the way returned more than never updating (leaning): +40.0 ["
+    )
     assert said.advice == "Rather follow residual than never update."
     assert said.certainty == (
         "Not certain: 5 checkpoints can not give an exact p below .0625. "

@@ -47,7 +47,9 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
     if lasting:
         verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
         beats = "beats" if resolved else "returned more than"
-        sentence = f"Following {best} all the way {beats} never updating: {_size(one, best)}."
+        sentence = (
+            f"Following {best} all the way {beats} never updating ({_grade(gains[best])}): {_size(one, best)}."
+        )
         if others := [name for name in better if name != best]:
             verb = ("does" if len(others) == 1 else "do") if resolved else "did"
             sentence += f" So {verb} {_listed(gains, others, others=True)}."
