@@ -218,7 +218,13 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
             book.same(f"{at}.retained", [np.mean(found), t_interval(found)], [kept[mean], kept[interval]])
         book.same(f"{at}.retained.cells", len(cells), kept["cells"])
     realised = {name: {c: means[name][c] - means["never"][c] for c in checkpoints} for name in policies}
-    check_forecast(foreseen, realised, checkpoints, book, f"{task}.forecast", shown["forecast"])
+    # A policy that fired neither here nor by the ledger is never by another name.
+    updates = {}
+    for name, policy in policies.items():
+        here = any(row["fired"] for rows in policy["cells"].values() for row in rows)
+        if here or (shown["policies"][name]["ledger_updates"] or 0) > 0:
+            updates.setdefault(policy["arm"], []).append(name)
+    check_forecast(foreseen, realised, checkpoints, updates, book, f"{task}.forecast", shown["forecast"])
     return judged
 
 
@@ -269,33 +275,45 @@ def by_the_ledger(policy, cells, ledger, task, kept):
     return found
 
 
-def check_forecast(foreseen, realised, checkpoints, book, where, shown):
-    """Spearman's correlation over policies, and how far checkpoints move it."""
-    names = list(foreseen)
-    said, came = (np.array([[of[name][c] for c in checkpoints] for name in names]) for of in (foreseen, realised))
-
-    def spearman(some):
-        ranks = [rank(values[:, some].mean(axis=1)) for values in (said, came)]
-        return None if any(np.ptp(one) == 0 for one in ranks) else float(np.corrcoef(*ranks)[0, 1])
-
-    count = len(checkpoints)
-    book.same(f"{where}.policies", len(names), shown["policies"])
-    book.same(f"{where}.rank_correlation", spearman(list(range(count))), shown["rank_correlation"], 1e-7)
-    without = [spearman([i for i in range(count) if i != out]) for out in range(count)]
+def check_forecast(foreseen, realised, checkpoints, updates, book, where, shown):
+    """Spearman's correlation over all policies and over those of one update, and how far checkpoints move it."""
+    book.same(f"{where}.within", sorted(updates) if len(updates) > 1 else [], sorted(shown["within"]))
+    for arm, one in shown["within"].items():
+        own = [{name: of[name] for name in updates[arm]} for of in (foreseen, realised)]
+        check_order(*own, checkpoints, book, f"{where}.{arm}", one)
+    without, alone, said, came = check_order(foreseen, realised, checkpoints, book, where, shown)
     known = [value for value in without if value is not None]
     book.same(
         f"{where}.without_one", [min(known), max(known)], [shown["without_one_low"], shown["without_one_high"]]
     )
-    alone = {c: spearman([i]) for i, c in enumerate(checkpoints)}
     book.by_name(f"{where}.by_checkpoint", alone, shown["by_checkpoint"])
-    listed = count <= LISTED_RESAMPLES
-    some = itertools.product(range(count), repeat=count) if listed else chosen(count, RESAMPLES // 10)
-    drawn = np.array([value for one in some if (value := spearman(list(one))) is not None])
-    ends = list(np.quantile(drawn, [0.025, 0.975])) if listed else near_ends(drawn, RESAMPLES)
-    book.same(f"{where}.bootstrap", ends, shown["bootstrap"], 1e-7)
     alike = [
         np.sign(a - b) * np.sign(c - d)
         for (a, c), (b, d) in itertools.combinations(zip(said.mean(axis=1), came.mean(axis=1), strict=True), 2)
     ]
     decided = [sign for sign in alike if sign]
     book.same(f"{where}.ordered_alike", np.mean([sign > 0 for sign in decided]), shown["ordered_alike"])
+
+
+def check_order(foreseen, realised, checkpoints, book, where, shown):
+    """The correlation over these policies and its interval; returns it without each checkpoint, and in each."""
+    names = list(foreseen)
+    said, came = (np.array([[of[name][c] for c in checkpoints] for name in names]) for of in (foreseen, realised))
+
+    def spearman(some):
+        ranks = [rank(values[:, some].mean(axis=1)) for values in (said, came)]
+        alike = len(names) < 3 or any(np.ptp(one) == 0 for one in ranks)
+        return None if alike else float(np.corrcoef(*ranks)[0, 1])
+
+    count = len(checkpoints)
+    book.same(f"{where}.policies", len(names), shown["policies"])
+    book.same(f"{where}.rank_correlation", spearman(list(range(count))), shown["rank_correlation"], 1e-7)
+    listed = count <= LISTED_RESAMPLES
+    some = itertools.product(range(count), repeat=count) if listed else chosen(count, RESAMPLES // 10)
+    drawn = np.array([value for one in some if (value := spearman(list(one))) is not None])
+    ends = None
+    if len(drawn):
+        ends = list(np.quantile(drawn, [0.025, 0.975])) if listed else near_ends(drawn, RESAMPLES)
+    book.same(f"{where}.bootstrap", ends, shown["bootstrap"], 1e-7)
+    without = [spearman([i for i in range(count) if i != out]) for out in range(count)]
+    return without, {c: spearman([i]) for i, c in enumerate(checkpoints)}, said, came

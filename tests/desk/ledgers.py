@@ -1,12 +1,13 @@
 """Ledgers to report on: a small real study, the same with rows changed, and flat tables of every awkward kind."""
 
+import hashlib
 import shutil
 
 import numpy as np
 import polars as pl
 
 from worldfork.ledger.store import Study, writing
-from worldfork.registration import canonical, cells, digest
+from worldfork.registration import authored, canonical, cells, digest
 
 REGISTRATION = """
 schema = "worldfork.registration/1"
@@ -66,12 +67,12 @@ batch = 16
 
 def rewritten(study: Study, folder, change, *, registration=None):
     """The study again in `folder`, every cell's rows passed through `change(cell, rows)` and chained anew."""
-    authored = (study.path / "registration.toml").read_text()
-    with writing(folder, registration or study.registration, authored=authored) as copy:
+    said = (study.path / "registration.toml").read_text() if registration is None else authored(registration).text
+    with writing(folder, registration or study.registration, authored=said) as copy:
         copy.begin({})
         for cell in cells(study.registration):
             source, target = study.cell(cell.id), copy.cell(cell.id)
-            target.begin(source.configuration)
+            target.begin({**source.configuration, "registration": copy.registration_digest})
             for name in ("stream.parquet", "window.npz", "execution.json"):
                 shutil.copy(source.path / name, target.path / name)
             target.append(change(cell, source.rows()))
@@ -86,6 +87,10 @@ def amended(study: Study, registration, *, reason):
     (study.path / "amendments.jsonl").write_text(canonical({**entry, "digest": digest(entry)}) + "\n")
     stored = {"digest": digest(spelled), "registration": spelled}
     (study.path / "registration.json").write_text(canonical(stored) + "\n")
+    text = authored(registration).text
+    (study.path / "registration.toml").write_text(text)
+    kept = {**study.kept().files, "registration.toml": hashlib.sha256(text.encode()).hexdigest()}
+    (study.path / "kept.json").write_text(canonical({"digest": digest(kept), "files": kept}) + "\n")
 
 
 def flat(path, *, checkpoints=("0", "1", "2"), tasks=("cartpole",), arms=(None,), seeds=(0,), k=8, seed=0, **kind):

@@ -307,7 +307,7 @@ def test_amendments_that_do_not_lead_to_the_registration_are_found(tmp_path: Pat
         ("amendments.jsonl", "{", "can not be read"),
         ("registration.json", "{}\n", "digest"),
         ("registration.json", "[]\n", "expected a JSON object"),
-        ("registration.json", '{"digest":"d","registration":{}}\n', "can not be registered"),
+        ("registration.json", '{"digest":"d","registration":{}}\n', "is not what was written"),
         ("registration.json", '{"digest":"d","registration":[]}\n', "registration"),
         ("registration.json", "[" * 100_000, "can not be read"),
         ("registration.json", "\udcff", "can not be read"),

@@ -20,7 +20,7 @@ from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
 from worldfork.registration import Cell, Registration, canonical, cells, digest, parse
 
-__all__ = ["Verdict", "root", "verify"]
+__all__ = ["Verdict", "require_as_registered", "root", "verify"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +44,8 @@ class Verdict:
 def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
     """Check the whole study; the first problem of each cell is named with its row."""
     study = Study(folder)
-    registration = study.registration
-    problems = [
-        *_registration_problems(study, registration),
-        *_amendment_problems(study),
-        *_copy_problems(study),
-        *_kept_problems(study),
-    ]
+    registration = _registered(study)
+    problems = _beside_the_rows(study, arrays=True)
     grid = {cell.id: cell for cell in cells(registration)}
     begun = study.cells()
     known = _known_registrations(study)
@@ -121,6 +116,39 @@ def root(study: Study) -> str:
     )
 
 
+def require_as_registered(study: Study) -> None:
+    """Refuse a study whose rows would be read by something else than what they were made by. Whoever scores it
+    checks the rows as they are read; models are not hashed, which takes a while and which no score reads."""
+    known = _known_registrations(study)
+    problems = _beside_the_rows(study, arrays=False)
+    problems += filter(None, (_of_another_registration(cell, known) for cell in study.cells()))
+    if problems:
+        raise WorldforkError(f"`{study.path}`: {problems[0]} Run `worldfork verify {study.path}`.")
+
+
+def _beside_the_rows(study: Study, *, arrays: bool) -> list[str]:
+    """What does not hold of the registration, its amendments and what was kept beside the cells."""
+    return [
+        *_registration_problems(study, _registered(study)),
+        *_amendment_problems(study),
+        *_copy_problems(study),
+        *_kept_problems(study, arrays=arrays),
+    ]
+
+
+def _registered(study: Study) -> Registration:
+    """The registration; one that was changed may well contradict itself, which is not what is wrong with it."""
+    try:
+        return study.registration
+    except WorldforkError as error:
+        if study.registered().intact:
+            raise
+        raise WorldforkError(
+            f"`{study.path}`: registration.json is not what was written: its digest does not match, and nothing "
+            "else can be checked without it."
+        ) from error
+
+
 def _registration_problems(study: Study, registration: Registration) -> list[str]:
     """registration.json says its own digest and is what registration.toml says."""
     stored = study.registered()
@@ -158,7 +186,7 @@ def _copy_problems(study: Study) -> list[str]:
     return []
 
 
-def _kept_problems(study: Study) -> list[str]:
+def _kept_problems(study: Study, *, arrays: bool) -> list[str]:
     """What lies beside the cells is what was put there; a published copy may leave some of it out."""
     path = study.path / "kept.json"
     try:
@@ -170,6 +198,8 @@ def _kept_problems(study: Study) -> list[str]:
     problems = []
     for name, expected in kept.files.items():
         file = study.path / name
+        if not arrays and file.suffix in (".npz", ".safetensors"):
+            continue
         if not file.exists():
             if published is None or not any(Path(name).match(pattern) for pattern in published.left_out):
                 problems.append(f"{name} is missing.")
@@ -180,6 +210,13 @@ def _kept_problems(study: Study) -> list[str]:
 
 def _spelled(value: Any) -> bytes:
     return (canonical(value) + "\n").encode()
+
+
+def _of_another_registration(folder: CellFolder, known: set[str]) -> str | None:
+    named = read_json(folder.path / "cell.json").get("registration")
+    if named in known:
+        return None
+    return f"{folder.id}: cell.json belongs to another registration, {str(named)[:12]}, which no amendment names."
 
 
 def _known_registrations(study: Study) -> set[str]:
@@ -197,11 +234,8 @@ def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known:
         raise WorldforkError(f"{folder.id}: cell.json is not in canonical form; it was edited.")
     if configuration["cell"] != folder.id:
         raise WorldforkError(f"{folder.id}: cell.json belongs to another cell, {configuration['cell']}.")
-    if configuration["registration"] not in known:
-        raise WorldforkError(
-            f"{folder.id}: cell.json belongs to another registration, {configuration['registration'][:12]}, which "
-            "no amendment names."
-        )
+    if problem := _of_another_registration(folder, known):
+        raise WorldforkError(problem)
     if differing := departures(configuration, cell, study.registered().registration):
         raise WorldforkError(f"{folder.id}: its rows were not made as registered: {'; '.join(differing)}.")
 

@@ -280,7 +280,7 @@ def test_a_forecast_orders_policies() -> None:
     names = ["0", "1", "2"]
 
     def foretold(first: np.ndarray | None, second: np.ndarray) -> LedgerForecast:
-        return forecast(first, second, names, seed=0, task=TASK)
+        return forecast(first, second, names, updates={}, seed=0, task=TASK)
 
     straight, turned = foretold(foreseen, foreseen * 2), foretold(foreseen, -foreseen)
     assert straight.rank_correlation == pytest.approx(1.0)
@@ -291,6 +291,27 @@ def test_a_forecast_orders_policies() -> None:
     assert foretold(unread, foreseen).rank_correlation == unread
 
 
+def test_updates_that_lie_far_apart_hide_how_their_policies_are_ordered() -> None:
+    foreseen = np.array([[1.0] * 3, [2.0] * 3, [3.0] * 3, [101.0] * 3, [102.0] * 3, [103.0] * 3])
+    realised = foreseen[[2, 1, 0, 5, 4, 3]]  # each update's policies the other way round
+    apart = {"costly": [0, 1, 2], "gentle": [3, 4, 5]}
+    found = forecast(foreseen, realised, ["0", "1", "2"], updates=apart, seed=0, task=TASK)
+    assert found.rank_correlation > 0.5
+    for within in found.within.values():
+        assert (within.policies, within.rank_correlation) == (3, pytest.approx(-1.0))
+        assert within.bootstrap == pytest.approx((-1.0, -1.0))
+    assert forecast(foreseen, realised, ["0", "1", "2"], updates={"one": [0]}, seed=0, task=TASK).within == {}
+
+
+def test_policies_that_never_fired_have_no_place_within_an_update(score: wf.Score) -> None:
+    followed = score.deployment[TASK]
+    within = followed.forecast.within
+    fired = [name for name, one in followed.policies.items() if one.updates > 0 or (one.ledger_updates or 0) > 0]
+    assert sum(found.policies for found in within.values()) == len(fired)
+    assert "never" not in fired
+    assert set(within) == {"few", "many"}
+
+
 def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> None:
     draws = np.random.default_rng(3)
     foreseen, realised = draws.normal(size=(4, 3)), draws.normal(size=(4, 3))
@@ -298,13 +319,13 @@ def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> N
         stats.spearmanr(foreseen[:, list(chosen)].mean(axis=1), realised[:, list(chosen)].mean(axis=1)).statistic
         for chosen in itertools.product(range(3), repeat=3)
     ]
-    found = forecast(foreseen, realised, ["0", "1", "2"], seed=0, task=TASK)
+    found = forecast(foreseen, realised, ["0", "1", "2"], updates={}, seed=0, task=TASK)
     assert found.bootstrap == pytest.approx(tuple(np.quantile(every, [0.025, 0.975])))
-    few = forecast(foreseen[:, :2], realised[:, :2], ["0", "1"], seed=0, task=TASK)
+    few = forecast(foreseen[:, :2], realised[:, :2], ["0", "1"], updates={}, seed=0, task=TASK)
     assert isinstance(few.bootstrap, Undefined)
-    three = forecast(foreseen[:3], realised[:3], ["0", "1", "2"], seed=0, task=TASK)
+    three = forecast(foreseen[:3], realised[:3], ["0", "1", "2"], updates={}, seed=0, task=TASK)
     assert not isinstance(three.bootstrap, Undefined)
-    two = forecast(foreseen[:2], realised[:2], ["0", "1", "2"], seed=0, task=TASK)
+    two = forecast(foreseen[:2], realised[:2], ["0", "1", "2"], updates={}, seed=0, task=TASK)
     assert isinstance(two.bootstrap, Undefined)
 
 

@@ -62,7 +62,9 @@ def task(*, checkpoints=8, never=200.0, **policies):
     return TaskDeployment(
         policies={"never": outcome(ABSENT, never), **followed},
         best="never",
-        forecast=LedgerForecast(policies=len(policies), bootstrap=ABSENT, by_checkpoint={}, **correlation),
+        forecast=LedgerForecast(
+            policies=len(policies), bootstrap=ABSENT, by_checkpoint={}, within={}, **correlation
+        ),
         cautions=(),
         checkpoints=checkpoints,
         cells=checkpoints,

@@ -11,6 +11,7 @@ from worldfork.desk.reading.study import Rows, read_rows, study_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, locate
 from worldfork.ledger.store import Study
+from worldfork.ledger.verify import require_as_registered
 from worldfork.registration import Registration
 
 __all__ = ["Ledger", "Source", "open_ledger", "uncollected"]
@@ -55,6 +56,7 @@ def _open_path(path: Path) -> Ledger:
 
 
 def _open_study(study: Study) -> Ledger:
+    require_as_registered(study)
     registration = study.registration
     with uncollected():
         rows = read_rows(study)

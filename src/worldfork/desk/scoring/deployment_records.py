@@ -81,6 +81,16 @@ class PolicyOutcome:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class WithinUpdate:
+    """The same over policies that fire one update. Two updates that lie far apart are easy to put in order, and
+    hide how their policies are ordered."""
+
+    policies: int  # that fired, here or by the ledger; the others are never by another name
+    rank_correlation: Figure
+    bootstrap: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerForecast:
     """Whether the one-step ledger orders policies as following them does."""
 
@@ -91,6 +101,7 @@ class LedgerForecast:
     without_one_high: Figure
     by_checkpoint: Mapping[str, Figure]
     ordered_alike: Figure  # share of pairs of policies, of those that differ in both
+    within: Mapping[str, WithinUpdate]  # by the arm whose update they fire; empty where there is one
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -98,6 +98,7 @@ class _Task:
                     self.foreseen(),
                     self.means - self.means[self.never],
                     self.checkpoints,
+                    updates=self.updates(),
                     seed=self.seed,
                     task=deployed.task,
                 ),
@@ -222,6 +223,16 @@ class _Task:
                 return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
             found.append(self.over_checkpoints(value.earned))
         return np.stack(found)
+
+    def updates(self) -> dict[str, list[int]]:
+        """By update, the policies that fired it, here or on the frozen streams."""
+        found: dict[str, list[int]] = {}
+        for index, name in enumerate(self.deployed.policies):
+            value = self.values[name]
+            on_frozen = not isinstance(value, Undefined) and value.fires.any()
+            if self.deployed.fired[index].any() or on_frozen:
+                found.setdefault(self.deployed.arms[name], []).append(index)
+        return found
 
     def over_checkpoints(self, cells: Cells) -> Float[np.ndarray, " checkpoints"]:
         return group_means(cells, self.owner, len(self.checkpoints))

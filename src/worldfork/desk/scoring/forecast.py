@@ -14,7 +14,7 @@ from scipy import stats
 
 from worldfork.desk.reading.deployments import Deployed
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.deployment_records import LedgerForecast
+from worldfork.desk.scoring.deployment_records import LedgerForecast, WithinUpdate
 from worldfork.desk.scoring.intervals import resamples
 from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.thresholds import Unanswered, decisions_on
@@ -76,10 +76,17 @@ def ledger_values(
 
 
 def forecast(
-    foreseen: Values | Undefined, realised: Values, names: Sequence[str], *, seed: int, task: str
+    foreseen: Values | Undefined,
+    realised: Values,
+    names: Sequence[str],
+    *,
+    updates: Mapping[str, Sequence[int]],
+    seed: int,
+    task: str,
 ) -> LedgerForecast:
     """Spearman's correlation over policies of what the ledger says with what following came to, and how far
-    checkpoints move it: resampled with their policies together, left out one by one, and each by itself."""
+    checkpoints (`names`) move it: resampled with their policies together, left out one by one, and each by itself.
+    `updates` are the policies that fire each update."""
     if isinstance(foreseen, Undefined):
         why = foreseen
         return LedgerForecast(
@@ -90,6 +97,7 @@ def forecast(
             without_one_high=why,
             by_checkpoint={},
             ordered_alike=why,
+            within={},
         )
     few = Undefined("leaving a checkpoint out needs at least two of them")
     without = [
@@ -105,6 +113,15 @@ def forecast(
         without_one_high=max(known) if known else few,
         by_checkpoint={name: _spearman(foreseen[:, i], realised[:, i]) for i, name in enumerate(names)},
         ordered_alike=_ordered_alike(foreseen.mean(axis=1), realised.mean(axis=1)),
+        within={
+            arm: WithinUpdate(
+                policies=len(own),
+                rank_correlation=_spearman(foreseen[own].mean(axis=1), realised[own].mean(axis=1)),
+                bootstrap=_interval(foreseen[own], realised[own], seed=seed, task=task),
+            )
+            for arm, own in ((arm, list(own)) for arm, own in updates.items())
+            if len(updates) > 1
+        },
     )
 
 

@@ -56,6 +56,7 @@ def score_ledger(
     tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
     scored = dataclasses.replace(
         scored,
+        missing=_missing(ledger),
         doses=score_doses(ledger.registration, tasks, seed=rules.seed),
         noises=score_noises(ledger.registration, tasks, seed=rules.seed),
     )
@@ -136,3 +137,14 @@ def only_arm(source: Source) -> Mapping[str, Forks]:
     if len(ledger.table.arms) != 1:
         raise WorldforkError(f"A replication has one arm; `{ledger.name}` has {', '.join(ledger.table.arms)}.")
     return next(iter(ledger.table.arms.values()))
+
+
+def _missing(ledger: Ledger) -> str:
+    """What a reader of every figure has to know first: that rows are not there."""
+    there, registered = sum(map(len, ledger.rows.values())), ledger.table.registered or 0
+    if there >= registered:
+        return ""
+    return (
+        f"{registered - there:,} of {registered:,} registered forks are not there: the study is not complete, and "
+        "every figure is of the others."
+    )

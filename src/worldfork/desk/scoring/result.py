@@ -43,6 +43,7 @@ class Score:
     rules: Rules
     family: Family  # what was registered to be tested together
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
+    missing: str = ""  # how many of the registered forks are not there, in a sentence
     # By task, what policies came to that were followed all the way; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
     # By task, then by what else sets arms apart ("all", "rate 0.1"): arms that differ in the dose of their update,
@@ -72,14 +73,15 @@ class Score:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What of this score can not say what it seems to say, one sentence each."""
+        found = [self.missing] if self.missing else []
         needed, drawn = self.family.permutations_needed, self.rules.permutations
-        if drawn >= needed:
-            return ()
-        return (
-            f"{drawn:,} permutations can not bring a p below 5% after Holm's adjustment over "
-            f"{len(self.family.triggers)} tests of candidates: no trigger can beat its control. "
-            f"It takes {needed:,}: --permutations {needed}.",
-        )
+        if drawn < needed:
+            found.append(
+                f"{drawn:,} permutations can not bring a p below 5% after Holm's adjustment over "
+                f"{len(self.family.triggers)} tests of candidates: no trigger can beat its control. "
+                f"It takes {needed:,}: --permutations {needed}."
+            )
+        return tuple(found)
 
     def to_json(self) -> dict[str, object]:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from worldfork.counting import plural
-from worldfork.desk.scoring.deployment_records import Advantage, TaskDeployment
+from worldfork.desk.scoring.deployment_records import Advantage, LedgerForecast, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import (
@@ -133,6 +133,8 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
                 f"{with_span(forecast.rank_correlation, forecast.bootstrap, 2)}, without one checkpoint "
                 f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}."
             )
+            if forecast.within:
+                console.print(f"Among those that fire one update: {escape(_within(forecast))}.")
         for caution in one.cautions:
             console.print(f"[yellow]{escape(caution)}[/]")
         console.print()
@@ -225,6 +227,13 @@ def _by_direction(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
                     number(found.ledger_value, digits),
                     with_span(found.parted, found.parted_student_t, digits),
                 )
+
+
+def _within(forecast: LedgerForecast) -> str:
+    return "; ".join(
+        f"{arm} {with_span(found.rank_correlation, found.bootstrap, 2)} ({found.policies} policies)"
+        for arm, found in forecast.within.items()
+    )
 
 
 def _ranks(one: TaskDeployment) -> tuple[dict[str, int], dict[str, int]]:
