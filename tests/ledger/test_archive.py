@@ -202,7 +202,7 @@ def test_errors_name_the_file_and_not_where_it_was_unpacked(published: Path, tmp
     damaged[rows] = damaged[rows].replace(b'"delta":', b'"delta":1', 1)
     (tmp_path / "bad.tar.xz").write_bytes(archive.pack(damaged, name="bad"))
     output = CliRunner().invoke(app, ["verify", str(tmp_path / "bad")]).output
-    assert f"NOT AS WRITTEN  {tmp_path / 'bad.tar.xz' / rows}, line 1" in output
+    assert f"NOT AS WRITTEN  {tmp_path / 'bad.tar.xz' / rows}: a row is not what was written" in output
     assert "worldfork-" not in output
     with pytest.raises(
         WorldforkError, match=r"There are no forks of a cell `x` in `.*published\d+/small\.tar\.xz`"

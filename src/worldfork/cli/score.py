@@ -90,7 +90,10 @@ def score(
         chosen = tables.paper_tables(
             scored, scored.rules, replication=repeated, seeds=seeds, paper=paper, registration=study
         )
-        print("\n".join(write(table) for table in tables.choose(chosen, only)))
+        picked = tables.choose(chosen, only)
+        if not picked:
+            typer.secho(f"Note: nothing here is of the kind that {only} shows.", err=True, fg="yellow")
+        print("\n".join(write(table) for table in picked))
     else:
         console = Console()
         tables.show(scored, console, verbose=verbose)

@@ -153,7 +153,9 @@ def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
             raise WorldforkError(f"`{archive}` is damaged: `{member.name}` is longer than the archive.")
         yield member.name, tar[begin : begin + size] if member.type in FILE_TYPES else None
     if len(tar) - start < BLOCK or any(tar[start:]):
-        raise WorldforkError(f"`{archive}` is damaged: its tar was cut off, or something was added to it.")
+        raise WorldforkError(
+            f"`{archive}` is damaged: its tar was cut off, or something was added to it. Fetch it again."
+        )
 
 
 def _decompressed(content: bytes, archive: Path) -> bytes:
@@ -168,7 +170,9 @@ def _decompressed(content: bytes, archive: Path) -> bytes:
             f"`{archive}` would unpack to over {TIMES} times its size, which no study does: it is not unpacked."
         )
     if not unpacking.eof or unpacking.unused_data:
-        raise WorldforkError(f"`{archive}` is damaged: it was cut off, or something was added to it.")
+        raise WorldforkError(
+            f"`{archive}` is damaged: it was cut off, or something was added to it. Fetch it again."
+        )
     return tar
 
 

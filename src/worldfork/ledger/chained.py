@@ -47,5 +47,11 @@ def restored(lines: bytes, *, genesis: str, where: str) -> bytes:
             chained = chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1)
         elif stated := DIGEST.search(chained):
             previous = stated[0][10:-2]
+            computed = hashlib.sha256(DIGEST.sub(b"", chained, count=1).rstrip(b"\n")).hexdigest().encode()
+            if number == len(rows) and computed != previous:
+                raise WorldforkError(
+                    f"{where}: a row is not what was written. Which of the {number} can not be said: a copy in one "
+                    "file keeps one digest for all of them."
+                )
         whole.append(chained)
     return b"".join(whole)

@@ -129,11 +129,19 @@ def test_the_best_of_many_that_correction_does_not_leave_is_no_advice():
     said = followed_answer("walker", task(kl=by_chance, always=gained(-30.0, 10.0, "resolved")))
     assert (said.verdict, said.policy, said.grade) == ("unresolved", "kl", "leaning")
     assert said.sentence == (
-        "Not resolved. The best of 2 policies, kl, returned more than never updating, as the best of so many may "
-        "by chance: +8.0 [+1.0, +15.0] return per episode, +4% of the 200.0 without any update. always (resolved) "
-        "returned less than never."
+        "Not resolved. kl returned more than never updating, as one of 2 policies may by chance: +8.0 [+1.0, "
+        "+15.0] return per episode, +4% of the 200.0 without any update. always (resolved) returned less than "
+        "never."
+    )
+    assert said.certainty.startswith(
+        "Not certain: the exact test gives p .030 and Student's t .700, corrected over 2"
     )
     assert said.advice == "No advice yet."
+    # Where another returned more and is told from never even less, the leaning ones are named all the same.
+    higher = task(periodic=gained(9.0, 20.0, "unresolved"), kl=by_chance, adwin=by_chance)
+    said = followed_answer("walker", higher)
+    assert said.policy == "kl"
+    assert "So did adwin (leaning)." in said.sentence
     # One that correction leaves is what the advice is about, even where another returned more.
     said = followed_answer("walker", task(kl=by_chance, residual=gained(6.0, 1.0, "leaning")))
     assert (said.verdict, said.policy) == ("helpful", "residual")

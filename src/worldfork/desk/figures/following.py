@@ -39,7 +39,8 @@ def followed(score: Score, *, task: str | None = None) -> Drawing:
     axes.invert_yaxis()
     figure.supxlabel(
         "return of an episode above never\n"
-        "line: Student-t 95% over checkpoints, dashed where the grade is leaning; ring: by the one-step ledger",
+        "line: Student-t 95% over checkpoints, coloured where it excludes 0, dashed where the grade is leaning; "
+        "ring: by the one-step ledger",
         fontsize=8,
     )
     tidy(axes)

@@ -40,7 +40,7 @@ HEADS = (
 ADDED = ("Policy", "beside", "over always", "p", "grade", "better at")
 WAYS = ("Direction", "Policy", "updates", "over never", "by the ledger", "realised less ledger")
 PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
-WIDE, NARROW_NAME = 110, 26  # columns of a screen with room for everything, and of a policy's name on another
+WIDE, NARROW_NAME = 136, 26  # columns of a screen with room for everything, and of a policy's name on another
 # A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
 ON_NARROW = (
     ("Policy", "updates", "over never", "p", "grade"),
@@ -125,6 +125,7 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
             console.print(f"What the trigger adds to its update: over {escape(always)}, which always fires it.")
             of_update = [row for row in added if row["beside"] == always]
             console.print(_table([head for head in ADDED if head != "beside"], of_update, console.width))
+        console.print(f"[dim]{escape(_legend(one, narrow=console.width < WIDE))}[/]")
         if isinstance(forecast.rank_correlation, Undefined):
             console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
         else:
@@ -227,6 +228,17 @@ def _by_direction(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
                     number(found.ledger_value, digits),
                     with_span(found.parted, found.parted_student_t, digits),
                 )
+
+
+def _legend(one: TaskDeployment, *, narrow: bool) -> str:
+    """What the columns are, and where the others are."""
+    words = (
+        f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
+        "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
+        "Regret: what the best in hindsight returned more. Rank: by the ledger / followed."
+    )
+    more = f" A screen of {WIDE} columns has more of them, and --tables deployments,forecasts all."
+    return words + (more if narrow else "")
 
 
 def _within(forecast: LedgerForecast) -> str:

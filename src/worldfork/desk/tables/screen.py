@@ -47,6 +47,8 @@ def show(score: Score, console: Console, *, verbose: bool = False) -> None:
     for arm, scored in score.arms.items():
         for task, figures in scored.tasks.items():
             _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
+    if score.deployment:
+        console.print("[dim]Forks price one update at a time; policies whose updates last are below.[/]")
     show_deployments(score.deployment, console)
     console.print(f"[dim]{escape(corrected(score))} {LARGER_P}[/]")
     if score.family.registered:

@@ -42,7 +42,7 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
     worse = [name for name in reversed(ranked) if _told_apart(gains[name], upward=False)]
     # The best of many has an interval above 0 by chance often enough: advice rests on one that correction leaves.
     lasting = [name for name in better if _survives_correction(gains[name])]
-    best = (lasting or ranked)[0]
+    best = (lasting or better or ranked)[0]
     verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
     if lasting:
         verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
@@ -65,13 +65,16 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
         sure = all(_grade(gains[name]) == "resolved" for name in gains)
         advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
     else:
-        first = f"The best of {len(gains)} policies, {best}," if len(gains) > 1 else f"Following {best}"
-        told = (
-            "returned more than never updating, as the best of so many may by chance"
-            if best in better
-            else ("can not be told apart from never updating")
-        )
-        sentence = f"Not resolved. {first} {told}: {_size(one, best)}."
+        if better:
+            sentence = (
+                f"Not resolved. {best} returned more than never updating, as one of {len(gains)} policies may by "
+                f"chance: {_size(one, best)}."
+            )
+            if better[1:]:
+                sentence += f" So did {_listed(gains, better[1:], others=True)}."
+        else:
+            first = f"The best of {len(gains)} policies, {best}," if len(gains) > 1 else f"Following {best}"
+            sentence = f"Not resolved. {first} can not be told apart from never updating: {_size(one, best)}."
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
         advice = "No advice yet."
@@ -139,7 +142,8 @@ def _certainty(one: TaskDeployment, gained: Advantage) -> str:
     elif least >= SIGNIFICANT:
         words = f"Not certain: {one.checkpoints} checkpoints can not give an exact p below {rate(least, 4)}"
     else:
-        words = f"Not certain: the exact test gives p {rate(gained.adjusted_sign_flip)}{over}"
+        exact, student = rate(gained.adjusted_sign_flip), rate(gained.adjusted_student_t)
+        words = f"Not certain: the exact test gives p {exact} and Student's t {student}{over}"
     detectable = known(gained.mde)
     if grade == "unresolved" and detectable is not None:
         size = number(detectable, followed_digits(one)).lstrip("+")
