@@ -41,22 +41,26 @@ EXPECTED: Final = {
 }
 
 
-def explain(error: ValidationError, model: type[BaseModel], *, place: str = "") -> list[str]:
-    """One line per mistake: where it is, what was expected, what came. `place` is put before every location."""
+def explain(
+    error: ValidationError, model: type[BaseModel], *, place: str = "", also: Sequence[str] = ()
+) -> list[str]:
+    """One line per mistake: where it is, what was expected, what came. `place` is put before every location; `also`
+    are settings that the file may have and the record has not."""
     details = error.errors()
     # A list whose only item is wrong is also too short by then: only the innermost mistake is the author's.
     inner = [one for one in details if not any(_contains(one["loc"], other["loc"]) for other in details)]
-    return [_line(one, model, place) for one in inner]
+    return [_line(one, model, place, also) for one in inner]
 
 
 def _contains(outer: Sequence[int | str], inner: Sequence[int | str]) -> bool:
     return len(outer) < len(inner) and tuple(inner[: len(outer)]) == tuple(outer)
 
 
-def _line(detail: ErrorDetails, model: type[BaseModel], place: str) -> str:
+def _line(detail: ErrorDetails, model: type[BaseModel], place: str, also: Sequence[str]) -> str:
     location = ".".join(str(part) for part in (*([place] if place else []), *detail["loc"])) or "the file"
     if detail["type"] == "extra_forbidden":
-        known = ", ".join(sorted(field.alias or name for name, field in _at(model, detail["loc"][:-1]).items()))
+        fields = [field.alias or name for name, field in _at(model, detail["loc"][:-1]).items()]
+        known = ", ".join(sorted([*fields, *(also if len(detail["loc"]) == 1 else ())]))
         return f"{location}: not a known setting; " + (f"known here: {known}" if known else "there are none here")
     if detail["type"] in ("value_error", "assertion_error"):
         return f"{location}: {detail['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')}"

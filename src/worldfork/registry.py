@@ -156,8 +156,9 @@ def locate(group: Group, name: str) -> Located:
         return Located(group, name, name, *_distribution(name.partition(".")[0].partition(":")[0]))
     offered = _entry_points(group)
     if name not in offered:
+        recorded = f"; and where they are recorded, {', '.join(_spelled('signals'))}" if group == "triggers" else ""
         raise WorldforkError(
-            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(_spelled(group))}. "
+            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(_spelled(group))}{recorded}. "
             "One of your own is named as `module:attribute`."
         )
     entry = offered[name]

@@ -95,6 +95,8 @@ class Study:
             files.refuse_what_is_not_plain(self.path)
             self._seen_to_be_plain = True
         path = self.path / "registration.json"
+        if self.path.is_file():
+            raise WorldforkError(f"`{self.path}` is not a study: that is a folder, or a file NAME.tar.xz.")
         try:
             return check(read_json(path), Registered, where=f"`{path}`")
         except WorldforkError as error:

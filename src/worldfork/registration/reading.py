@@ -221,5 +221,5 @@ def _validated(complete: dict[str, Any], name: str) -> records.Registration:
         # By way of JSON, where strict means strict and arrays may still become tuples.
         return records.Registration.model_validate_json(json.dumps(complete, default=str))
     except ValidationError as error:
-        lines = explain(error, records.Registration)
+        lines = explain(error, records.Registration, also=SHARED)
         raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines)) from error

@@ -26,7 +26,8 @@ def read_frame(path: Path) -> pl.DataFrame:
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise WorldforkError(
-            f"A flat table ends in {', '.join(READERS)}; got `{path.name}`. A study is a folder that holds cells/."
+            f"A flat table ends in {', '.join(READERS)}; got `{path.name}`. "
+            "A study is a folder with registration.json, or NAME.tar.xz."
         )
     if not path.is_file():
         raise WorldforkError(f"There is no file `{path}`.")
