@@ -1,6 +1,8 @@
 """What is in results/ against what is registered: checkpoints follow their recipes, studies their files."""
 
+import io
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 from published import folder_of, rows_of
+from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
 from worldfork.desk.scoring import Rules
 from worldfork.desk.scoring.predictions import prediction_problems
+from worldfork.desk.tables.deployments import show_deployments
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.registration import Registration, difference, parse, read
 from worldfork.registration.library import recipe_of, registrations
@@ -325,3 +329,17 @@ def test_the_first_draw_of_the_study_with_draws_is_the_demo_and_the_others_share
                 assert row["update"] != drawn["update"]
                 compared += 1
     assert compared == 5 * 36
+
+
+def test_the_page_of_policies_with_two_updates_in_two_directions_says_how_each_is_ordered(tmp_path: Path) -> None:
+    study = wf.Study(folder_of("which-policy-walker"))
+    score = wf.score(study)
+    within = score.deployment["walker-walk"].forecast.within
+    assert {arm: found.policies for arm, found in within.items()} == {"finetune": 6, "gentle-ewc": 13}
+    page = re.sub(r"<[^>]*>", "", wf.report(study, tmp_path).html)
+    assert "Among policies that fire one update: finetune +0.89 [+0.83, +0.94] (6 that fired)" in page
+    assert "gentle-ewc −0.17 [−0.48, +0.26] (13 that fired)" in page
+    assert "The same by the direction of drift" in page
+    console = Console(width=200, record=True, file=io.StringIO())
+    show_deployments(score.deployment, console)
+    assert "gentle-ewc -0.17 [-0.48, +0.26] (13 that fired)" in console.export_text()

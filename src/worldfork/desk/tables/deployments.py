@@ -243,7 +243,7 @@ def _legend(one: TaskDeployment, *, narrow: bool) -> str:
 
 def _within(forecast: LedgerForecast) -> str:
     return "; ".join(
-        f"{arm} {with_span(found.rank_correlation, found.bootstrap, 2)} ({found.policies} policies)"
+        f"{arm} {with_span(found.rank_correlation, found.bootstrap, 2)} ({found.policies} that fired)"
         for arm, found in forecast.within.items()
     )
 
