@@ -87,6 +87,9 @@ def show_gate(seeds: Iterable[Seed], console: Console) -> None:
             console.print(
                 f"{seed.task}: the gate rejected seed {seed.seed}, {seed.gate:.1f} below {seed.floor:.1f}."
             )
+        elif seed.fate == "spare":
+            passed = f"{seed.task}: seed {seed.seed} passed the gate with {seed.gate:.1f} and is not in this study."
+            console.print(f"[dim]{passed}[/]")
         elif not seed.fate.startswith("checkpoint"):
             console.print(f"[dim]{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.[/]")
 

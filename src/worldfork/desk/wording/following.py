@@ -55,7 +55,8 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
             sentence += f" So {verb} {_listed(gains, others, others=True)}."
         if worse:
             sentence += f" {_listed(gains, worse)} returned less than never."
-        advice = f"Follow {best}." if resolved else f"Rather follow {best} than never update."
+        advice = f"Follow {best}" if resolved else f"Rather follow {best} than never update"
+        advice += f", in hindsight the best of {len(lasting)} such." if lasting[1:] else "."
         advice += _beside_always(one, best)
     elif len(worse) == len(gains):
         verdict, best = "harmful", ranked[0]
