@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from worldfork.desk.scoring import few_clusters
+from worldfork.desk.scoring.intervals import student_t
 from worldfork.desk.scoring.undefined import Undefined
 
 VALUES = st.lists(st.integers(-1000, 1000), min_size=2, max_size=7).map(lambda x: np.array(x, float))
@@ -87,6 +88,15 @@ def test_walkers_harm_at_the_gentle_rate_is_leaning_not_resolved():
     grade = few_clusters.grade(WALKER, adjusted_student_p=0.038, adjusted_sign_flip_p=flips)
     assert grade == "leaning"
     assert few_clusters.more_checkpoints(WALKER, family=6) == 3
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_interval_that_just_reaches_zero_crosses_it(sign):
+    values = sign * np.array([0.9, 1.0, 1.3, 2.2])
+    ends = [min(sign * end for end in student_t(np.delete(values, index))) for index in range(4)]
+    assert -1.0 < min(ends) < 0.0 < max(ends)
+    crossing = tuple(name for name, end in zip("abcd", ends, strict=True) if end <= 0)
+    assert few_clusters.leave_one_out(values, "abcd").crosses == crossing
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,18 @@ def test_cautions_about_fitted_thresholds_say_what_was_measured() -> None:
         assert (round(min(shares), 2), round(max(shares), 2)) == stated
 
 
+def test_cautions_about_few_checkpoints_say_what_was_measured() -> None:
+    """With one stream, under both drifts, where nothing diverged: the second and the fourth table of coverage."""
+    page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    head = "| policy | updates | outcome | value | measured | skewness | 5 | 10 | 20 | 40 |\n"
+    tables = [part.partition("\n\n")[0].splitlines()[1:] for part in page.split(head)[1:]]
+    rows = [re.findall(r"([\d.]+)% ±", line) for line in (*tables[1], *tables[3])]
+    assert len(rows) > 12
+    for column, stated in enumerate(COVERAGE.values()):
+        shares = [float(row[column]) / 100 for row in rows]
+        assert (round(min(shares), 2), round(max(shares), 2)) == stated
+
+
 def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> None:
     few, own = score.deployment[TASK].cautions
     assert f"covers {COVERAGE[5][0]:.0%} to {COVERAGE[5][1]:.0%}" in few
