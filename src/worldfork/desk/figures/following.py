@@ -39,7 +39,7 @@ def followed(score: Score, *, task: str | None = None) -> Drawing:
     axes.invert_yaxis()
     figure.supxlabel(
         "return of an episode above never\n"
-        "line: Student-t 95% over checkpoints, coloured where it excludes 0, dashed where the grade is leaning; "
+        "line: Student-t 95% over checkpoints, coloured where it excludes 0, dashed where the grade is leaning\n"
         "ring: by the one-step ledger",
         fontsize=8,
     )

@@ -145,9 +145,8 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
         "ranked": [(name, one.policies[name]) for name in best_first(one)],
         "foreseen": foreseen(one, digits=followed_digits(one)),
         "digits": followed_digits(one),
-        "p": {name: _larger(gained) for name, gained in gains_over_never(one).items()},
         "added": [
-            (name, added, _larger(added))
+            (name, added)
             for name in best_first(one)
             if (added := known(one.policies[name].over_always)) is not None
         ],
@@ -201,14 +200,6 @@ def _kind(advantage: Advantage | None) -> str:
     if advantage is None or mean is None or known(advantage.grade) not in ("resolved", "leaning"):
         return "ink"
     return "help" if mean > 0 else "hurt"
-
-
-def _larger(gained: Advantage) -> Figure:
-    """The larger corrected p of both tests: the one that the grade rests on."""
-    by_t, by_flips = gained.adjusted_student_t, gained.adjusted_sign_flip
-    if isinstance(by_t, Undefined) or isinstance(by_flips, Undefined):
-        return by_t if isinstance(by_t, Undefined) else by_flips
-    return max(by_t, by_flips)
 
 
 def _y(value: float, low: float, reach: float) -> float:

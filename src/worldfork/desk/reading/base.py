@@ -26,7 +26,6 @@ class Table:
     arms: Mapping[str, Mapping[str, Forks]]
     ignored: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
-    registered: int | None = None  # forks that there are to be, where a registration says so
 
     def __len__(self) -> int:
         return sum(len(forks) for tasks in self.arms.values() for forks in tasks.values())

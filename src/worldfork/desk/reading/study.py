@@ -59,8 +59,7 @@ def study_table(study: Study, rows: Rows) -> Table:
         for row in in_order
         if not _has_delta(row)
     )
-    points = {arm.name: arm.stream.decision_points for arm in registration.arms}
-    return Table(arms, failed=failed, registered=sum(points[cell.arm] for cell in rows))
+    return Table(arms, failed=failed)
 
 
 def _gradient_steps(mechanism: Mechanism) -> int | None:

@@ -21,6 +21,14 @@ class Advantage(MeanEstimate):
     adjusted_sign_flip: Figure
     leave_one_out: LeaveOneOut | Undefined
 
+    @property
+    def adjusted_p(self) -> Figure:
+        """The larger of both, which the grade rests on."""
+        by_t, by_flips = self.adjusted_student_t, self.adjusted_sign_flip
+        if isinstance(by_t, Undefined) or isinstance(by_flips, Undefined):
+            return by_t if isinstance(by_t, Undefined) else by_flips
+        return max(by_t, by_flips)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AtPoint:

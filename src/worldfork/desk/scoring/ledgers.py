@@ -6,6 +6,7 @@ from typing import Any
 
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger, uncollected
 from worldfork.desk.reading.outcomes import Forks
+from worldfork.desk.reading.study import Rows
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.deployments import score_deployments
 from worldfork.desk.scoring.doses import score_doses
@@ -56,7 +57,7 @@ def score_ledger(
     tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
     scored = dataclasses.replace(
         scored,
-        missing=_missing(ledger),
+        missing=_missing(ledger.rows, ledger.registration),
         doses=score_doses(ledger.registration, tasks, seed=rules.seed),
         noises=score_noises(ledger.registration, tasks, seed=rules.seed),
     )
@@ -139,9 +140,10 @@ def only_arm(source: Source) -> Mapping[str, Forks]:
     return next(iter(ledger.table.arms.values()))
 
 
-def _missing(ledger: Ledger) -> str:
-    """What a reader of every figure has to know first: that rows are not there."""
-    there, registered = sum(map(len, ledger.rows.values())), ledger.table.registered or 0
+def _missing(rows: Rows, registration: Registration) -> str:
+    """What a reader of every figure has to know first: that forks are not there."""
+    points = {arm.name: arm.stream.decision_points for arm in registration.arms}
+    there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in rows)
     if there >= registered:
         return ""
     return (

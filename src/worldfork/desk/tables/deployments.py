@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from worldfork.counting import plural
-from worldfork.desk.scoring.deployment_records import Advantage, LedgerForecast, TaskDeployment
+from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeployment
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import (
@@ -182,7 +182,7 @@ def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
             f"{outcome.gradient_steps:,.0f}",
             number(outcome.returned, digits).lstrip("+"),
             DASH if gained is None else with_span(gained.mean, gained.student_t, digits),
-            DASH if gained is None else rate(_larger(gained)),
+            DASH if gained is None else rate(gained.adjusted_p),
             DASH if gained is None else known(gained.grade) or DASH,
             DASH if evaluated is None else with_span(evaluated.mean, evaluated.student_t, digits),
             number(outcome.regret, digits).lstrip("+"),
@@ -196,7 +196,7 @@ def _added(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
         if added is not None:
             span, grade = with_span(added.mean, added.student_t, digits), known(added.grade) or DASH
             beside = one.policies[name].always or DASH
-            yield name, beside, span, rate(_larger(added)), grade, f"{added.won} of {one.checkpoints}"
+            yield name, beside, span, rate(added.adjusted_p), grade, f"{added.won} of {one.checkpoints}"
 
 
 def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
@@ -263,8 +263,3 @@ def _places(values: Mapping[str, float]) -> dict[str, int]:
     {'never': 1, 'always': 3, 'adwin': 1}
     """
     return {name: 1 + sum(other > value for other in values.values()) for name, value in values.items()}
-
-
-def _larger(gained: Advantage) -> float | None:
-    found = [known(gained.adjusted_student_t), known(gained.adjusted_sign_flip)]
-    return None if None in found else max(p for p in found if p is not None)
