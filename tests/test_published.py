@@ -39,13 +39,14 @@ AS_THE_PAPER_DID = (
     "legacy",
     "precision",
     "replication",
+    "replication-gentle",
     "scope",
     "stochasticity",
     "window",
 )
 WITH_POWER = (
     "power-cartpole",
-    "power-cartpole-again",
+    "power-cartpole-earlier",
     "choose-cartpole",
     "judge-cartpole",
     "power-locomotion",
@@ -99,7 +100,7 @@ def test_the_recipe_that_reproduce_trains_is_the_one_that_trained_the_published_
 
 
 def ran_and_registered(study: str) -> tuple[Registration, Registration]:
-    name = study.removesuffix("-again")
+    name = study.removesuffix("-earlier")
     folders = folder_of(study) / "registration.toml", ROOT / "registrations" / f"{name}.toml"
     return read(folders[0]), read(folders[1])
 
@@ -144,9 +145,24 @@ def test_a_claim_has_a_question_a_premise_a_family_and_both_rates(name: str) -> 
 def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() -> None:
     others = set(registrations()) - set(CLAIMS)
     predicting = {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions}
-    # `mechanisms-demo` predicts that `none` gives 0; the others judge a chosen update, rate and all.
+    # `mechanisms-demo` predicts that `none` gives 0; some judge a chosen update, rate and all; and of the two
+    # replications, which are the two rates, the second to be registered has predictions.
     judging = {"judge-cartpole", "judge-cheetah", "judge-walker"}
-    assert predicting == {"mechanisms-demo", *judging}
+    assert predicting == {"mechanisms-demo", "replication-gentle", *judging}
+
+
+def test_the_two_replications_are_the_two_arms_of_the_corrected_study_on_other_streams() -> None:
+    corrected = read(ROOT / "registrations" / "corrected.toml")
+    for arm, name in zip(corrected.arms, ("replication", "replication-gentle"), strict=True):
+        repeated = read(ROOT / "registrations" / f"{name}.toml")
+        (only,) = repeated.arms
+        assert only.decisive() == arm.decisive()
+        assert (repeated.tasks, repeated.scoring) == (corrected.tasks, corrected.scoring)
+        assert {"stream_seeds"} == {
+            field
+            for field in type(repeated.grid).model_fields
+            if getattr(repeated.grid, field) != getattr(corrected.grid, field)
+        }
 
 
 def test_the_legacy_study_is_the_corrected_one_on_cartpole_but_for_its_schedule() -> None:
@@ -216,14 +232,21 @@ def test_blocks_of_another_shape_repeat_all_but_one_fork_and_bf16_plans_for_the_
 def test_the_study_that_was_run_again_has_the_same_draws_and_no_return_in_common() -> None:
     """What docs/reproducing.md says of it: another kernel rounds otherwise, and every episode is another one."""
     compared = 0
-    for cell in sorted((folder_of("power-cartpole") / "cells").iterdir()):
-        again = folder_of("power-cartpole-again") / "cells" / cell.name
+    for cell in sorted((folder_of("power-cartpole-earlier") / "cells").iterdir()):
+        again = folder_of("power-cartpole") / "cells" / cell.name
         for row, repeated in zip(rows_of(cell), rows_of(again), strict=True):
             assert (row["k"], row["level"], row["draws"]) == (repeated["k"], repeated["level"], repeated["draws"])
             for branch in ("hold", "update"):
                 assert not set(row[branch]) & set(repeated[branch])
             compared += 1
     assert compared == 3072
+
+
+def cells_of(study: str, arm: str) -> list[Path]:
+    def made_by(cell: Path) -> str:
+        return json.loads((cell / "cell.json").read_text())["coordinates"]["arm"]
+
+    return [cell for cell in sorted((folder_of(study) / "cells").iterdir()) if made_by(cell) == arm]
 
 
 MEASURED = ("k", "level", "draws", "hold", "update", "fit", "window")
@@ -233,20 +256,23 @@ SURPRISE = ("residual", "running_variance", "percentile")
 @pytest.mark.parametrize(
     ("study", "arm", "other", "of_arm", "forks"),
     [
-        ("which-policy-cartpole", "finetune", "power-cartpole-again", "corrected", 576),
+        ("which-policy-cartpole", "finetune", "power-cartpole", "corrected", 576),
+        ("which-policy-cartpole", "gentle-rehearsal", "judge-cartpole", "gentle-rehearsal", 576),
+        ("judge-cartpole", "gentle", "power-cartpole", "gentle", 1440),
         ("which-policy-walker", "gentle-ewc", "judge-walker", "gentle-ewc", 480),
         ("which-policy-cheetah", "gentle-ewc", "judge-cheetah", "gentle-ewc", 480),
         ("which-policy-walker", "finetune", "power-locomotion", "corrected", 480),
         ("which-policy-cheetah", "finetune", "power-locomotion", "corrected", 480),
     ],
 )
-def test_policies_were_fitted_on_forks_that_another_study_has_bit_for_bit(
+def test_forks_that_another_study_has_too_are_the_same_bit_for_bit(
     study: str, arm: str, other: str, of_arm: str, forks: int
 ) -> None:
-    """What docs/reproducing.md says of the three studies: these forks are not new. Where streams were rolled out in
-    batches of another size, what they record of surprise differs in its last digits, and nothing else does."""
+    """What docs/reproducing.md says of these studies: the forks that policies were fitted on are not new. Where
+    streams were rolled out in batches of another size, what they record of surprise differs in its last digits, and
+    nothing else does."""
     compared, batched_alike = 0, other != "power-locomotion"
-    for cell in sorted((folder_of(study) / "cells").glob(f"{arm}-*")):
+    for cell in cells_of(study, arm):
         before = folder_of(other) / "cells" / cell.name.replace(arm, of_arm, 1)
         for row, known in zip(rows_of(cell), rows_of(before), strict=True):
             assert {name: row[name] for name in MEASURED} == {name: known[name] for name in MEASURED}
@@ -294,6 +320,26 @@ def test_streams_that_are_left_out_are_those_of_the_corrected_study(study: str) 
         return {row["stream"] for cell in (folder_of(name) / "cells").iterdir() for row in rows_of(cell)}
 
     assert streams(study) <= streams("corrected")
+
+
+def test_the_two_replications_have_the_same_streams_and_hold_returns() -> None:
+    compared = 0
+    for cell in sorted((folder_of("replication") / "cells").iterdir()):
+        gentle = (
+            folder_of("replication-gentle") / "cells" / cell.name.replace("replication", "replication-gentle", 1)
+        )
+        for row, other in zip(rows_of(cell), rows_of(gentle), strict=True):
+            shared = ("k", "level", "draws", "hold", "signals", "stream", "window")
+            assert {name: row[name] for name in shared} == {name: other[name] for name in shared}
+            assert row["update"] != other["update"]
+            compared += 1
+    assert compared == 1440
+
+
+@pytest.mark.parametrize("study", [*AS_THE_PAPER_DID, *WITH_POWER])
+def test_copies_without_streams_have_what_detectors_answered(study: str) -> None:
+    """But one, whose streams nobody has any more."""
+    assert (folder_of(study) / "answers.json").exists() == (study != "power-cartpole-earlier")
 
 
 def levels(study: str, direction: str) -> set[float]:

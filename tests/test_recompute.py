@@ -265,8 +265,8 @@ def recomputed(study):
     "study",
     [
         *("corrected", "demo", "deployment-demo", "dose", "forward", "hopper-control", "legacy", "precision"),
-        *("replication", "scope", "stochasticity", "window"),
-        *("power-cartpole", "power-cartpole-again", "judge-cartpole"),
+        *("replication", "replication-gentle", "scope", "stochasticity", "window"),
+        *("power-cartpole", "power-cartpole-earlier", "judge-cartpole"),
         *("power-locomotion", "judge-walker", "judge-cheetah", "severity-walker"),
     ],
 )
