@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deployed import DEPLOYED
 from tiny import CELL, TWO_ARMS, contents, findings, rechain, write
 from typer.testing import CliRunner
 
@@ -263,13 +264,19 @@ def test_a_marker_that_says_nothing_is_refused(study: Study) -> None:
         verify(study.path)
 
 
-def test_without_streams_the_logs_of_deployments_are_left_out_too(tmp_path: Path) -> None:
-    followed = Study(DEMO.with_name("deployment-demo"))
+@pytest.fixture
+def followed(tmp_path: Path) -> Study:
+    """A study with policies that are followed all the way."""
+    (tmp_path / "deployed.toml").write_text(DEPLOYED)
+    return worldfork.run(tmp_path / "deployed.toml", tmp_path / "followed")
+
+
+def test_without_streams_the_logs_of_deployments_are_left_out_too(followed: Study, tmp_path: Path) -> None:
     publish(followed, tmp_path / "slim", streams=False)
     slim = Study(tmp_path / "slim")
     assert not list((slim.path / "deployments").rglob("*.parquet"))
     verdict = verify(slim.path)
-    assert (verdict.problems, verdict.complete, verdict.episodes) == ((), True, 72)
+    assert (verdict.problems, verdict.complete, verdict.episodes) == ((), True, verify(followed.path).episodes)
     for what in ("transitions", "logs"):
         assert f"The {what} of the deployments are not here; their rows hold the digests." in verdict.notes
     assert root(slim) == root(followed)
@@ -277,8 +284,8 @@ def test_without_streams_the_logs_of_deployments_are_left_out_too(tmp_path: Path
     assert of_both[0] == of_both[1]
 
 
-def test_logs_of_deployments_are_missed_unless_they_were_left_out(tmp_path: Path) -> None:
-    publish(Study(DEMO.with_name("deployment-demo")), tmp_path / "copy")
+def test_logs_of_deployments_are_missed_unless_they_were_left_out(followed: Study, tmp_path: Path) -> None:
+    publish(followed, tmp_path / "copy")
     logs = sorted((tmp_path / "copy" / "deployments" / "segments").glob("*.parquet"))
     assert logs
     for log in logs:

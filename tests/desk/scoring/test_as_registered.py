@@ -51,11 +51,12 @@ def test_another_registration_with_a_digest_of_its_own_is_not_scored(copy: Path)
         wf.score(copy)
 
 
-def test_forks_that_are_not_there_are_counted_before_any_figure(copy: Path) -> None:
+def test_forks_that_are_not_there_are_counted_before_any_figure(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder_of("demo"), tmp_path / "study"))
     assert wf.score(copy).warnings == ()
     gone = Study(copy).cells()[0]
     forks = len(gone.rows())
     shutil.rmtree(gone.path)
     scored = wf.score(copy)
-    assert scored.warnings[0].startswith(f"{forks} of 18 registered forks are not there")
+    assert scored.warnings[0].startswith(f"{forks} of 36 registered forks are not there")
     assert scored.to_json()["warnings"] == list(scored.warnings)
