@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from worldfork.cli.main import app, main
+from worldfork.desk.tables import screen
 from worldfork.errors import WorldforkError
 
 RUNNER = CliRunner()
@@ -139,6 +140,32 @@ def test_the_paper_stands_beside_the_first_arm_and_arms_beside_each_other(tmp_pa
     assert "| b - a | cartpole-swingup | all attempted |" in page
     assert page.count("| worldfork |") > page.count("| paper |") > 3
     assert run(path, "--tables", "arms").output.strip().startswith("**Arms compared")
+
+
+def test_many_verdicts_have_a_line_each_unless_more_is_asked_for(tmp_path):
+    arms = ("a", "b", "c", "d", "e", "f", "g")
+    many = table(tmp_path, arms=arms)
+    found = run(many)
+    assert found.exit_code == 0, found.output
+    lines = [line.split() for line in found.output.splitlines() if line.split()[:1] and line.split()[0] in arms]
+    assert [line[0] for line in lines] == list(arms)
+    assert all(("helps" if line[0] == "b" else "hurts") in line for line in lines)
+    assert all(line[1].startswith("+" if line[0] == "b" else "-") for line in lines)
+    assert "No trigger was found useful" in found.output
+    words = " ".join(found.output.split())
+    assert "Candidate triggers" not in words
+    assert "p, Holm" not in words
+    assert "worldfork score STUDY --arm ARM" in words
+    for more in (run(many, "--arm", "g"), run(many, "--verbose"), run(table(tmp_path, arms=arms[:6]))):
+        assert "Candidate triggers" in more.output
+        assert "STUDY --arm ARM" not in more.output
+
+
+def test_useful_triggers_stand_beside_the_verdicts_where_there_are_any(tmp_path, monkeypatch):
+    monkeypatch.setattr(screen, "_useful", lambda figures: ["residual", "kl"])
+    shown = run(table(tmp_path, arms=("a", "b", "c", "d", "e", "f", "g"))).output
+    assert shown.count("residual, kl") == 7
+    assert "No trigger was found useful" not in shown
 
 
 def test_replication_from_the_same_table_and_from_another(tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from worldfork.desk.scoring.judgement import Grade, LeaveOneOut
+from worldfork.desk.scoring.named import Named
 from worldfork.desk.scoring.records import MeanEstimate
 from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 
@@ -126,6 +127,9 @@ class TaskDeployment:
     points: tuple[int, ...]  # at which models were evaluated
     evaluation_episodes: int
     family: int  # comparisons with never that were adjusted together
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policies", Named(self.policies, "policy"))
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from worldfork.counting import plural
 from worldfork.desk.scoring.deployment_records import TaskDeployment
 from worldfork.desk.scoring.doses import DoseSweep
 from worldfork.desk.scoring.family import Family
+from worldfork.desk.scoring.named import Named
 from worldfork.desk.scoring.noises import NoiseSweep
 from worldfork.desk.scoring.records import Contrast, Estimands, TaskScore
 from worldfork.desk.scoring.rules import Rules
@@ -27,6 +28,9 @@ class ArmScore:
     """The tasks of one arm."""
 
     tasks: Mapping[str, TaskScore]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", Named(self.tasks, "task"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,10 @@ class Score:
     # and in the noise of their stream; empty where none do.
     doses: Mapping[str, Mapping[str, DoseSweep]] = dataclasses.field(default_factory=dict)
     noises: Mapping[str, Mapping[str, NoiseSweep]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", Named(self.arms, "arm"))
+        object.__setattr__(self, "deployment", Named(self.deployment, "task with policies that were followed"))
 
     def __repr__(self) -> str:
         tasks = list(self._tasks().values())

@@ -38,19 +38,25 @@ WIDE = 105  # columns: narrower screens have no room for every interval
 LARGER_P = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 CANDIDATES = "The candidates are those of the registration: [scoring] triggers."
 EXEMPT = 3  # cells without a divergence rule that are listed
+MANY = 6  # verdicts, beyond which each has a line instead of a table of its triggers
 
 
 def show(score: Score, console: Console, *, verbose: bool = False) -> None:
-    """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads."""
+    """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads. Of more than
+    a screenful of verdicts a line each is printed, unless `verbose`."""
     _contrasts(score, console, verbose=verbose)
     show_sweeps(score, console)
-    for arm, scored in score.arms.items():
-        for task, figures in scored.tasks.items():
-            _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
+    brief = sum(len(scored.tasks) for scored in score.arms.values()) > MANY and not verbose
+    if brief:
+        _overview(score, console)
+    else:
+        for arm, scored in score.arms.items():
+            for task, figures in scored.tasks.items():
+                _task(f"{arm} · {task}" if arm else task, figures, console, verbose=verbose)
     if score.deployment:
         console.print("[dim]Forks price one update at a time; policies whose updates last are below.[/]")
     show_deployments(score.deployment, console)
-    console.print(f"[dim]{escape(corrected(score))} {LARGER_P}[/]")
+    console.print(f"[dim]{escape(corrected(score))}{'' if brief else f' {LARGER_P}'}[/]")
     if score.family.registered:
         console.print(f"[dim]{escape(CANDIDATES)}[/]")
     for line in _left_out(score):
@@ -82,16 +88,64 @@ def _left_out(score: Score) -> list[str]:
 
 def show_gate(seeds: Iterable[Seed], console: Console) -> None:
     """The seeds that were trained and not forked: the gate selects on what dR is correlated with."""
+    spare: dict[str, list[Seed]] = {}
     for seed in seeds:
         if seed.fate == "rejected":
             console.print(
                 f"{seed.task}: the gate rejected seed {seed.seed}, {seed.gate:.1f} below {seed.floor:.1f}."
             )
         elif seed.fate == "spare":
-            passed = f"{seed.task}: seed {seed.seed} passed the gate with {seed.gate:.1f} and is not in this study."
-            console.print(f"[dim]{passed}[/]")
+            spare.setdefault(seed.task, []).append(seed)
         elif not seed.fate.startswith("checkpoint"):
             console.print(f"[dim]{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.[/]")
+    for task, unused in spare.items():
+        gates = sorted(seed.gate for seed in unused)
+        named = ", ".join(str(seed.seed) for seed in unused)
+        returned = f"{gates[0]:.1f}" if len(unused) == 1 else f"{gates[0]:.1f} to {gates[-1]:.1f}"
+        console.print(
+            f"[dim]{task}: {plural(len(unused), 'seed')} passed the gate and {'is' if len(unused) == 1 else 'are'} "
+            f"not in this study: {named} (gate return {returned}).[/]"
+        )
+
+
+def _overview(score: Score, console: Console) -> None:
+    """A line for every arm, task by task."""
+    for task in dict.fromkeys(task for scored in score.arms.values() for task in scored.tasks):
+        arms = {arm: scored.tasks[task] for arm, scored in score.arms.items() if task in scored.tasks}
+        useful = {arm: ", ".join(_useful(figures)) for arm, figures in arms.items()}
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        heads = {"arm": "left", "mean dR": "right", "Student-t 95%": "right", "updating": "left"}
+        for head in [*heads, *(["useful triggers"] if any(useful.values()) else [])]:
+            table.add_column(head, justify="right" if heads.get(head) == "right" else "left", overflow="fold")
+        for arm, figures in arms.items():
+            said, attempted = answer(figures), figures.effect.all_attempted
+            digits = digits_for(attempted)
+            found = said.sentence.partition(":")[0].removeprefix("Updating ")
+            cells = [
+                escape(arm),
+                number(attempted.mean, digits),
+                escape(span(attempted.student_t, digits)),
+                f"[{COLOURS[said.verdict]}]{found[0].lower()}{found[1:]}[/]",
+            ]
+            table.add_row(*cells, *([escape(useful[arm])] if any(useful.values()) else []))
+        console.rule(f"[bold]{escape(task)}")
+        console.print(table)
+        if not any(useful.values()):
+            console.print("[dim]No trigger was found useful with any of these arms.[/]")
+        for figures in arms.values():
+            for line in _predictions(figures, digits_for(figures.effect.all_attempted)):
+                console.print(line)
+        console.print()
+    console.print("Advice and triggers of one arm: worldfork score STUDY --arm ARM; of all: --verbose.")
+
+
+def _useful(score: TaskScore) -> list[str]:
+    """The candidates that beat all that a useful trigger has to."""
+    return [
+        name
+        for name, trigger in score.triggers_all_attempted.items()
+        if trigger.standing == "candidate" and (found := known(trigger.useful)) is not None and found.useful
+    ]
 
 
 def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> None:
