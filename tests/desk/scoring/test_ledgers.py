@@ -117,7 +117,7 @@ def test_names_that_a_score_does_not_have_are_answered_with_those_that_it_has():
         scored.deployment["cartpole-swingup"].policies["alway"]
     with pytest.raises(WorldforkError, match=r"There is no task .* 'walker'. There are cartpole-swingup."):
         scored.deployment["walker"]
-    with pytest.raises(WorldforkError, match="There is no arm 'gentle'. There are deployment-demo."):
+    with pytest.raises(WorldforkError, match=r"There is no arm 'gentle'\. There are deployment-demo\."):
         scored.arms["gentle"]
     assert scored.deployment.get("walker") is None
     assert "walker" not in scored.arms["deployment-demo"].tasks
