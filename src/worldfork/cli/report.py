@@ -108,7 +108,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
         material = scored(ledger)
         page = render(material).save(index.parent / f"{name}.html")
         assert page.path is not None
-        lines.append(index_line(material, page.path, index=index))
+        lines.append(index_line(material, page.path, index=index, name=name))
     typer.echo(
         f"{render_index(lines).save(index).path}: {len(lines)} ledgers, and a page each. Open it in a browser."
     )

@@ -506,9 +506,9 @@ def test_the_index_shows_every_verdict_and_its_size_on_a_phone(browser, material
         "[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)"
     )
     shown = opened.evaluate("document.querySelector('#studies').innerText")
-    for name, said in lines[0].answers:
-        assert name in shown
-        assert minus(said.mean) in shown
+    for one in lines[0].verdicts:
+        assert one.name in shown
+        assert minus(one.said.mean) in shown
     opened.close()
 
 

@@ -1,6 +1,7 @@
 """The page as a file: nothing from elsewhere, nothing that runs but its own script, every text a text."""
 
 import base64
+import dataclasses
 import hashlib
 import html.parser
 import io
@@ -13,9 +14,10 @@ import polars as pl
 import pytest
 
 from worldfork.desk.page import gather, render, write_page
-from worldfork.desk.page.index import index_line, render_index
+from worldfork.desk.page.index import compared, index_line, render_index
 from worldfork.desk.page.videos import videos
 from worldfork.desk.reading import study_frame
+from worldfork.desk.scoring.undefined import Interval
 from worldfork.desk.wording import minus
 from worldfork.errors import WorldforkError
 from worldfork.ledger.verify import root
@@ -240,7 +242,7 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     ]
     assert lines[0].forks == 72
     assert lines[0].root == root(material.study)
-    assert [name for name, _ in lines[0].answers] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
+    assert [one.name for one in lines[0].verdicts] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
     assert (lines[1].root, lines[1].contrasts) == ("", [])
     page = render_index(lines).html
     links = [a["href"] for tag, a in Elements(page).found if tag == "a"]
@@ -250,16 +252,67 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     assert "<script" not in page
 
 
-def test_an_index_puts_the_arms_of_a_task_below_one_another_and_many_close_together(material, tmp_path):
+def test_an_index_puts_the_arms_of_a_task_below_one_another_and_counts_many(material, tmp_path):
     index = tmp_path / "index.html"
     wide = ledgers.flat(tmp_path / "wide.parquet", tasks=("one", "two"), arms=("a", "b", "c", "d"))
-    lines = [index_line(one, index, index=index) for one in (material, gather(wide, permutations=10))]
-    arms_of_tasks = [f"{arm} · {task}" for task in ("one", "two") for arm in "abcd"]
-    assert [name for name, _ in lines[1].answers] == arms_of_tasks
-    bodies = [
-        attributes.get("class") for tag, attributes in Elements(render_index(lines).html).found if tag == "tbody"
-    ]
-    assert bodies == [None, "many"]
+    few, many = (index_line(one, index, index=index) for one in (material, gather(wide, permutations=10)))
+    assert [one.name for one in many.verdicts] == [f"{arm} · {task}" for task in ("one", "two") for arm in "abcd"]
+    assert (few.many, many.many) == (False, True)
+    page = render_index([few, many]).html
+    assert [tag for tag, _ in Elements(page).found].count("details") == 1
+    assert f"Of 8 means: {many.counted}." in page
+
+
+def with_grade(line, *graded):
+    """The line with verdicts of these (task, mean, grade) instead of its own."""
+    one = line.verdicts[0]
+    return dataclasses.replace(
+        line,
+        verdicts=[
+            dataclasses.replace(
+                one,
+                task=task,
+                effect=dataclasses.replace(one.effect, mean=mean, student_t=Interval(mean - 5.0, mean + 5.0)),
+                said=dataclasses.replace(
+                    one.said,
+                    grade=grade,
+                    verdict=verdict,
+                    word="Not resolved" if verdict == "unresolved" else "Updating helps",
+                ),
+            )
+            for task, mean, grade, verdict in graded
+        ],
+    )
+
+
+def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(material, tmp_path):
+    index = tmp_path / "index.html"
+    line = index_line(material, tmp_path / "one.html", index=index, name="one")
+    first = with_grade(
+        line,
+        ("walker", 20.0, "resolved", "helpful"),
+        ("cheetah", 7.0, "leaning", "helpful"),
+        ("hopper", 0.0, "unresolved", "unresolved"),
+    )
+    second = with_grade(
+        dataclasses.replace(line, name="two", address="two.html"),
+        ("walker", 30.0, "resolved", "helpful"),
+        ("walker", 3.0, "leaning", "helpful"),
+        ("walker", 0.0, "unresolved", "unresolved"),
+        ("cheetah", 8.0, "resolved", "helpful"),
+    )
+    walker, cheetah = compared([first, second])
+    assert [(line.name, one.effect.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
+    assert (walker.task, walker.leaning, walker.open) == ("walker", 1, 1)
+    assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
+    assert (cheetah.leaning, cheetah.open) == (1, 0)
+    assert second.counted == "2 helps (resolved), 1 helps (leaning), 1 not resolved"
+    page = render_index([first, second]).html
+    links = [attributes["href"] for tag, attributes in Elements(page).found if tag == "a"]
+    assert links == ["two.html", "one.html", "two.html", "one.html", "two.html"]
+    assert f"registered as {material.name}" in page
+    nothing = render_index([with_grade(line, ("walker", 3.0, "leaning", "helpful"))]).html
+    assert "What is resolved" not in nothing
 
 
 def test_a_data_frame_has_a_page_that_lies_nowhere_until_it_is_saved(tmp_path):

@@ -1,16 +1,39 @@
-"""One page over many studies: a line each, with its question, its answer, how sure that is, and a link."""
+"""One page over many studies: what is resolved, task by task on one axis; and a line for each study, with its
+question, its answer, how sure that is, and a link."""
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from worldfork.desk.page.material import Material
 from worldfork.desk.page.page import FOLDER, STYLES, Page, environment
-from worldfork.desk.wording import Answer, answer, contrast_headlines, followed_answer, summarise_pairs
+from worldfork.desk.page.strips import Axis, axis
+from worldfork.desk.scoring.records import Effect
+from worldfork.desk.scoring.undefined import Undefined
+from worldfork.desk.wording import Answer, answer, contrast_headlines, digits_for, followed_answer, summarise_pairs
 from worldfork.ledger.verify import root
 
-__all__ = ["Line", "index_line", "render_index"]
+__all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index"]
+
+SUREST = ("resolved", "leaning")
+MANY = 6  # verdicts of one study, beyond which they are counted, and listed where a reader asks
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """One task with one arm."""
+
+    task: str
+    arm: str
+    name: str  # the task, with the arm where there are several
+    said: Answer
+    effect: Effect  # over all attempted forks
+
+    @property
+    def digits(self) -> int:
+        return digits_for(self.effect)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,40 +41,100 @@ class Line:
     """What the index says about one ledger."""
 
     name: str
+    registered: str  # the name of its registration, where that is another one
     question: str
-    answers: Sequence[tuple[str, Answer]]  # by task, with the arm where there are several
+    verdicts: Sequence[Verdict]
     contrasts: Sequence[str]  # one sentence for each pair of arms, and for each task whose policies were followed
     forks: int
     root: str  # of a study; a flat table has none
     address: str  # of its page, as the index links it
 
+    @property
+    def many(self) -> bool:
+        return len(self.verdicts) > MANY
 
-def index_line(material: Material, page: Path, *, index: Path) -> Line:
-    """A ledger's line, for an index at `index` that links its page at `page`."""
+    @property
+    def counted(self) -> str:
+        """How many verdicts there are of each kind, the surest first."""
+        kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
+        surest_first = sorted(kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST))
+        return ", ".join(
+            f"{kinds[grade, word]} {word}{f' ({grade})' if grade else ''}" for grade, word in surest_first
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The means of one task that are resolved, whichever study they are from, the largest first."""
+
+    task: str
+    axis: Axis
+    rows: Sequence[tuple[Line, Verdict]]
+    leaning: int
+    open: int  # neither resolved nor leaning
+
+
+def index_line(material: Material, page: Path, *, index: Path, name: str = "") -> Line:
+    """A ledger's line, for an index at `index` that links its page at `page`. `name` is what tells it from another
+    ledger of the same registration."""
     score, study = material.score, material.study
     several = len(score.arms) > 1
     contrasts = contrast_headlines(summarise_pairs(score))
     following = [followed_answer(task, one) for task, one in score.deployment.items()]
     contrasts += [f"{one.task}: {one.sentence}" if len(following) > 1 else one.sentence for one in following]
     tasks = dict.fromkeys(task for scored in score.arms.values() for task in scored.tasks)
-    named = [  # the arms of a task below one another, as in the tables
-        (f"{arm} · {task}" if several and arm else task, scored.tasks[task])
+    verdicts = [  # the arms of a task below one another, as in the tables
+        Verdict(
+            task=task,
+            arm=arm,
+            name=f"{arm} · {task}" if several and arm else task,
+            said=answer(scored.tasks[task]),
+            effect=scored.tasks[task].effect.all_attempted,
+        )
         for task in tasks
         for arm, scored in score.arms.items()
         if task in scored.tasks
     ]
     return Line(
-        name=material.name,
+        name=name or material.name,
+        registered=material.name if name not in ("", material.name) else "",
         question=study.registration.about if study else "",
-        answers=[(name, answer(figures)) for name, figures in named],
+        verdicts=verdicts,
         contrasts=contrasts,
-        forks=sum(figures.forks.attempted for _, figures in named),
+        forks=sum(figures.forks.attempted for scored in score.arms.values() for figures in scored.tasks.values()),
         root=root(study) if study else "",
         address=Path(os.path.relpath(page, index.parent)).as_posix(),
     )
 
 
+def compared(lines: Sequence[Line]) -> list[Comparison]:
+    """Every task that has a resolved mean in some study."""
+    found = []
+    for task in dict.fromkeys(one.task for line in lines for one in line.verdicts):
+        every = [(line, one) for line in lines for one in line.verdicts if one.task == task]
+        grades = Counter(one.said.grade for _, one in every)
+        resolved = [(line, one) for line, one in every if one.said.grade == "resolved"]
+        resolved.sort(key=lambda row: -_mean(row[1]))
+        if resolved:
+            found.append(
+                Comparison(
+                    task=task,
+                    axis=axis([value for _, one in resolved for value in (one.effect.mean, one.effect.student_t)]),
+                    rows=resolved,
+                    leaning=grades["leaning"],
+                    open=len(every) - len(resolved) - grades["leaning"],
+                )
+            )
+    return found
+
+
+def _mean(verdict: Verdict) -> float:
+    mean = verdict.effect.mean
+    return 0.0 if isinstance(mean, Undefined) else mean
+
+
 def render_index(lines: Sequence[Line]) -> Page:
     """The index: no script, nothing from elsewhere."""
     style = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
-    return Page(environment().get_template("index.html").render(lines=lines, style=style))
+    template = environment().get_template("index.html")
+    return Page(template.render(lines=lines, comparisons=compared(lines), style=style))
