@@ -1,11 +1,23 @@
 """Errors a user can act on, which the command line prints without a traceback; and failures as data."""
 
 import dataclasses
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Failed", "WorldforkError", "call", "printable"]
+__all__ = ["Failed", "WorldforkError", "call", "nearest", "printable"]
 
 _called: dict[str, str] = {}  # a folder that nobody named -> what people call it
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A question to whoever misspelt a name; empty where nothing comes near.
+
+    >>> nearest("dmeo", ["corrected", "demo"])
+    ' Did you mean demo?'
+    """
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 class WorldforkError(Exception):

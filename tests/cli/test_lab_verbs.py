@@ -271,7 +271,7 @@ def test_what_carries_an_interrupted_run_on_is_the_command_that_was_typed(tmp_pa
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["verify", "nowhere"], "`nowhere` is not a study"),
+        (["verify", "nowhere"], "There is no study `nowhere`"),
         (["report", "nowhere"], "There is no `nowhere`"),
         (["check", "nowhere"], "nowhere"),
         (["export", "nowhere", "-o", "missing/forks.csv"], "There is no folder `missing` to write `forks.csv`"),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -162,7 +163,7 @@ def test_many_verdicts_have_a_line_each_unless_more_is_asked_for(tmp_path):
 
 
 def test_useful_triggers_stand_beside_the_verdicts_where_there_are_any(tmp_path, monkeypatch):
-    monkeypatch.setattr(screen, "_useful", lambda figures: ["residual", "kl"])
+    monkeypatch.setattr(screen, "useful_triggers", lambda figures: ["residual", "kl"])
     shown = run(table(tmp_path, arms=("a", "b", "c", "d", "e", "f", "g"))).output
     assert shown.count("residual, kl") == 7
     assert "No trigger was found useful" not in shown
@@ -234,3 +235,10 @@ def test_the_desk_needs_neither_jax_nor_mujoco(tmp_path):
     command = [sys.executable, "-c", code, "score", str(table(tmp_path)), "--json", "--permutations", "9"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert json.loads(found.stdout)["arms"][""]["tasks"]["cartpole"]["verdict"] == "harmful", found.stderr
+
+
+def test_the_screen_says_what_sets_arms_apart_and_which_candidates_were_not_asked_for():
+    study = Path(__file__).parents[2] / "results" / "judge-walker"
+    shown = " ".join(run(study, "--triggers", "kl,adwin").output.split())
+    assert 'gentle instead of gentle-ewc: mechanism.name: "anchor" → "finetune"' in shown
+    assert "10 candidate triggers (8 of them were not asked for and still count in the correction)" in shown

@@ -456,3 +456,11 @@ def test_blocks_of_several_tasks_take_turns_and_each_tasks_stay_in_order() -> No
     turns = [(ordered[0][0].task, ordered[0][1]) for ordered in _tasks_in_turn(blocks)]
     assert turns == [("a", 1), ("b", 1), ("c", 1), ("a", 5), ("c", 5), ("a", 9)]
     assert _tasks_in_turn([]) == []
+
+
+def test_a_study_that_comes_along_says_how_its_checkpoints_are_had(tmp_path: Path) -> None:
+    trains = r"`worldfork reproduce power-cartpole -o FOLDER` trains all that it needs \(pretrain-cartpole-32\)"
+    with pytest.raises(WorldforkError, match=trains) as refused:
+        run("power-cartpole", tmp_path / "study")
+    assert ".." not in str(refused.value)
+    assert not (tmp_path / "study").exists()

@@ -190,7 +190,7 @@ def test_nothing_is_written_into_it(published: Path, ran: Path, name: str) -> No
         WorldforkError, match=r"small\.tar\.xz` is a study in one file, .* `tar -xf .*small\.tar\.xz`"
     ):
         run(ran / "registration.toml", published / name)
-    with pytest.raises(WorldforkError, match=r"small\.tar\.xz` is a file: say with -o into which folder"):
+    with pytest.raises(WorldforkError, match=r"small\.tar\.xz` is a published copy, without the models"):
         said("replay", published / name)
     assert contents(published) == before
 
@@ -376,3 +376,12 @@ def test_a_tar_without_a_study_is_no_study(tmp_path: Path) -> None:
         assert findings(tmp_path / "x.tar.xz").startswith(f"`{tmp_path / 'x.tar.xz'}` is not a study.")
     with pytest.raises(WorldforkError, match=r"There is no file `.*nowhere\.tar\.xz`"):
         Study(tmp_path / "nowhere.tar.xz")
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(published: Path) -> None:
+    with pytest.raises(WorldforkError, match=r"There is no study `.*smal`\. Did you mean small\?"):
+        Study(published / "smal").registered()
+    with pytest.raises(WorldforkError, match=r"There is no `.*smal`\. Did you mean small\? Expected a study"):
+        said("score", published / "smal")
+    with pytest.raises(WorldforkError, match=r"There is no study `.*other`\.$"):
+        Study(published / "other").registered()

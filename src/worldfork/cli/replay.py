@@ -17,7 +17,9 @@ def replay(
     cell: str | None = typer.Option(None, help="A cell's id, as the ledger and the report name it."),
     k: int | None = typer.Option(None, min=1, help="The decision point, from 1."),
     episode: int = typer.Option(1, min=1, help="Which of its matched episodes, from 1."),
-    policy: str | None = typer.Option(None, help="A policy of [deployment]: its episode k, beside that of never."),
+    policy: str | None = typer.Option(
+        None, help="A policy that was followed all the way: its episode k, beside that of never."
+    ),
     output: Path | None = typer.Option(
         None, "-o", "--output", help="An .mp4 or .gif file; else named after the pair. Without a cell, a folder."
     ),
@@ -53,14 +55,13 @@ def replay(
 
 def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | None, quiet: bool) -> None:
     """The most helpful, the most harmful and a median fork."""
-    from worldfork.errors import WorldforkError
     from worldfork.lab.forks.replay import notable
+    from worldfork.lab.tools.film import refuse_copies
     from worldfork.ledger import files
     from worldfork.ledger.store import Study
 
     opened = Study(study)
-    if folder is None and opened.packed:
-        raise WorldforkError(f"`{opened.origin}` is a file: say with -o into which folder the videos go.")
+    refuse_copies(opened)
     target = folder or files.confined(opened.path / "report", within=opened.path)
     pairs = notable(opened)
     files.make_folders(target)

@@ -96,7 +96,7 @@ def score(
         print("\n".join(write(table) for table in picked))
     else:
         console = Console()
-        tables.show(scored, console, verbose=verbose)
+        tables.show(scored, console, verbose=verbose, registration=opened.registration)
         tables.show_gate(seeds, console)
         if opened.table.ignored:
             console.print(f"[dim]Columns that no figure reads: {escape(', '.join(opened.table.ignored))}.[/]")

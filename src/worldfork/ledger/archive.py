@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from worldfork.errors import WorldforkError, call
+from worldfork.errors import WorldforkError, call, nearest
 from worldfork.ledger.records import inside
 
-__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "pack", "unpack"]
+__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "pack", "unpack"]
 
 SUFFIX: Final = ".tar.xz"
 PRESET: Final = 6 | lzma.PRESET_EXTREME
@@ -48,6 +48,13 @@ def locate(path: Path) -> Path:
     `path`; else `path` itself."""
     beside = path.parent / f"{path.name}{SUFFIX}"
     return beside if not path.exists() and beside.is_file() else path
+
+
+def nearest_study(path: Path) -> str:
+    """A question to whoever misspelt a study's name, about what lies where it was looked for."""
+    return nearest(
+        path.name, sorted({name_of(one) for one in path.parent.glob("*") if one.is_dir() or is_archive(one)})
+    )
 
 
 def name_of(path: Path) -> str:

@@ -95,6 +95,8 @@ class Study:
             files.refuse_what_is_not_plain(self.path)
             self._seen_to_be_plain = True
         path = self.path / "registration.json"
+        if not self.path.exists():
+            raise WorldforkError(f"There is no study `{self.path}`.{archive.nearest_study(self.path)}")
         if self.path.is_file():
             raise WorldforkError(f"`{self.path}` is not a study: that is a folder, or a file NAME.tar.xz.")
         try:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, nearest
 
 __all__ = ["BUNDLED", "find", "find_recipe", "recipe_of", "recipes", "registrations"]
 
@@ -31,8 +31,8 @@ def find(name: str | Path) -> Path:
         raise WorldforkError(f"`{name}` is a recipe for pretraining, not a registration: worldfork pretrain {name}")
     if str(name) not in known:
         raise WorldforkError(
-            f"There is no registration `{name}`: neither a file, nor one that comes with worldfork "
-            f"({', '.join(sorted(known))})."
+            f"There is no registration `{name}`: neither a file, nor one that comes with worldfork."
+            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
         )
     return known[str(name)]
 
@@ -48,8 +48,8 @@ def find_recipe(name: str | Path) -> Path:
         raise WorldforkError(f"`{name}` is a registration, not a recipe for pretraining: worldfork run {name}")
     if str(name) not in known:
         raise WorldforkError(
-            f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork "
-            f"({', '.join(sorted(known))})."
+            f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork."
+            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
         )
     return known[str(name)]
 

@@ -15,10 +15,11 @@ from worldfork.desk.page import payload as payload_module
 from worldfork.desk.page import record as record_module
 from worldfork.desk.page.packing import bundle, pack, unbundle, unpack
 from worldfork.desk.page.payload import embed, payload
-from worldfork.desk.page.record import record, update_words, varies
+from worldfork.desk.page.record import record
 from worldfork.desk.page.streams import condense, pack_stream
 from worldfork.desk.scoring.policies import fit_threshold, policy_total
 from worldfork.desk.scoring.sweep import sweep
+from worldfork.desk.wording import update_words, varies
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
 from worldfork.ledger import arrays

@@ -116,6 +116,9 @@ def test_a_score_says_in_frames_what_it_says_in_records():
         (arm, "world", estimand) for arm in ("a", "b") for estimand in ("all_attempted", "retained")
     ]
     assert effects["mean"][2] == found["b", "world"].effect.all_attempted.mean
+    assert effects["grade"].to_list() == [
+        grade for arm in ("a", "b") for grade in (found[arm, "world"].judgement.grade, None)
+    ]
     assert triggers.select("arm", "trigger").rows() == [
         (arm, name) for arm in ("a", "b") for name in QUICK.triggers
     ]
@@ -123,6 +126,7 @@ def test_a_score_says_in_frames_what_it_says_in_records():
     noise = found["b", "world"].triggers["noise"]
     assert (row["auc"], row["auc_low"], row["random_p"]) == (noise.auc, noise.auc_interval.low, noise.random.p)
     assert (row["standing"], row["useful"]) == (noise.standing, noise.useful.useful)
+    assert row["per_deployment"] == noise.policy_total / found["b", "world"].effect.retained.cells
     assert row["does_not_beat"] == ", ".join(noise.useful.does_not_beat) != ""
     for test, p in noise.adjusted.items():
         assert row[f"adjusted_{test}_p"] == (None if isinstance(p, Undefined) else p)

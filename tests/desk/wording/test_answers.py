@@ -102,8 +102,10 @@ def test_there_is_one_count_of_candidates_read_or_not():
     draws = np.random.default_rng(1).random((8, 13))
     found = score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k]))
     (task,) = next(iter(found.arms.values())).tasks.values()
-    ten = answer(dataclasses.replace(task, candidates=10)).triggers
+    ten = answer(dataclasses.replace(task, candidates=10, candidates_unread=9)).triggers
     assert ten == "None of 10 candidate triggers (9 of them can not be read here) beats chance after correction."
+    asked = answer(dataclasses.replace(task, candidates=10)).triggers
+    assert asked.startswith("None of 10 candidate triggers (9 of them were not asked for and still count in the ")
     unread = answer(dataclasses.replace(task, candidates=10, triggers_all_attempted={})).triggers
     assert unread == "None of 10 candidate triggers was read."
 

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from worldfork.desk.page.material import Material
-from worldfork.desk.page.record import changed
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.page.view import Part
 from worldfork.desk.scoring.pairs import ArmPair, compared_pairs
@@ -14,6 +13,7 @@ from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.desk.wording import (
     ContrastAnswer,
     PairSummary,
+    changed,
     contrast_headlines,
     digits_for,
     listed,

@@ -21,7 +21,7 @@ from worldfork.desk.page.forks import SMALL_PAGE
 from worldfork.desk.page.material import Material, gather
 from worldfork.desk.page.packing import bundle
 from worldfork.desk.page.payload import embed, payload, size
-from worldfork.desk.page.record import record, update_words, varies
+from worldfork.desk.page.record import record
 from worldfork.desk.page.thresholds import threshold_permutations
 from worldfork.desk.page.videos import replay_command, videos
 from worldfork.desk.reading.files import encode
@@ -30,7 +30,7 @@ from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.triggers import Trigger
-from worldfork.desk.wording import TERMS, corrected, predictions_answered
+from worldfork.desk.wording import TERMS, corrected, predictions_answered, update_words, varies
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of

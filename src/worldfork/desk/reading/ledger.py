@@ -9,7 +9,7 @@ from pathlib import Path
 from worldfork.desk.reading.base import Frame, Table
 from worldfork.desk.reading.study import Rows, read_rows, study_table
 from worldfork.errors import WorldforkError
-from worldfork.ledger.archive import is_archive, locate
+from worldfork.ledger.archive import is_archive, locate, nearest_study
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.registration import Registration
@@ -51,7 +51,7 @@ def _open_path(path: Path) -> Ledger:
         return _open_study(Study(held))
     if not path.exists():
         expected = "Expected a study (a folder or a .tar.xz) or a table (.csv, .parquet or .jsonl)."
-        raise WorldforkError(f"There is no `{path}`. {expected}")
+        raise WorldforkError(f"There is no `{path}`.{nearest_study(path)} {expected}")
     return Ledger(path.name, _read_table(path))
 
 

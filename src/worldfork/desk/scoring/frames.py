@@ -6,7 +6,7 @@ from typing import Literal
 import polars as pl
 
 from worldfork.desk.scoring.records import RandomControl, ReferencePolicies, TaskScore, TriggerScore
-from worldfork.desk.scoring.undefined import Bounds, Undefined
+from worldfork.desk.scoring.undefined import Bounds, Figure, Undefined
 from worldfork.desk.triggers import is_reference
 
 __all__ = ["effects", "policies", "triggers"]
@@ -29,6 +29,7 @@ def effects(tasks: Tasks) -> pl.DataFrame:
             **_ends("bootstrap", effect.bootstrap),
             "mde": _known(effect.mde),
             "verdict": _known(task.verdict) if estimand == "all_attempted" else None,
+            "grade": _known(task.judgement.grade) if estimand == "all_attempted" else None,
             "clusters": effect.clusters,
             "cells": effect.cells,
             "forks": effect.forks,
@@ -36,7 +37,7 @@ def effects(tasks: Tasks) -> pl.DataFrame:
         for key, task in tasks.items()
         for estimand, effect in task.effect.items()
     ]
-    return _frame(rows, text=("estimand", "verdict"), whole=("clusters", "cells", "forks"))
+    return _frame(rows, text=("estimand", "verdict", "grade"), whole=("clusters", "cells", "forks"))
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
@@ -53,6 +54,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_ends("auc", trigger.auc_interval),
             "auc_interval_kind": _known(trigger.auc_interval_kind),
             "policy_total": _known(trigger.policy_total),
+            "per_deployment": _each(trigger.policy_total, getattr(task.effect, estimand).cells),
             "fires": _known(trigger.fires),
             "running_quantile_total": _known(trigger.running_quantile.policy_total),
             "running_quantile_fires": _known(trigger.running_quantile.fires),
@@ -102,6 +104,11 @@ def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, C
 
 def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
     return task.triggers if estimand == "retained" else task.triggers_all_attempted
+
+
+def _each(total: Figure, deployments: int) -> float | None:
+    """What one deployment earned: a total is over all cells."""
+    return None if isinstance(total, Undefined) or not deployments else total / deployments
 
 
 def _useful(trigger: TriggerScore) -> bool | None:

@@ -380,6 +380,8 @@ class TaskScore:
     components: Components | Undefined  # all of them, draws of the update among them
     predictions: tuple[PredictionAnswer, ...] = ()
     candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
+    # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
+    candidates_unread: int = dataclasses.field(default=0, metadata=INTERNAL)
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
 
     def to_json(self) -> dict[str, object]:

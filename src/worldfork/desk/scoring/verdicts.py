@@ -84,6 +84,7 @@ def judge_all(tasks: Mapping[Place, TaskScore], family: Family) -> dict[Place, T
             triggers=retained[place],
             triggers_all_attempted=attempted[place],
             candidates=len(family.candidates),
+            candidates_unread=sum(name in family.candidates for name in one.triggers_unavailable),
         )
         for place, one in tasks.items()
     }

@@ -17,6 +17,7 @@ from worldfork.desk.wording import (
     Rule,
     answer,
     auc_note,
+    changed,
     contrast_answer,
     contrast_summary,
     corrected,
@@ -28,8 +29,10 @@ from worldfork.desk.wording import (
     rate,
     rule_groups,
     span,
+    useful_triggers,
 )
 from worldfork.ledger.pretraining import Seed
+from worldfork.registration import Registration
 
 __all__ = ["show", "show_gate"]
 
@@ -41,10 +44,12 @@ EXEMPT = 3  # cells without a divergence rule that are listed
 MANY = 6  # verdicts, beyond which each has a line instead of a table of its triggers
 
 
-def show(score: Score, console: Console, *, verbose: bool = False) -> None:
+def show(
+    score: Score, console: Console, *, verbose: bool = False, registration: Registration | None = None
+) -> None:
     """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads. Of more than
-    a screenful of verdicts a line each is printed, unless `verbose`."""
-    _contrasts(score, console, verbose=verbose)
+    a screenful of verdicts a line each is printed, unless `verbose`. `registration` says what sets arms apart."""
+    _contrasts(score, console, verbose=verbose, registration=registration)
     show_sweeps(score, console)
     brief = sum(len(scored.tasks) for scored in score.arms.values()) > MANY and not verbose
     if brief:
@@ -112,7 +117,7 @@ def _overview(score: Score, console: Console) -> None:
     """A line for every arm, task by task."""
     for task in dict.fromkeys(task for scored in score.arms.values() for task in scored.tasks):
         arms = {arm: scored.tasks[task] for arm, scored in score.arms.items() if task in scored.tasks}
-        useful = {arm: ", ".join(_useful(figures)) for arm, figures in arms.items()}
+        useful = {arm: ", ".join(useful_triggers(figures)) for arm, figures in arms.items()}
         table = Table(box=None, pad_edge=False, header_style="dim")
         heads = {"arm": "left", "mean dR": "right", "Student-t 95%": "right", "updating": "left"}
         for head in [*heads, *(["useful triggers"] if any(useful.values()) else [])]:
@@ -137,15 +142,6 @@ def _overview(score: Score, console: Console) -> None:
                 console.print(line)
         console.print()
     console.print("Advice and triggers of one arm: worldfork score STUDY --arm ARM; of all: --verbose.")
-
-
-def _useful(score: TaskScore) -> list[str]:
-    """The candidates that beat all that a useful trigger has to."""
-    return [
-        name
-        for name, trigger in score.triggers_all_attempted.items()
-        if trigger.standing == "candidate" and (found := known(trigger.useful)) is not None and found.useful
-    ]
 
 
 def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> None:
@@ -276,10 +272,14 @@ def _exempt(score: TaskScore) -> list[str]:
     return lines
 
 
-def _contrasts(score: Score, console: Console, *, verbose: bool) -> None:
+def _contrasts(score: Score, console: Console, *, verbose: bool, registration: Registration | None) -> None:
     grades = contrast_grades(score)
     for pair, tasks in score.contrasts.items():
         console.rule(f"[bold]{escape(pair)}")
+        if registration is not None:
+            later, earlier = pair.split(" - ")
+            apart = "; ".join(changed(registration, earlier, later))
+            console.print(f"[dim]{escape(f'{later} instead of {earlier}: {apart}')}[/]")
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
         answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
         console.print(f"[bold]{escape(contrast_summary(pair, answers, attempted))}[/]")

@@ -35,6 +35,7 @@ from worldfork.desk.wording.numbers import (
 from worldfork.desk.wording.predicted import predicted_digits, predictions_answered
 from worldfork.desk.wording.ranking import AUC_RESTS_ON, auc_note, auc_rests_on, auc_with_checkpoints
 from worldfork.desk.wording.rules import Group, Rule, rule_groups
+from worldfork.desk.wording.settings import changed, update_words, varies
 from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits, sweep_name, sweep_words
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
@@ -56,6 +57,7 @@ __all__ = [
     "auc_rests_on",
     "auc_with_checkpoints",
     "best_first",
+    "changed",
     "contrast_answer",
     "contrast_headlines",
     "contrast_summary",
@@ -83,7 +85,9 @@ __all__ = [
     "sweep_name",
     "sweep_words",
     "triggers_everywhere",
+    "update_words",
     "useful_triggers",
+    "varies",
     "with_span",
     "worth_by_arm",
 ]

@@ -79,13 +79,12 @@ def trigger_words(score: TaskScore) -> str:
         name: figures for name, figures in score.triggers_all_attempted.items() if figures.standing == "candidate"
     }
     registered = max(score.candidates, len(candidates))
-    unread = registered - len(candidates)
     count = plural(registered, "candidate trigger")
     if not candidates:
         return f"None of {count} was read." if registered else ""
     useful = list(useful_triggers(score))
     passing = [name for name, figures in candidates.items() if figures.passes_control is True]
-    others = f" ({unread} of them can not be read here)" if unread else ""
+    others = _not_compared(registered - len(candidates), score.candidates_unread)
     if useful:
         return (
             f"Of {count}{others}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one "
@@ -102,6 +101,25 @@ def trigger_words(score: TaskScore) -> str:
                 beat += f", {also} also the better of never and always"
         return f"Of {count}{others}, {beat}; {'it is not' if registered == 1 else 'none is'} useful."
     return f"None of {count}{others} beats chance after correction."
+
+
+def _not_compared(missing: int, unread: int) -> str:
+    """How many registered candidates are not among those that are compared, and whether a reader chose so.
+
+    >>> _not_compared(3, unread=1)
+    ' (1 of them can not be read here, 2 were not asked for and still count in the correction)'
+    """
+    unread = min(max(missing, 0), unread)
+    others = missing - unread
+    words = [f"{unread} of them can not be read here"] if unread else []
+    if others > 0:
+        count = (
+            f"{others} {'was' if others == 1 else 'were'}"
+            if unread
+            else f"{others} of them {'was' if others == 1 else 'were'}"
+        )
+        words.append(f"{count} not asked for and still count{'s' if others == 1 else ''} in the correction")
+    return f" ({', '.join(words)})" if words else ""
 
 
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
@@ -125,10 +143,9 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     )
     if paying:
         chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
-    unread = registered - len(triggers)
-    count = plural(max(registered, len(triggers)), "candidate") + (
-        f" ({unread} can not be read here)" if unread > 0 else ""
-    )
+    unread = min((score.candidates_unread for score in scores.values()), default=0)
+    count = plural(max(registered, len(triggers)), "candidate")
+    count += _not_compared(registered - len(triggers), unread)
     return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
 
 

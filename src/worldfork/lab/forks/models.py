@@ -1,5 +1,6 @@
 """The checkpoints of a study: where their files are, and copies of them beside the ledger."""
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from worldfork.lab.forks.context import Context
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.store import Study, StudyWriter
 from worldfork.registration import Registration, cells
-from worldfork.registration.library import BUNDLED
+from worldfork.registration.library import BUNDLED, recipe_of, registrations
 
 __all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoints", "named_checkpoints"]
 
@@ -33,7 +34,13 @@ def checkpoint_files(
         paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, plugin.suffixes))
         for path in paths:
             if not path.exists():
-                raise WorldforkError(f"There is no checkpoint file `{path}`: pretrain it, or correct its path.")
+                anew = ""
+                if registration.name in registrations():
+                    recipe = recipe_of(registration.name, original.parent.name)
+                    run = f"worldfork reproduce {registration.name} -o FOLDER"
+                    anew = f" `{run}` trains all that it needs ({recipe}) and runs it."
+                missing = f"There is no checkpoint file `{os.path.normpath(path)}`"
+                raise WorldforkError(f"{missing}: pretrain it, or correct its path.{anew}")
         beside = (paths[0].with_suffix(suffix) for suffix in plugin.optional_suffixes)
         found[task, index] = (*paths, *(path for path in beside if path.exists()))
     return found

@@ -13,6 +13,7 @@ from worldfork.lab.forks.models import context_of
 from worldfork.ledger.publish import leaves_windows_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
+from worldfork.registration.library import registrations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import Panel
 
-__all__ = ["film_deployment", "film_replay", "shoot"]
+__all__ = ["film_deployment", "film_replay", "refuse_copies", "shoot"]
 
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
 
@@ -37,7 +38,7 @@ def film_replay(
 ) -> again.Replay:
     """Run one matched episode of a study again in both branches, and show it where a `video` is named."""
     pair = again.find(study, cell, k=k, episode=episode)
-    _refuse_copies(study)
+    refuse_copies(study)
     context = context_of(study)
 
     def run() -> again.Replay:
@@ -64,7 +65,7 @@ def film_deployment(
 ) -> followed.FollowedReplay:
     """Run episode k of a deployment again, beside that of never, and show it where a `video` is named."""
     moment = followed.find_episode(study, cell, policy=policy, k=k)
-    _refuse_copies(study)
+    refuse_copies(study)
     context = context_of(study)
 
     def run() -> followed.FollowedReplay:
@@ -96,11 +97,14 @@ def film_deployment(
     return shown
 
 
-def _refuse_copies(study: Study) -> None:
+def refuse_copies(study: Study) -> None:
+    """Say of a published copy what it lacks."""
     if leaves_windows_out(study):
+        name = study.registration.name
+        anew = f", or compute it anew: worldfork reproduce {name} -o FOLDER" if name in registrations() else ""
         raise WorldforkError(
             f"`{study.path}` is a published copy, without the models and recordings that an episode is replayed "
-            "from: replay the study it was made from."
+            f"from. Replay the study that it was made from{anew}."
         )
 
 
