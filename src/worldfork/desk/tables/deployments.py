@@ -39,7 +39,16 @@ HEADS = (
 )
 ADDED = ("Policy", "beside", "over always", "p", "grade", "better at")
 WAYS = ("Direction", "Policy", "updates", "over never", "by the ledger", "realised less ledger")
-PARTED = ("Policy", "by the ledger", "realised", "realised less ledger", "updates there", "updates here", "rank")
+PARTED = (
+    "Policy",
+    "by the ledger",
+    "realised",
+    "realised less ledger",
+    "its grade",
+    "updates there",
+    "updates here",
+    "rank",
+)
 WIDE, NARROW_NAME = 136, 26  # columns of a screen with room for everything, and of a policy's name on another
 # A narrow screen gets more tables of fewer columns, so that an interval stays on one line.
 ON_NARROW = (
@@ -84,8 +93,8 @@ def forecasts(tasks: Tasks) -> TextTable:
         PARTED,
         "forecasts",
         "What the one-step ledger says of a policy (dR where it fires on the frozen stream, 0 elsewhere, per "
-        "decision point), what following it returned more than never, per episode, how often it fires there and "
-        "here, and its rank by each.",
+        "decision point), what following it returned more than never, per episode, the difference of both with its "
+        "grade, how often it fires there and here, and its rank by each.",
     )
 
 
@@ -209,6 +218,7 @@ def _parted(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
             number(outcome.ledger_value, digits),
             number(realised(outcome), digits),
             DASH if parted is None else with_span(parted.mean, parted.student_t, digits),
+            DASH if parted is None or isinstance(parted.grade, Undefined) else parted.grade,
             DASH if isinstance(outcome.ledger_updates, Undefined) else f"{outcome.ledger_updates:.1f}",
             f"{outcome.updates:.1f}",
             f"{ranks[0].get(name, DASH)} / {ranks[1][name]}",
