@@ -306,7 +306,7 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
     assert (walker.task, walker.leaning, walker.open) == ("walker", 1, 1)
     assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
     assert (cheetah.leaning, cheetah.open) == (1, 0)
-    assert second.counted == "2 helps (resolved), 1 helps (leaning), 1 not resolved"
+    assert second.counted == "2 help (resolved), 1 helps (leaning), 1 not resolved"
     page = render_index([first, second]).html
     links = [attributes["href"] for tag, attributes in Elements(page).found if tag == "a"]
     assert links == ["two.html", "one.html", "two.html", "one.html", "two.html"]

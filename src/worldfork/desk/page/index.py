@@ -57,10 +57,14 @@ class Line:
     def counted(self) -> str:
         """How many verdicts there are of each kind, the surest first."""
         kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
-        surest_first = sorted(kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST))
-        return ", ".join(
-            f"{kinds[grade, word]} {word}{f' ({grade})' if grade else ''}" for grade, word in surest_first
-        )
+        words = []
+        for grade, word in sorted(
+            kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST)
+        ):
+            count = kinds[grade, word]
+            verb = word.removesuffix("s") if count > 1 and word in ("helps", "hurts") else word
+            words.append(f"{count} {verb}{f' ({grade})' if grade else ''}")
+        return ", ".join(words)
 
 
 @dataclasses.dataclass(frozen=True)
