@@ -1,5 +1,6 @@
 """Whole ledgers scored: which arms, which pairs, whose rules, and triggers that are given as objects."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -110,14 +111,17 @@ def test_a_trigger_given_as_an_object_is_scored_under_its_own_name():
     assert trigger.policy_total == pytest.approx(float(np.sum(forks.delta[forks.prefork.k >= 2])))
 
 
+POLICIES = ("never", "always", "periodic", "residual")
+
+
 def test_names_that_a_score_does_not_have_are_answered_with_those_that_it_has():
     scored = score_ledger(Path(__file__).parents[3] / "results" / "deployment-demo", permutations=20)
-    policies = "There is no policy 'alway'. There are never, always, periodic, residual."
-    with pytest.raises(WorldforkError, match=policies):
+    with pytest.raises(WorldforkError, match=f"There is no policy 'alway'. There are {', '.join(POLICIES)}."):
         scored.deployment["cartpole-swingup"].policies["alway"]
     with pytest.raises(WorldforkError, match=r"There is no task .* 'walker'. There are cartpole-swingup."):
         scored.deployment["walker"]
     with pytest.raises(WorldforkError, match=r"There is no arm 'gentle'\. There are deployment-demo\."):
         scored.arms["gentle"]
     assert scored.deployment.get("walker") is None
+    assert set(dataclasses.asdict(scored.deployment["cartpole-swingup"])["policies"]) == {*POLICIES}
     assert "walker" not in scored.arms["deployment-demo"].tasks

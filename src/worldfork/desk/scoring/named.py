@@ -1,6 +1,6 @@
 """Records by name, where a name that is not there is answered with those that are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from worldfork.errors import WorldforkError
@@ -18,7 +18,7 @@ class Named(dict[str, Entry]):
     worldfork.errors.WorldforkError: There is no policy 'alway'. There are never, always.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], kind: str) -> None:
+    def __init__(self, entries: Mapping[str, Entry] | Iterable[tuple[str, Entry]], kind: str = "entry") -> None:
         super().__init__(entries)
         self._kind = kind
 

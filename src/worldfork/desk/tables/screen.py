@@ -278,8 +278,8 @@ def _contrasts(score: Score, console: Console, *, verbose: bool, registration: R
         console.rule(f"[bold]{escape(pair)}")
         if registration is not None:
             later, earlier = pair.split(" - ")
-            apart = "; ".join(changed(registration, earlier, later))
-            console.print(f"[dim]{escape(f'{later} instead of {earlier}: {apart}')}[/]")
+            if apart := "; ".join(changed(registration, earlier, later)):
+                console.print(f"[dim]{escape(f'{later} instead of {earlier}: {apart}')}[/]")
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
         answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
         console.print(f"[bold]{escape(contrast_summary(pair, answers, attempted))}[/]")
