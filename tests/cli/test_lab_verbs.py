@@ -303,3 +303,10 @@ def test_without_the_lab_a_lab_verb_says_what_to_install(verb, tmp_path):
     )
     assert done.returncode == 2
     assert "pip install '.[lab]'" in done.stderr
+
+
+def test_a_ledger_of_other_tasks_estimates_no_power_and_says_so():
+    like = Path(__file__).parents[2] / "results" / "judge-walker"
+    shown = CliRunner().invoke(app, ["check", "linear-quadratic", "--no-step", "--like", str(like)]).output
+    words = " ".join(shown.split())
+    assert f"power: not estimated. `{like}` has no forks of linear_quadratic to learn it from" in words

@@ -49,7 +49,7 @@ def check(
     if as_json:
         print(json.dumps(_plain(checked, power)))
     else:
-        _show(checked, power, list_cells=cells)
+        _show(checked, power, list_cells=cells, like=like)
     if not checked.ready:
         raise typer.Exit(1)
 
@@ -85,7 +85,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
     }
 
 
-def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
+def _show(checked: "Check", power: "list[Power]", *, list_cells: bool, like: Path | None) -> None:
     registered = checked.registration
     typer.echo(f"{registered.name}: {plural(len(checked.cells), 'cell')}, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
@@ -150,4 +150,9 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool) -> None:
                 f"{plural(split.episodes, 'episode')} detect {effect:.3g} for as much."
             )
     if not power:
-        typer.echo("power: not estimated. Give an earlier ledger with --like, or register a guess: [guess.TASK].")
+        if like is None:
+            why = "Give an earlier ledger with --like, or register a guess: [guess.TASK]."
+        else:
+            tasks = ", ".join(registered.tasks)
+            why = f"`{like}` has no forks of {tasks} to learn it from: give another, or register a guess."
+        typer.echo(f"power: not estimated. {why}")
