@@ -86,7 +86,7 @@ def _is_folder(path: Path) -> bool:
 def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
     from worldfork.desk.page import index_line, render, render_index
     from worldfork.errors import WorldforkError
-    from worldfork.ledger.archive import is_archive
+    from worldfork.ledger.archive import is_archive, nearest_study
     from worldfork.ledger.store import Study
 
     if output is None:
@@ -102,7 +102,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
         if ledger.is_dir() or is_archive(ledger):
             Study(ledger).registered()
         elif not ledger.is_file():
-            raise WorldforkError(f"There is no `{ledger}`: name study folders, or flat tables.")
+            raise WorldforkError(f"There is no `{ledger}`: name studies, or flat tables.{nearest_study(ledger)}")
     lines = []
     for name, ledger in zip(names, ledgers, strict=True):
         material = scored(ledger)
