@@ -12,13 +12,20 @@ from worldfork.desk.page.page import FOLDER, STYLES, Page, environment
 from worldfork.desk.page.strips import Axis, axis
 from worldfork.desk.scoring.records import Effect
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.wording import Answer, answer, contrast_headlines, digits_for, followed_answer, summarise_pairs
+from worldfork.desk.wording import (
+    MANY,
+    Answer,
+    answer,
+    contrast_headlines,
+    digits_for,
+    followed_answer,
+    summarise_pairs,
+)
 from worldfork.ledger.verify import root
 
 __all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index"]
 
 SUREST = ("resolved", "leaning")
-MANY = 6  # verdicts of one study, beyond which they are counted, and listed where a reader asks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +58,7 @@ class Line:
 
     @property
     def many(self) -> bool:
+        """Whether verdicts are counted here, and listed where a reader asks."""
         return len(self.verdicts) > MANY
 
     @property

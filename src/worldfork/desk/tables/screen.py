@@ -14,6 +14,7 @@ from worldfork.desk.tables.deployments import show_deployments
 from worldfork.desk.tables.sweep_screen import show_sweeps
 from worldfork.desk.wording import (
     DASH,
+    MANY,
     Rule,
     answer,
     auc_note,
@@ -41,7 +42,6 @@ WIDE = 105  # columns: narrower screens have no room for every interval
 LARGER_P = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 CANDIDATES = "The candidates are those of the registration: [scoring] triggers."
 EXEMPT = 3  # cells without a divergence rule that are listed
-MANY = 6  # verdicts, beyond which each has a line instead of a table of its triggers
 
 
 def show(
@@ -119,9 +119,10 @@ def _overview(score: Score, console: Console) -> None:
         arms = {arm: scored.tasks[task] for arm, scored in score.arms.items() if task in scored.tasks}
         useful = {arm: ", ".join(useful_triggers(figures)) for arm, figures in arms.items()}
         table = Table(box=None, pad_edge=False, header_style="dim")
-        heads = {"arm": "left", "mean dR": "right", "Student-t 95%": "right", "updating": "left"}
-        for head in [*heads, *(["useful triggers"] if any(useful.values()) else [])]:
-            table.add_column(head, justify="right" if heads.get(head) == "right" else "left", overflow="fold")
+        last = ["useful triggers"] if any(useful.values()) else []
+        for head in ["arm", "mean dR", "Student-t 95%", "updating", *last]:
+            numeric = head in ("mean dR", "Student-t 95%")
+            table.add_column(head, justify="right" if numeric else "left", overflow="fold")
         for arm, figures in arms.items():
             said, attempted = answer(figures), figures.effect.all_attempted
             digits = digits_for(attempted)
@@ -132,10 +133,10 @@ def _overview(score: Score, console: Console) -> None:
                 escape(span(attempted.student_t, digits)),
                 f"[{COLOURS[said.verdict]}]{found[0].lower()}{found[1:]}[/]",
             ]
-            table.add_row(*cells, *([escape(useful[arm])] if any(useful.values()) else []))
+            table.add_row(*cells, *([escape(useful[arm])] if last else []))
         console.rule(f"[bold]{escape(task)}")
         console.print(table)
-        if not any(useful.values()):
+        if not last:
             console.print("[dim]No trigger was found useful with any of these arms.[/]")
         for figures in arms.values():
             for line in _predictions(figures, digits_for(figures.effect.all_attempted)):

@@ -3,6 +3,7 @@
 from worldfork.counting import plural
 from worldfork.desk.wording.advice import Advice, advise, triggers_everywhere, useful_triggers
 from worldfork.desk.wording.answers import (
+    MANY,
     Answer,
     ContrastAnswer,
     answer,
@@ -43,6 +44,7 @@ __all__ = [
     "AUC_RESTS_ON",
     "BEATEN",
     "DASH",
+    "MANY",
     "TERMS",
     "Advice",
     "Answer",

@@ -113,12 +113,9 @@ def _not_compared(missing: int, unread: int) -> str:
     others = missing - unread
     words = [f"{unread} of them can not be read here"] if unread else []
     if others > 0:
-        count = (
-            f"{others} {'was' if others == 1 else 'were'}"
-            if unread
-            else f"{others} of them {'was' if others == 1 else 'were'}"
-        )
-        words.append(f"{count} not asked for and still count{'s' if others == 1 else ''} in the correction")
+        who = f"{others}{'' if unread else ' of them'}"
+        did = "was not asked for and still counts" if others == 1 else "were not asked for and still count"
+        words.append(f"{who} {did} in the correction")
     return f" ({', '.join(words)})" if words else ""
 
 

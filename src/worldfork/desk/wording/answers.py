@@ -27,6 +27,9 @@ UNIT: Final = " return per episode"
 WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
 
 
+MANY: Final = 6  # verdicts of one study, beyond which screen and index say each in a line, or count them
+
+
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """One task in one arm: what it says in a word, in a sentence, and what to do."""

@@ -34,16 +34,20 @@ def checkpoint_files(
         paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, plugin.suffixes))
         for path in paths:
             if not path.exists():
-                anew = ""
-                if registration.name in registrations():
-                    recipe = recipe_of(registration.name, original.parent.name)
-                    run = f"worldfork reproduce {registration.name} -o FOLDER"
-                    anew = f" `{run}` trains all that it needs ({recipe}) and runs it."
-                missing = f"There is no checkpoint file `{os.path.normpath(path)}`"
-                raise WorldforkError(f"{missing}: pretrain it, or correct its path.{anew}")
+                raise _missing(path, registration.name)
         beside = (paths[0].with_suffix(suffix) for suffix in plugin.optional_suffixes)
         found[task, index] = (*paths, *(path for path in beside if path.exists()))
     return found
+
+
+def _missing(path: Path, study: str) -> WorldforkError:
+    """What to do without this file; of a study that comes with worldfork there is a command that makes it."""
+    anew = ""
+    if study in registrations():
+        recipe = recipe_of(study, path.parent.name)
+        anew = f" `worldfork reproduce {study} -o FOLDER` trains all that it needs ({recipe}) and runs it."
+    plain = os.path.normpath(path)
+    return WorldforkError(f"There is no checkpoint file `{plain}`: pretrain it, or correct its path.{anew}")
 
 
 def named_checkpoints(
