@@ -2,7 +2,8 @@
 
 The source is that of the modules which a computation imports, directly or through others: worldfork's own, those of
 the package that a plug-in lives in, and whatever else lies on the path without being installed. Installed packages
-stand by their versions. A module is read, never imported, so that looking does not run anybody's code.
+stand by their versions, wherever they are installed; an editable installation is source. A module is read, never
+imported, so that looking does not run anybody's code.
 """
 
 import ast
@@ -24,6 +25,8 @@ FRONT_DOOR: Final = "worldfork"  # its __init__ names everything and computes no
 INSTALLED: Final = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+# Folders of other interpreters, of users, of clusters, and of Debian, which removes the lists of installed files.
+INSTALLERS: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def sources(modules: Iterable[str]) -> dict[str, str]:
@@ -37,7 +40,8 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
         if name in found or name == FRONT_DOOR:
             continue
         file = _file(name)
-        if file is None or not (name.partition(".")[0] in followed or _uninstalled(file)):
+        top = name.partition(".")[0]
+        if file is None or (top not in followed and _installed(file, top)):
             continue
         found[name], imported = _read(file, name)
         waiting += [wider for other in imported for wider in _with_parents(other)]
@@ -80,8 +84,34 @@ def _with_parents(name: str) -> list[str]:
     return list(itertools.accumulate(name.split("."), "{}.{}".format))
 
 
-def _uninstalled(file: Path) -> bool:
-    return not any(file.is_relative_to(folder) for folder in INSTALLED)
+def _installed(file: Path, top: str) -> bool:
+    """Return whether a file of the top-level module `top` came with Python or with an installed distribution."""
+    return (
+        any(file.is_relative_to(folder) for folder in INSTALLED)
+        or not INSTALLERS.isdisjoint(file.parts)
+        or file in _recorded(top)
+    )
+
+
+@cache
+def _recorded(top: str) -> frozenset[Path]:
+    """The files of a top-level module that installed distributions list as their own.
+
+    An editable installation lists none of its source.
+    """
+    return frozenset(
+        Path(str(distribution.locate_file(line.rsplit(",", 2)[0]))).resolve()
+        for distribution, lines in _records()
+        for line in lines
+        if line.startswith((f"{top}/", f"{top}."))
+    )
+
+
+@cache
+def _records() -> list[tuple[importlib.metadata.Distribution, list[str]]]:
+    """Every distribution on the path, with the lines of its list of installed files: name, digest, size."""
+    found = importlib.metadata.distributions()
+    return [(distribution, (distribution.read_text("RECORD") or "").splitlines()) for distribution in found]
 
 
 @cache
