@@ -14,6 +14,7 @@ from worldfork.ledger import files
 __all__ = [
     "content_digest",
     "npz_arrays",
+    "npz_bytes",
     "parquet_bytes",
     "parquet_columns",
     "read_bytes",
@@ -83,10 +84,19 @@ def parquet_columns(content: bytes, path: Path) -> dict[str, NDArray[np.generic]
 
 def write_npz(path: Path, arrays: Columns) -> str:
     """Write named arrays; returns their content digest."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    files.replace(path, buffer.getvalue())
+    files.replace(path, npz_bytes(arrays))
     return content_digest(arrays)
+
+
+def npz_bytes(arrays: Columns, *, compress: bool = False) -> bytes:
+    """Return named arrays as a file stores them; arrays of Python objects, which take pickle, are refused."""
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise ValueError(f"Expected arrays of plain values, got Python objects in {objects}: nothing is pickled.")
+    buffer = io.BytesIO()
+    (np.savez_compressed if compress else np.savez)(
+        buffer, **arrays
+    )  # `allow_pickle` is not known before numpy 2.2
+    return buffer.getvalue()
 
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
-from worldfork.ledger import files
+from worldfork.ledger import arrays, files
 
 __all__ = ["COLUMNS", "SUFFIX", "keep", "read"]
 
@@ -25,9 +25,7 @@ COLUMNS: Final = ("observation", "action", "reward", "next_observation", "first"
 def keep(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -> dict[str, Any]:
     """Write transitions beside the checkpoint at `path`; returns what its manifest says of them."""
     stored = {name: np.asarray(columns[name], bool if name == "first" else np.float32) for name in COLUMNS}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **stored)
-    content = buffer.getvalue()
+    content = arrays.npz_bytes(stored, compress=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.replace(path.with_suffix(SUFFIX), content)
     return {
