@@ -8,9 +8,10 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/worldfork
-# The pinned packages first: they change less often than the source.
+# The pinned packages first: they change less often than the source. CUDA's are those that the pinned jax asks for.
 COPY requirements/dev.txt requirements/dev.txt
-RUN python -m pip install --no-cache-dir -r requirements/dev.txt "jax[cuda13]==$(sed -n "s/^jax==\([0-9.]*\) ; python_full_version >= '3.12'/\1/p" requirements/dev.txt)"
+RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements/dev.txt \
+ && python -m pip install --no-cache-dir "jax[cuda13]==$(sed -n "s/^jax==\([0-9.]*\) ; python_full_version >= '3.12'.*/\1/p" requirements/dev.txt)"
 COPY . .
 RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation .
 

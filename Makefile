@@ -22,7 +22,7 @@ $(INSTALLED): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "worldfork needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Try: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(INSTALLED)
 
@@ -55,7 +55,7 @@ docs: setup  ## the documentation as a site in site/, every warning an error
 lock: setup  ## compile requirements/dev.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
-	  --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+	  --no-annotate --generate-hashes --extra dev pyproject.toml -o requirements/dev.txt
 
 clean:  ## remove what set-up and runs left behind
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

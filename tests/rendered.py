@@ -1,9 +1,13 @@
-"""Pictures in tests are made in processes of their own: the tests' has MUJOCO_GL=disabled."""
+"""Pictures in tests are made in processes of their own: the tests' has MUJOCO_GL=disabled.
+
+Without a browser or a renderer the tests that need one are skipped, or fail if WORLDFORK_REQUIRE_GRAPHICS is 1.
+"""
 
 import functools
 import os
 import subprocess
 import sys
+from typing import NoReturn
 
 import pytest
 
@@ -25,6 +29,13 @@ def missing() -> str | None:
 
 
 def need_renderer() -> None:
-    """Skip the test, and say why, where no picture can be made."""
+    """Skip the test, and say why, where no picture can be made; fail it where graphics are required."""
     if reason := missing():
-        pytest.skip(reason)
+        unavailable(f"no renderer: {reason}")
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test for this reason, or fail it where graphics are required."""
+    if os.environ.get("WORLDFORK_REQUIRE_GRAPHICS") == "1":
+        pytest.fail(f"{reason} (WORLDFORK_REQUIRE_GRAPHICS is 1, so this is no skip)", pytrace=False)
+    pytest.skip(reason)

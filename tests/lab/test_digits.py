@@ -43,12 +43,13 @@ def test_the_installed_jax_was_tried(here: dict[str, Any]) -> None:
     )
 
 
-def test_the_lab_takes_no_newer_jax_than_was_tried() -> None:
+def test_the_lab_takes_no_older_and_no_newer_jax_than_was_tried() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lab = map(Requirement, project["optional-dependencies"]["lab"])
     [asked] = [requirement.specifier for requirement in lab if requirement.name == "jax"]
     major, minor = max(map(Version, TRIED)).release[:2]
     assert all(Version(version) in asked for version in TRIED)
+    assert f">={min(TRIED, key=Version)}" in map(str, asked)
     assert Version(f"{major}.{minor + 1}") not in asked
     assert Version(f"{major + 1}.0") not in asked
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rendered import unavailable
 from waiting import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -39,6 +40,12 @@ LAUNCH = "import os,sys; r,w,*c=sys.argv[1:]; os.dup2(int(r),3); os.dup2(int(w),
 def find() -> str | None:
     """Whichever Chromium is on PATH."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def need() -> None:
+    """Skip the test where there is no browser; fail it where graphics are required."""
+    if find() is None:
+        unavailable(f"no browser: none of {', '.join(NAMES)} is on PATH (Debian: apt-get install chromium)")
 
 
 class Browser(contextlib.AbstractContextManager):

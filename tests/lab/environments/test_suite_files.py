@@ -65,7 +65,7 @@ def test_missing_models_say_what_to_install(tmp_path: Path) -> None:
     script = "from worldfork.lab.environments import load; load('walker-walk')"
     result = run_without_dm_control(tmp_path, script=script, models=False)
     assert "WorldforkError: The Control Suite's model files were not found" in result.stderr
-    assert "pip install dm_control==1.0.50" in result.stderr
+    assert "pip install --no-deps dm_control==1.0.50" in result.stderr
 
 
 def test_loading_a_task_does_not_import_dm_control() -> None:

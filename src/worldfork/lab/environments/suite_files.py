@@ -81,5 +81,5 @@ def suite_folder() -> Path:
             return folder
     raise WorldforkError(
         "The Control Suite's model files were not found: no folder dm_control/suite with common/*.xml is on the "
-        f"Python path. Run: pip install dm_control=={DM_CONTROL_VERSION}"
+        f"Python path. Run: pip install --no-deps dm_control=={DM_CONTROL_VERSION}"
     )
