@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kill_and_resume import REGISTRATION
+from kill_and_resume import DEPLOYMENT, REGISTRATION, chained
 
 from worldfork.errors import WorldforkError
 from worldfork.lab import determinism
@@ -83,3 +83,37 @@ def test_a_ledger_says_what_its_digits_may_depend_on_and_is_not_carried_on_elsew
         assert {cell.id: cell.last_digest() for cell in Study(copy).cells()} == {
             cell.id: cell.last_digest() for cell in study.cells()
         }
+
+
+@pytest.mark.parametrize(
+    ("jax", "makers", "agree"),
+    [
+        ("0.10.2", ("AuthenticAMD", "GenuineIntel"), True),
+        ("0.10.2", ("AuthenticAMD", "0x41"), False),
+        ("0.11.2", ("AuthenticAMD", "GenuineIntel"), False),
+        (None, ("AuthenticAMD", "GenuineIntel"), False),
+    ],
+)
+def test_a_study_goes_on_on_a_processor_that_is_known_to_give_its_digits(
+    jax: str | None, makers: tuple[str, str], agree: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left to do: a row of one cell, and the last segment of one policy."""
+    (tmp_path / "small.toml").write_text(REGISTRATION + DEPLOYMENT)
+    monkeypatch.setattr(tasks, "versions", lambda packages: {"numpy": "1", **({"jax": jax} if jax else {})})
+    monkeypatch.setattr(tasks, "processor", lambda: (makers[0], "begun here"))
+    monkeypatch.setattr(tasks, "_context", tasks._context.__wrapped__)  # every task asks anew where it is done
+    study = run(tmp_path / "small.toml", tmp_path / "study")
+    whole, cell = chained(study.path), study.cells()[0].path
+    assert {folder.configuration["processor"] for folder in study.deployments()} == {makers[0]}
+    for path in (cell / "forks.jsonl", next(study.path.glob("deployments/*/*/*.jsonl"))):
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    begun = chained(study.path)
+    monkeypatch.setattr(tasks, "processor", lambda: (makers[1], "carried on here"))
+    if agree:
+        run(tmp_path / "small.toml", study.path)
+        assert chained(study.path) == whole
+        assert json.loads((cell / "execution.json").read_text())["processor"] == f"{makers[1]} carried on here"
+    else:
+        with pytest.raises(WorldforkError, match=f'processor: "{makers[0]}" -> "{makers[1]}"'):
+            run(tmp_path / "small.toml", study.path)
+        assert chained(study.path) == begun

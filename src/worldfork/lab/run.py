@@ -18,6 +18,7 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
 from worldfork.lab.deployments import tasks as followed
 from worldfork.lab.deployments.stage import FitThresholds, run_deployments
+from worldfork.lab.determinism import as_recorded
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints, named_checkpoints
 from worldfork.lab.forks.plan import Block, StreamFiles, fork_blocks, named_stream, stream_batches
@@ -37,6 +38,7 @@ from worldfork.lab.forks.tasks import (
 )
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
+from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -159,9 +161,15 @@ class _Run:
     def begin(self, study: StudyWriter, described: Described) -> Rows:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
-        configurations = dict(zip((cell.id for cell in self.cells), described.configurations, strict=True))
+        configurations = {
+            cell.id: _as_begun(study.cell(cell.id), resolved)
+            for cell, resolved in zip(self.cells, described.configurations, strict=True)
+        }
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
-        deployed = dict(zip(places, self.followed.configurations if self.followed else [], strict=True))
+        deployed = {
+            place: _as_begun(study.deployment(*place), resolved)
+            for place, resolved in zip(places, self.followed.configurations if self.followed else [], strict=True)
+        }
         sources = {**described.sources, **(self.followed.sources if self.followed else {})}
         rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
         self.identities = {cell: identity_of(configurations[cell.id]) for cell in self.cells}
@@ -293,6 +301,12 @@ def _perform(task: Any) -> Any:
     if isinstance(task, followed.DescribeDeployments | followed.Advance):
         return followed.perform(task)
     return perform(task)
+
+
+def _as_begun(folder: ChainFolder[Any], resolved: dict[str, Any]) -> dict[str, Any]:
+    """A cell's configuration on the processor that it was begun on, if this one is known to give its digits."""
+    begun = (folder.path / "cell.json").exists()
+    return as_recorded(resolved, folder.configuration) if begun else resolved
 
 
 def _write_in_order(

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.determinism import flags, processor
+from worldfork.lab.determinism import as_recorded, flags, processor
 from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
@@ -238,8 +238,8 @@ class _Unfit(WorldforkError):
 
 def require_identity(expected: Identity, here: Identity) -> None:
     """Refuse to make rows that would not be the study's."""
-    if dict(expected) != dict(here):
-        changes = "\n  ".join(difference(dict(expected), dict(here)))
+    if dict(expected) != (found := as_recorded(here, expected)):
+        changes = "\n  ".join(difference(dict(expected), found))
         raise _Unfit(
             f"The worker {worker_name()} is not of the kind that this study began with:\n  {changes}\n"
             "Rows of two kinds are never mixed: give the study workers of one kind."
