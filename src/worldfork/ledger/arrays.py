@@ -4,6 +4,7 @@ import hashlib
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,10 +93,8 @@ def npz_bytes(arrays: Columns, *, compress: bool = False) -> bytes:
     """Return named arrays as a file stores them; arrays of Python objects, which take pickle, are refused."""
     if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
         raise ValueError(f"Expected arrays of plain values, got Python objects in {objects}: nothing is pickled.")
-    buffer = io.BytesIO()
-    (np.savez_compressed if compress else np.savez)(
-        buffer, **arrays
-    )  # `allow_pickle` is not known before numpy 2.2
+    buffer, stored = io.BytesIO(), dict[str, Any](arrays)
+    (np.savez_compressed if compress else np.savez)(buffer, **stored)  # numpy 2.0 knows no `allow_pickle`
     return buffer.getvalue()
 
 
