@@ -93,7 +93,7 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
 )
 def test_advice_compares_never_with_always_where_a_signal_earns_more_than_both(gain, loss, advice):
     """The verdict is about these two alone: a rule that fires at half of the points earned more than either."""
-    said = only(score(lambda c, k: gain + c if k > 6 else loss - c, signal=lambda c, k: float(k)))
+    said = only(score(lambda c, k: gain + 2 * c if k > 6 else loss - c, signal=lambda c, k: float(k)))
     assert said.graded == "resolved"
     assert said.advice.what == advice
 

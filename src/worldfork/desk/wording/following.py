@@ -134,6 +134,8 @@ def _certainty(one: TaskDeployment, gained: Advantage) -> str:
     least = 2.0 ** (1 - one.checkpoints)
     over = f", corrected over {one.family} comparisons" if one.family > 1 else ""
     grade = _grade(gained)
+    if grade is None and one.checkpoints > 1:
+        return "The same difference at every checkpoint has no spread, and so no interval."
     if grade is None:
         return "One checkpoint has no spread: it takes at least six to resolve a mean."
     if grade == "resolved":
