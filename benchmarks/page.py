@@ -1,5 +1,5 @@
-"""How large the page of many forks is, what it takes to make (seconds, and the most memory so far of the process, as
-scored and with the page), and how long a browser takes to open it.
+"""How large the page of many forks is, what it takes to make (seconds, and the most memory held so far, once
+scored and once made), and how long a browser takes to open it.
 
     python benchmarks/page.py               # 21,600 forks of three tasks
     python benchmarks/page.py 2400 7200     # other sizes

@@ -10,6 +10,7 @@ from worldfork.desk.wording.answers import (
     contrast_answer,
     contrast_summary,
     corrected,
+    read_as,
 )
 from worldfork.desk.wording.by_arm import worth_by_arm
 from worldfork.desk.wording.compared import PairSummary, contrast_headlines, summarise_pairs
@@ -79,6 +80,7 @@ __all__ = [
     "predicted_digits",
     "predictions_answered",
     "rate",
+    "read_as",
     "realised",
     "rule_groups",
     "signal_digits",

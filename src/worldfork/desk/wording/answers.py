@@ -21,6 +21,7 @@ __all__ = [
     "contrast_answer",
     "contrast_summary",
     "corrected",
+    "read_as",
 ]
 
 UNIT: Final = " return per episode"
@@ -176,6 +177,27 @@ def corrected(score: Score) -> str:
     if not parts:
         return "One mean, no candidate trigger: nothing to correct for."
     return f"{', '.join(parts)}. References are not tested."
+
+
+def read_as(score: Score) -> list[str]:
+    """How a flat table was read: which of two returns is the better one, and what failed; nothing of a study."""
+    if score.higher_is_better is None:
+        return []
+    words = [
+        "Larger is better: dR is r_update less r_hold."
+        if score.higher_is_better
+        else "Smaller is better: a return is a cost with its sign turned, so dR is r_hold less r_update."
+    ]
+    if score.failed:
+        (failure,) = {
+            one.evidence.forks.failure_return for arm in score.arms.values() for one in arm.tasks.values()
+        }
+        cost = failure if score.higher_is_better or failure is None else 0.0 - failure
+        words.append(
+            f"{plural(len(score.failed), 'row')} with a return that is missing or not finite: such a branch counts "
+            f"as {cost:g} among all attempted forks, and its fork is not retained."
+        )
+    return words
 
 
 def _of(shown: Scale) -> str:
