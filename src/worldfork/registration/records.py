@@ -154,6 +154,9 @@ class Task(Record):
     checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
     precision: str = "float32"
     competence_floor: float | None = None  # clean return below which a checkpoint is not forked
+    # Once an episode has ended early: begin anew within its control steps, or stay there and earn nothing more.
+    # None: begin anew. Unsaid it is not spelled, as before a task could say it.
+    after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda said: said is None)
     settings: Settings = {}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window
+from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
 
@@ -81,9 +81,12 @@ def half_steps(
         action, replaced = np.array(decision.action), np.array(decision.replaced)
         bound = environment.action_bound
         executed = np.clip(np.nan_to_num(action.astype(np.float64)), -bound, bound).reshape(-1, action.shape[-1])
-        state, observation, _ = environment.step(state, executed)
+        state, observation, reward = environment.step(state, executed)
         yield None
-        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1))
+        terminated = np.zeros(shape, np.bool_) if state.ended is None else (state.ended == 1).reshape(shape)
+        outcome = {"reward": reward.reshape(shape), "terminated": terminated}
+        told = {name: outcome[name] for name in taken_by(agent.observe, *outcome)}
+        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1), **told)
         belief = surprise.belief
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
 
@@ -143,15 +146,16 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
 def take_window(window: Window, sets: Sequence[int]) -> Window:
     """The windows of some parameter sets."""
     chosen = np.array(sets)
-    return Window(**{name: values[chosen] for name, values in fields(window).items()})
+    rows = {name: values[chosen] for name, values in window.columns.items()}
+    return Window(**rows, size=window.size[chosen])
 
 
 def spoil(window: Window, rows: np.ndarray) -> Window:
     """The window with something quite different in these rows [P, T]."""
     columns = {
         name: np.where(rows.reshape(*rows.shape, *[1] * (values.ndim - 2)), 1e6, values)
-        for name, values in fields(window).items()
-        if name not in ("first", "size")
+        for name, values in window.columns.items()
+        if name not in ("first", "terminated")
     }
     return dataclasses.replace(window, **columns)
 
@@ -189,7 +193,7 @@ def frozen(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {name: frozen(array) for name, array in values.items()}
     if isinstance(values, Window):
-        return Window(**frozen(fields(values)))
+        return Window(**frozen({**values.columns, "size": values.size}))
     if isinstance(values, np.ndarray):
         values = values.copy()
         values.flags.writeable = False

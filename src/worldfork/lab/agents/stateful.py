@@ -14,8 +14,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import random
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,8 +23,10 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt32
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
-from worldfork.lab.environments.base import Environment
+from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window, taken_by
+from worldfork.lab.agents.seeding import seeded
+from worldfork.lab.agents.transitions import Transitions, transitions_of
+from worldfork.lab.environments.base import AfterEnd, Environment, can_end
 from worldfork.lab.episodes.standing import standing_returns
 
 __all__ = [
@@ -59,28 +59,16 @@ def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return locked
 
 
-@dataclasses.dataclass(frozen=True)
-class Transitions:
-    """What one update may learn from, oldest first; `first` marks the first row of an episode."""
-
-    observation: Float[np.ndarray, "T O"]
-    action: Float[np.ndarray, "T A"]
-    reward: Float[np.ndarray, " T"]
-    next_observation: Float[np.ndarray, "T O"]
-    first: Bool[np.ndarray, " T"]
-
-    def __len__(self) -> int:
-        return len(self.reward)
-
-
 @runtime_checkable
 class Stateful(Protocol):
     """What an agent that keeps its state inside must offer. With `together = True` it is handed all episodes of a
     parameter set at once: observations are then [E, O] and actions [E, A], and one key serves the whole call.
 
     It may also offer `get_belief()` and `set_belief(belief)`, for what it remembers from step to step; `surprise(
-    observation, action, next_observation)`, a number or several by name; `loss(window)`; `seed(number)`, for
-    generators of its own; `scopes`, what `learn` can be asked to train (it is then handed `scope`); and `device`.
+    observation, action, next_observation)`, a number or several by name, which is given `reward` and `terminated`
+    too if it names them; `loss(window)`; `seed(number)`, for generators of its own; `scopes`, what `learn` can be
+    asked to train (it is then handed `scope`); and `device`. Handed all episodes at once, one that remembers can be
+    deployed where episodes end early if its `reset(observation, where)` forgets those in `where` [E] alone.
     """
 
     def reset(self, observation: Any) -> None:
@@ -124,6 +112,8 @@ class StatefulAgent:
         self._bound = environment.action_bound
         self._together = bool(getattr(inner, "together", False))
         self._remembers = hasattr(inner, "get_belief")
+        self._resets_some = "where" in taken_by(inner.reset, "where")
+        self._told = taken_by(inner.surprise, "reward", "terminated") if hasattr(inner, "surprise") else ()
         self._loaded: tuple[Any, int, bool] | None = None
         state = copied(inner.get_state())
         self._fresh_optimiser = {name: array for name, array in state.items() if name.startswith(OPTIMISER)}
@@ -161,8 +151,40 @@ class StatefulAgent:
         action = np.clip(np.where(replaced[..., None], 0.0, action), -self._bound, self._bound)
         return Decision(action, replaced, Belief(belief.observation, action, tuple(memory)))
 
+    @property
+    def begin_again(self) -> Callable[..., Belief] | None:
+        """None where all episodes have one memory, and `reset` can not forget some of them alone."""
+        together = self._together and self._remembers and not self._resets_some
+        return None if together else self._begin_again
+
     @alone
-    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+    def _begin_again(
+        self,
+        parameters: Arrays,
+        belief: Belief,
+        observation: Float[np.ndarray, "P E O"],
+        where: Bool[np.ndarray, "P E"],
+    ) -> Belief:
+        memory = [list(calls) for calls in belief.memory]
+        for p in np.flatnonzero(where.any(axis=1)) if self._remembers else ():
+            self._load(parameters, int(p))
+            for call, part in enumerate(self._slices(where.shape[1])):
+                if where[p, part].any():
+                    self._remember(memory[p][call])
+                    memory[p][call] = self._first_memory(observation[p, part], where=where[p, part])
+        return Belief(observation, belief.action, tuple(map(tuple, memory)))
+
+    @alone
+    def observe(
+        self,
+        parameters: Arrays,
+        belief: Belief,
+        observation: Float[np.ndarray, "P E O"],
+        *,
+        reward: Float[np.ndarray, "P E"],
+        terminated: Bool[np.ndarray, "P E"],
+    ) -> Surprise:
+        outcome = {"reward": reward, "terminated": terminated}
         sets, episodes = observation.shape[:2]
         signals = {"error": np.full((sets, episodes), np.nan)}
         memory = [list(calls) for calls in belief.memory]
@@ -172,8 +194,9 @@ class StatefulAgent:
             for call, part in enumerate(self._slices(episodes)):
                 self._remember(memory[p][call])
                 seen = (belief.observation[p, part], belief.action[p, part], observation[p, part])
+                told = {name: self._given(outcome[name][p, part]) for name in self._told}
                 with self._drawing(None):
-                    measured = self._inner.surprise(*map(self._given, seen))
+                    measured = self._inner.surprise(*map(self._given, seen), **told)
                 for name, values in (measured if isinstance(measured, Mapping) else {"error": measured}).items():
                     column = signals.setdefault(name, np.full((sets, episodes), np.nan))
                     column[p, part] = np.asarray(values, np.float64).reshape(-1)
@@ -258,9 +281,10 @@ class StatefulAgent:
         """As the agent takes it: [E, ...] together, or one episode without that axis."""
         return values.copy() if self._together else values[0].copy()
 
-    def _first_memory(self, observation: np.ndarray) -> Any:
+    def _first_memory(self, observation: np.ndarray, *, where: np.ndarray | None = None) -> Any:
+        chosen = {"where": np.ones(len(observation), np.bool_) if where is None else where.copy()}
         with self._drawing(None):
-            self._inner.reset(self._given(observation))
+            self._inner.reset(self._given(observation), **(chosen if self._resets_some else {}))
         return self._memory()
 
     def _memory(self) -> Any:
@@ -312,60 +336,30 @@ def save_checkpoint(
     environment: Environment,
     episodes: int = 10,
     remark: str = "",
+    after_end: AfterEnd = "reset",
 ) -> float:
-    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that."""
+    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that. `after_end` is
+    what the studies that it is made for register, where an episode can end early."""
     from safetensors.numpy import save_file
 
     file = Path(path).with_suffix(".safetensors")
     file.parent.mkdir(parents=True, exist_ok=True)
     parameters, _ = _parted(state)
     returns = standing_returns(
-        agent, environment, parameters, checkpoints=[file.stem], episodes=episodes, occasion="report"
+        agent,
+        environment,
+        parameters,
+        checkpoints=[file.stem],
+        episodes=episodes,
+        occasion="report",
+        after_end=after_end,
     )
     save_file({name: np.array(array, order="C") for name, array in state.items()}, file)
     record = {"clean_return": float(returns.mean()), "episodes": episodes, "remark": remark}
+    if can_end(environment):
+        record["after_end"] = after_end
     file.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     return record["clean_return"]  # type: ignore[return-value]
-
-
-@contextlib.contextmanager
-def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
-    """Within this, every global generator (Python's, NumPy's, PyTorch's if it is there) begins from `key`; after it
-    they are what they were. Yields the seed.
-
-    >>> with seeded(np.array([1, 2], np.uint32)):
-    ...     first = random.random()
-    >>> with seeded(np.array([1, 2], np.uint32)):
-    ...     first == random.random()
-    True
-    """
-    number = int(key[0]) << 32 | int(key[1])
-    pythons, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
-    torch: Any = sys.modules.get("torch")
-    torchs = torch.get_rng_state() if torch else None
-    cudas = torch.cuda.get_rng_state_all() if torch and torch.cuda.is_initialized() else None
-    random.seed(number)
-    np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
-    if torch:
-        _seeder()(number)
-    try:
-        yield number
-    finally:
-        random.setstate(pythons)
-        np.random.set_state(numpys)  # noqa: NPY002
-        if torch and torchs is not None:
-            torch.set_rng_state(torchs)
-        if cudas is not None:
-            torch.cuda.set_rng_state_all(cudas)
-
-
-@functools.cache
-def _seeder() -> Callable[[int], Any]:
-    """How PyTorch is seeded. `torch.manual_seed` also prepares accelerators that are not there, which takes longer
-    than what a small agent does between two calls."""
-    torch: Any = sys.modules["torch"]
-    seed: Callable[[int], Any] = torch.manual_seed
-    return seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
 
 
 def _some(names: list[str]) -> str:
@@ -378,13 +372,6 @@ def _parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dic
     whole = {name: np.asarray(array)[None] for name, array in state.items()}
     optimiser = {name: array for name, array in whole.items() if name.startswith(OPTIMISER)}
     return {name: array for name, array in whole.items() if name not in optimiser}, optimiser
-
-
-def transitions_of(window: Window, p: int) -> Transitions:
-    """What parameter set p may learn from, without padding."""
-    size = int(window.size[p])
-    names = [field.name for field in dataclasses.fields(Transitions)]
-    return Transitions(**{name: getattr(window, name)[p, :size].copy() for name in names})
 
 
 def copied(values: Any) -> Any:

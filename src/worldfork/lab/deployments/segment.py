@@ -102,6 +102,7 @@ def roll_episode(context: Context, shape: Shape, state: State, *, record: Record
         action_noise=_noise(context, shape),
         trace=True,
         record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 
@@ -129,6 +130,7 @@ def evaluate(
         action_noise=_noise(context, shape),
         halves=context.registration.execution.halves,
         record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 

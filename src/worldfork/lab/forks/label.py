@@ -134,6 +134,7 @@ def evaluate_block(
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
+        after_end=context.after_end(task) or "reset",
     )
     seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
     return Evaluation(updates, updated, rolled, hold=len(full), seconds=seconds)
@@ -215,11 +216,10 @@ def fit_record(update: Update, index: int) -> FitRecord:
 
 def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
     """Every registered signal on the episode before a fork."""
-    log = fork.stream.log
-    before = log.episode == fork.k
+    logged = fork.stream.log.of_episode(fork.k)
     episode = Episode(
         k=fork.k,
-        steps={"reward": log.reward[before], **{name: values[before] for name, values in log.signals.items()}},
+        steps={name: logged[name] for name in ("reward", *fork.stream.log.signals)},
         level=level,
         clean_return=context.checkpoint(fork.cell.task, fork.cell.checkpoint).clean_return,
         validation_loss=validation_loss,

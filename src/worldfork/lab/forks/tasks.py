@@ -291,6 +291,7 @@ def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
         schedules=[context.schedule(cell) for cell in full],
         decision_points=arm.stream.decision_points,
         action_noise=arm.stream.action_noise,
+        after_end=context.after_end(task) or "reset",
     )
     return streams[: len(cells)]
 
@@ -334,6 +335,7 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
     checkpoint = context.checkpoint(cell.task, cell.checkpoint)
     mechanism = context.accepted(arm, cell.task)
     context.require_replay(arm, cell.task, cell.checkpoint)
+    after_end = context.after_end(cell.task)
     return {
         "schema": "worldfork.cell/2",
         "cell": cell.id,
@@ -344,6 +346,7 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
         "task": task.model_dump(mode="json"),
         "signals": list(registration.signals),
         "units": {"episode_steps": environment.episode_steps, "action_repeat": environment.action_repeat},
+        **({"after_end": after_end} if after_end else {}),
         "checkpoint": {
             "digest": checkpoint.digest,
             "clean_return": checkpoint.clean_return,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
 from worldfork.lab.agents.training import Course, Rehearsal, Trainable, rehearsed
-from worldfork.lab.mechanisms.base import Origin
+from worldfork.lab.mechanisms.base import Origin, saying_ends
 from worldfork.lab.mechanisms.composed import Composed
 
 __all__ = ["Rehearse"]
@@ -45,4 +45,6 @@ class Rehearse(Composed):
     def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
         assert origin.replay is not None
         plain = super().course(agent, origin=origin, window=window)
-        return dataclasses.replace(plain, rehearsal=Rehearsal(origin.replay, self.share))
+        # Minibatches mix rows of both: what the window says of ends, the replay says too.
+        replay = origin.replay if window.terminated is None else saying_ends(origin.replay)
+        return dataclasses.replace(plain, rehearsal=Rehearsal(replay, self.share))

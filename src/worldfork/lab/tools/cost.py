@@ -223,6 +223,7 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
             levels=np.zeros((sets, STEPS)),
             action_noise=0.0,
             halves=halves,
+            after_end=context.after_end(task) or "reset",
         )
 
     return _second_time(go)
