@@ -277,7 +277,7 @@ class StatefulAgent:
     def _parts(self, observation: np.ndarray) -> list[np.ndarray]:
         return [observation[part] for part in self._slices(len(observation))]
 
-    def _given(self, values: np.ndarray) -> np.ndarray:
+    def _given(self, values: np.ndarray) -> Any:
         """As the agent takes it: [E, ...] together, or one episode without that axis."""
         return values.copy() if self._together else values[0].copy()
 

@@ -220,6 +220,8 @@ def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str
             f"The mechanism gives back another {what} than it was given (other names or shapes), so that a "
             "deployment can not go on with it. Use a mechanism that keeps them."
         )
+    if not group:  # an agent that keeps no optimiser state
+        return group
     index = np.arange(arrays.size(group))
     index[list(places)] = len(index) + np.array(list(places.values()))
     return arrays.take(arrays.concatenate([group, trained]), index)

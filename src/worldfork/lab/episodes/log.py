@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64, UInt32
 
 from worldfork.lab.agents.base import Decision, Surprise
-from worldfork.lab.environments.base import TERMINATED, TRUNCATED, State
+from worldfork.lab.environments.base import TERMINATED, State
 
 __all__ = ["Ends", "Log", "Outcome", "Received", "Rolled", "Trace"]
 
@@ -37,7 +37,6 @@ class Ends:
     next_observation: Float64[np.ndarray, "P E T O"]  # that the action led to, which at an end no action follows
     first: Bool[np.ndarray, "P E T"]  # an attempt begins here
     terminated: Bool[np.ndarray, "P E T"]  # the task's own end: nothing comes after it
-    truncated: Bool[np.ndarray, "P E T"]  # a time limit of the simulator
     real: Bool[np.ndarray, "P E T"]  # not past an end
 
 
@@ -105,7 +104,7 @@ class Log:
         self.start, self.trace, self.record = start, trace, record
         self.steps: list[dict[str, Any]] = []
         self.signals: list[Mapping[str, Any]] = []
-        self.ends: list[Ends] = []
+        self.ends: list[dict[str, np.ndarray]] = []
         if record:
             record(0, start, self.returns)
 
@@ -135,19 +134,22 @@ class Log:
             name: np.stack([values[name] for values in self.signals], axis=2).astype(np.float64)
             for name in (self.signals[0] if self.signals else ())
         }
-        names = [field.name for field in dataclasses.fields(Ends)]
-        ends = {name: np.stack([getattr(step, name) for step in self.ends], axis=2) for name in names if self.ends}
+        ends = {name: np.stack([step[name] for step in self.ends], axis=2) for name in (self.ends or [{}])[0]}
         traced = None
         if self.trace:
             traced = Trace(**along, signals=signals, final=observation, ends=Ends(**ends) if ends else None)
         return Rolled(self.returns, self.replaced, self.unstable, received, traced)
 
 
-def _ends(outcome: Outcome, ended: Int8[np.ndarray, "P E"]) -> Ends:
-    """Of one control step, without the axis of time."""
-    led_to = outcome.state.observation.reshape(*outcome.past.shape, -1)
+def _ends(outcome: Outcome, ended: Int8[np.ndarray, "P E"]) -> dict[str, np.ndarray]:
+    """The fields of `Ends` at one control step."""
     now = ~outcome.past
-    return Ends(led_to, outcome.first, (ended == TERMINATED) & now, (ended == TRUNCATED) & now, now)
+    return {
+        "next_observation": outcome.state.observation.reshape(*now.shape, -1),
+        "first": outcome.first,
+        "terminated": (ended == TERMINATED) & now,
+        "real": now,
+    }
 
 
 def _without(signals: Mapping[str, Any], past: Bool[np.ndarray, "P E"]) -> Mapping[str, Any]:

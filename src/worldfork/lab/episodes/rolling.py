@@ -199,7 +199,8 @@ def objection_to_ends(agent: Agent, environment: Environment, *, after_end: Afte
     return (
         f"an episode of {environment.name} may end before its last step and then begins anew, and this agent "
         "has no `begin_again(parameters, belief, observation, where)`, which begins its belief anew in those "
-        'episodes alone (docs/gymnasium.md): offer it, or register after_end = "wait" in the task\'s table.'
+        "episodes alone: offer it (an agent that keeps its state inside and takes all episodes at once offers "
+        '`reset(observation, where)`), or register after_end = "wait" in the task\'s table (docs/gymnasium.md).'
     )
 
 
