@@ -138,7 +138,27 @@ class Grumpy(FineTune):
         return "I would rather not."
 
 
+class Endless(FineTune):
+    """Builds windows of its own, of the columns that it knows."""
+
+    def update(self, agent: Any, parameters: Any, *, window: Window, **given: Any) -> Update:
+        return super().update(agent, parameters, window=dataclasses.replace(window, terminated=None), **given)
+
+
+class Shifting(FineTune):
+    """Takes the next row for what an action led to."""
+
+    def update(self, agent: Any, parameters: Any, *, window: Window, **given: Any) -> Update:
+        led_to = np.concatenate([window.observation[:, 1:], window.next_observation[:, -1:]], axis=1)
+        last_row = np.arange(led_to.shape[1]) >= window.size[:, None] - 1
+        led_to = np.where(last_row[..., None], window.next_observation, led_to)
+        window = dataclasses.replace(window, next_observation=led_to)
+        return super().update(agent, parameters, window=window, **given)
+
+
 MECHANISMS: list[tuple[type[Mechanism], str]] = [
+    (Endless, r"handed to the agent without `terminated`.*window\.columns"),
+    (Shifting, r"a row of the window with another `next_observation`.*Keep the columns of a row together"),
     (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
     (LooksBack, r"spoiling what is older than 20 transitions changed the update.*base\.last"),
     (SaysSo, r"transitions were seen, of \[20 15 20\] allowed"),

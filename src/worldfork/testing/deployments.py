@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
@@ -20,7 +21,9 @@ from worldfork.randomness import Event, Purpose, fold_in, words
 __all__ = [
     "Stage",
     "Step",
+    "agent_plugin",
     "checkpoints_of",
+    "ending",
     "episodes",
     "fields",
     "frozen",
@@ -32,6 +35,7 @@ __all__ = [
     "spoil",
     "spoil_set",
     "take_window",
+    "watched",
 ]
 
 SETS, EPISODES, STEPS = 3, 2, 4
@@ -91,6 +95,16 @@ def half_steps(
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
 
 
+def agent_plugin(
+    agent: str | type[AgentPlugin] | AgentPlugin | Agent, settings: Mapping[str, Any] | None
+) -> AgentPlugin | None:
+    if isinstance(agent, str):
+        return registry.build("agents", agent, AgentPlugin, settings=settings)
+    if isinstance(agent, type):
+        return agent.model_validate(dict(settings or {}))
+    return agent if isinstance(agent, AgentPlugin) else None
+
+
 def checkpoints_of(
     plugin: AgentPlugin, agent: Agent, environment: Environment, files: Sequence[Path | str]
 ) -> list[Checkpoint]:
@@ -141,6 +155,35 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
 
     first = np.broadcast_to(np.arange(rows) % steps == 0, real.shape) & real
     return Window(**{name: stream(values) for name, values in along.items()}, first=first, size=size)
+
+
+def ending(window: Window, *, every: int = 7) -> Window:
+    """The window as of episodes that fall every few steps and begin anew: what a fall led to is nobody's start."""
+    place = np.arange(window.reward.shape[1])
+    fell = np.broadcast_to(place % every == every - 1, window.reward.shape)
+    return dataclasses.replace(
+        window,
+        next_observation=window.next_observation + fell[..., None],
+        first=window.first | (place % every == 0),
+        terminated=fell.copy(),
+    )
+
+
+def watched(agent: Agent, handed: list[Window]) -> Any:
+    """The agent, which also takes down every window that it is handed."""
+    kind = type(agent)
+
+    def taking_down(real: Any) -> Any:
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            handed.extend(given for given in (*arguments, *named.values()) if isinstance(given, Window))
+            return real(self, *arguments, **named)
+
+        return call
+
+    methods = {name: taking_down(getattr(kind, name)) for name in ("fit", "loss", "train") if hasattr(kind, name)}
+    twin = object.__new__(type(kind.__name__, (kind,), methods))
+    twin.__dict__.update(vars(agent))
+    return twin
 
 
 def take_window(window: Window, sets: Sequence[int]) -> Window:

@@ -14,6 +14,7 @@ from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording, segment, window
 from worldfork.lab.stream.signals import Episode, read_signal
 from worldfork.lab.tools import cost
+from worldfork.lab.tools.ends import count_ends
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.ledger.deployment import policy_of
@@ -59,6 +60,7 @@ class Check:
     seconds: tuple[Seconds, ...]
     followed: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     followed_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
+    ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
@@ -91,7 +93,7 @@ def check(
             _accepted(context, arm, task)
     _policies_accepted(registered)
     missing = _missing(registered, root)
-    stepped, seconds = [], []
+    stepped, seconds, ends = [], [], []
     followed_seconds: list[dict[str, float]] = []
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
@@ -101,6 +103,7 @@ def check(
                 context.require_replay(arm, task, index)
         if step:
             stepped = _steps(context, progress)
+            ends = [said for task in registered.tasks if (said := count_ends(context, task))]
         if measure:
             seconds = _times(context, progress)
             followed_seconds = [cost.measure_deployments(context, one) for one in cost.count_deployments(context)]
@@ -114,6 +117,7 @@ def check(
         idle=tuple(idle_settings(registered, units)),
         missing=tuple(missing),
         stepped=tuple(stepped),
+        ends=tuple(ends),
         work=tuple(cost.count(context)),
         seconds=tuple(seconds),
         followed=tuple(cost.count_deployments(context)),
@@ -180,6 +184,7 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
         levels=np.zeros((1, CONTROL_STEPS)),
         action_noise=arm.stream.action_noise,
         trace=True,
+        after_end=context.after_end(task) or "reset",
     )
     assert rolled.trace is not None
     # An episode's worth of data, most of it made up: what matters is that everyone accepts its shape.
