@@ -274,7 +274,7 @@ def test_the_desk_shows_a_detector_what_a_deployment_did(studied: tuple[Path, Pa
     """Fed from the log of a stream or from the segments of never: without what lay past an end."""
     study = Study(studied[1])
     table = study_table(study, read_rows(study))
-    preforks = [forks.prefork for forks in table.forks.values()]
+    preforks = [forks.prefork for of_task in table.arms.values() for forks in of_task.values()]
     assert preforks
     for prefork in preforks:
         for index, span in prefork.spans():

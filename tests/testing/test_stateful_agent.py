@@ -14,7 +14,9 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
 from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.run import run
 from worldfork.randomness import Purpose
+from worldfork.registration import parse
 from worldfork.testing import check_agent
 from worldfork.testing.deployments import keys, random_window
 
@@ -224,3 +226,54 @@ def test_threads_of_one_process_wait_for_each_other() -> None:
         together = list(pool.map(fit, range(8)))
     assert Slow.most == 1
     assert all(np.array_equal(*pair) for pair in zip(alone, together, strict=True))
+
+
+class Unpredicting(Learner):
+    """Has a surprise of its own and predicts nothing."""
+
+    predicts = False
+
+    def surprise(  # type: ignore[override]
+        self, observation: np.ndarray, action: np.ndarray, after: np.ndarray, *, reward: float
+    ) -> Any:
+        return {"temporal_difference": reward - 1.0}
+
+
+class UnpredictingPlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Unpredicting(environment)
+
+
+def test_an_agent_without_predictions_says_so(files: list[Path], tmp_path: Path) -> None:
+    assert check_agent(UnpredictingPlugin, WORLD, precision="float64", checkpoints=files)
+    text = f"""
+schema = "worldfork.registration/1"
+name = "unpredicting"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0]
+directions = ["away"]
+[stream]
+decision_points = 2
+[evaluation]
+episodes = 1
+[mechanism]
+steps = 1
+[execution]
+forks_per_block = 1
+[tasks.linear_quadratic]
+agent = "{__name__}:UnpredictingPlugin"
+drift_scale = 2.0
+precision = "float64"
+checkpoints = "{files[0].parent}/lq-{{checkpoint}}.safetensors"
+"""
+    study = run(parse(text), tmp_path / "study", probe=False)
+    for row in study.cells()[0].rows():
+        assert row.signals["residual"] is row.signals["percentile"] is None
+        assert row.signals["return_deficit"] is not None
+    assert "temporal_difference" in study.cells()[0].read_log()
+    assert "error" not in study.cells()[0].read_log()
+    followed = '\n[deployment]\nevaluate_at = [1]\nepisodes = 1\n[deployment.policies.adwin]\ntrigger = "adwin"\n'
+    with pytest.raises(WorldforkError, match=r"policies.adwin.*reads the one-step `error`.*`predicts = False`"):
+        run(parse(text + followed), tmp_path / "followed", probe=False)
+    assert not (tmp_path / "followed").exists()

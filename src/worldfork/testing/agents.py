@@ -102,14 +102,12 @@ def check_agent(
             Rule("What it offers to mechanisms is what `fit` does", bench.offers_its_training),
             Rule("Fresh parameters are like the others, and drawn from the keys", bench.begins_afresh),
         ]
-    skipped = []
+    skipped = [] if plugin else ["A precision that it does not know is refused"]
     if bench.can_begin_again():
         rules.append(Rule(BEGINS_ANEW, lambda: begins_anew(bench.agent, world, bench.stage())))
     elif can_end(world):
         skipped.append(f'{BEGINS_ANEW} (it has no `begin_again`: register after_end = "wait")')
-    if plugin is None:
-        skipped.append("A precision that it does not know is refused")
-    else:
+    if plugin:
         rules.append(Rule("A precision that it does not know is refused", bench.refuses_precisions))
     return examine(f"The agent `{name}`", rules, not_examined=skipped)
 
@@ -244,7 +242,9 @@ class _Bench:
         for step in self.play(self.stage()):
             names = sorted(step.signals)
             demand(
-                "error" in names, f"`observe` measured {names}.", "`error`, the one-step error, is always there."
+                "error" in names or not getattr(self.agent, "predicts", True),
+                f"`observe` measured {names}.",
+                "`error`, the one-step error, is there unless the agent says `predicts = False`.",
             )
             taken = sorted(set(names) & set(LOGGED))
             demand(

@@ -29,10 +29,10 @@ def reads_attempts_apart(
     alone = np.ones((SETS, rows), np.bool_)
     apart = dataclasses.replace(whole, first=alone, terminated=alone & (np.arange(rows) % 5 == 0))
     turned = Window(**{name: values[:, ::-1] for name, values in apart.columns.items()}, size=apart.size)
-    losses = [np.asarray(agent.loss(parameters, seen)) for seen in (apart, turned)]
+    before, after = (np.asarray(agent.loss(parameters, seen)) for seen in (apart, turned))
     demand(
-        np.allclose(*losses, rtol=1e-3, atol=1e-6, equal_nan=True),
-        f"`loss` depends on the order of attempts: {losses[0]}, and turned round {losses[1]}.",
+        np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True),
+        f"`loss` depends on the order of attempts: {before}, and turned round {after}.",
         "Take what an action led to from `next_observation`, and carry nothing over where `first` is True: the "
         "next row may be another attempt.",
     )

@@ -181,7 +181,7 @@ def watched(agent: Agent, handed: list[Window]) -> Any:
         return call
 
     methods = {name: taking_down(getattr(kind, name)) for name in ("fit", "loss", "train") if hasattr(kind, name)}
-    twin = object.__new__(type(kind.__name__, (kind,), methods))
+    twin: Any = object.__new__(type(kind.__name__, (kind,), methods))
     twin.__dict__.update(vars(agent))
     return twin
 

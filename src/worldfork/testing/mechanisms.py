@@ -174,7 +174,7 @@ class _Bench:
     def keeps_ends(self) -> None:
         """Every row that the agent is handed is a row of the window, with what it led to and whether it ended."""
         window = ending(self.window)
-        known = {row: outcome for row, *outcome in _rows(window)}
+        known = {row: (led_to, ended) for row, led_to, ended in _rows(window)}
         handed: list[Window] = []
         self.update(window, agent=watched(self.agent, handed))
         for seen in handed:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from worldfork.lab.agents.base import taken_by
 from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, copied, seeded, transitions_of
 from worldfork.lab.environments.base import Environment
 from worldfork.testing.deployments import random_window
@@ -178,7 +179,9 @@ class _Bench:
         with seeded(np.zeros(2, np.uint32)) as number:
             if hasattr(agent, "seed"):
                 agent.seed(number)
-            measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]))
+            told = {"reward": self.given(np.float64(0.5)), "terminated": self.given(np.False_)}
+            said = {name: told[name] for name in taken_by(agent.surprise, *told)}
+            measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]), **said)
         named = measured if isinstance(measured, Mapping) else {"error": measured}
         return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
@@ -210,7 +213,7 @@ class _Bench:
                 agent.seed(number)
             return np.array(agent.act(self.given(observation)), np.float64)
 
-    def given(self, observation: np.ndarray) -> np.ndarray:
+    def given(self, observation: Any) -> Any:
         return np.stack([observation] * 2) if self.together else observation.copy()
 
     def observations(self, seed: int) -> np.ndarray:

@@ -43,9 +43,9 @@ def choose(chosen: Bool[np.ndarray, " P"], yes: Arrays, no: Arrays) -> dict[str,
     return {name: pick(array, no[name]) for name, array in yes.items()}
 
 
-def begun(before: Any, fresh: Any, where: Bool[np.ndarray, "P E"]) -> Any:
-    """A belief, with the episodes in `where` as they are in `fresh`: records, containers and dictionaries of arrays
-    with leading axes P and E. What has other axes belongs to no episode, and stays."""
+def begun(before: Any, fresh: Any, where: Any) -> Any:
+    """A belief, with the episodes in `where` [P, E] as they are in `fresh`: records, containers and dictionaries of
+    arrays with leading axes P and E. What has other axes belongs to no episode, and stays."""
     if dataclasses.is_dataclass(before) and not isinstance(before, type):
         parts = {field.name: getattr(before, field.name) for field in dataclasses.fields(before)}
         return type(before)(**{name: begun(part, getattr(fresh, name), where) for name, part in parts.items()})

@@ -43,8 +43,9 @@ class Surprise:
     """What the agent makes of the outcome of its last action.
 
     `signals` holds whatever it can measure at a control step, by name: each becomes a column of the stream's log.
-    `error`, the one-step prediction error in the agent's own space, is always among them; `kl` is the raw KL of
-    posterior from prior. Names are the agent's to choose; those of the log's other columns are taken.
+    `error`, the one-step prediction error in the agent's own space, is among them unless the agent says `predicts =
+    False`; `kl` is the raw KL of posterior from prior. Names are the agent's to choose; those of the log's other
+    columns are taken.
     """
 
     signals: Mapping[str, Any]  # [P, E] each

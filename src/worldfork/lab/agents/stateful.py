@@ -67,8 +67,9 @@ class Stateful(Protocol):
     It may also offer `get_belief()` and `set_belief(belief)`, for what it remembers from step to step; `surprise(
     observation, action, next_observation)`, a number or several by name, which is given `reward` and `terminated`
     too if it names them; `loss(window)`; `seed(number)`, for generators of its own; `scopes`, what `learn` can be
-    asked to train (it is then handed `scope`); and `device`. Handed all episodes at once, one that remembers can be
-    deployed where episodes end early if its `reset(observation, where)` forgets those in `where` [E] alone.
+    asked to train (it is then handed `scope`); `device`; and `predicts = False` where it makes no one-step
+    predictions and so has no `error`. Handed all episodes at once, one that remembers can be deployed where
+    episodes end early if its `reset(observation, where)` forgets those in `where` [E] alone.
     """
 
     def reset(self, observation: Any) -> None:
@@ -113,6 +114,7 @@ class StatefulAgent:
         self._together = bool(getattr(inner, "together", False))
         self._remembers = hasattr(inner, "get_belief")
         self._resets_some = "where" in taken_by(inner.reset, "where")
+        self.predicts: bool = bool(getattr(inner, "predicts", True))
         self._told = taken_by(inner.surprise, "reward", "terminated") if hasattr(inner, "surprise") else ()
         self._loaded: tuple[Any, int, bool] | None = None
         state = copied(inner.get_state())
@@ -181,12 +183,12 @@ class StatefulAgent:
         belief: Belief,
         observation: Float[np.ndarray, "P E O"],
         *,
-        reward: Float[np.ndarray, "P E"],
-        terminated: Bool[np.ndarray, "P E"],
+        reward: Float[np.ndarray, "P E"] | None = None,
+        terminated: Bool[np.ndarray, "P E"] | None = None,
     ) -> Surprise:
-        outcome = {"reward": reward, "terminated": terminated}
+        outcome: dict[str, Any] = {"reward": reward, "terminated": terminated}
         sets, episodes = observation.shape[:2]
-        signals = {"error": np.full((sets, episodes), np.nan)}
+        signals = {"error": np.full((sets, episodes), np.nan)} if self.predicts else {}
         memory = [list(calls) for calls in belief.memory]
         for p in range(sets if hasattr(self._inner, "surprise") else 0):
             if not self._load(parameters, p):

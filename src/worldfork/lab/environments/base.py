@@ -60,8 +60,13 @@ def concatenate(states: Sequence[State]) -> State:
 
 def _each(change: Callable[..., np.ndarray], states: Sequence[State]) -> State:
     """The state of which each array is made from those of these states; what they lack it lacks too."""
-    columns = {field.name: [getattr(state, field.name) for state in states] for field in dataclasses.fields(State)}
-    return State(**{name: None if values[0] is None else change(*values) for name, values in columns.items()})
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(state, field.name) for state in states] for field in dataclasses.fields(State)
+    }
+    made: dict[str, Any] = {
+        name: None if values[0] is None else change(*values) for name, values in columns.items()
+    }
+    return State(**made)
 
 
 def can_end(environment: Any) -> bool:
