@@ -150,11 +150,9 @@ class _Bench:
             "True if digits depend on the batch's shape, False if you know that they do not.",
         )
         names = agent.scopes
-        demand(
-            isinstance(names, tuple) and bool(names) and all(isinstance(name, str) for name in names),
-            f"`scopes` is {names!r}.",
-            'It lists what `fit` can be asked to train, as in ("model",).',
-        )
+        texts = isinstance(names, tuple) and bool(names) and all(isinstance(name, str) for name in names)
+        remedy = 'It lists what `fit` can be asked to train, as in ("model",).'
+        demand(texts, f"`scopes` is {names!r}.", remedy)
 
     def comes_back(self) -> None:
         """Loaded or generated twice it is the same, with a leading axis of one, in arrays that can be stacked."""
