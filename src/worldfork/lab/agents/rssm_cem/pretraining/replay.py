@@ -70,5 +70,6 @@ def keep_some(
     columns = {
         name: np.asarray(buffer[member])[who[:, None], when].reshape(count * length, *buffer.shape[3:])
         for name, buffer in replay._asdict().items()
+        if buffer is not None
     }
     return {**columns, "first": columns["first"] | (np.arange(count * length) % length == 0)}
