@@ -25,10 +25,11 @@ from worldfork.lab.forks.replay import find, replay
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.run import run
 from worldfork.lab.stream import Stream, deploy, segment, window
+from worldfork.ledger.conformity import departures
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
 from worldfork.randomness import Event, Purpose, seed
-from worldfork.registration import parse
+from worldfork.registration import cells, parse
 
 STUDY = """
 schema = "worldfork.registration/1"
@@ -235,6 +236,17 @@ def test_a_study_is_verified_scored_and_told_what_it_is(studied: tuple[Path, Pat
     assert wf.score(folder)["ledge"].verdict
 
 
+def test_rows_of_another_meaning_are_told(studied: tuple[Path, Path]) -> None:
+    study = Study(studied[1])
+    cell, registered = cells(study.registration)[0], study.registered().registration
+    said = study.cell(cell.id).configuration
+    assert departures(said, cell, registered) == []
+    other = "reset" if said["after_end"] == "wait" else "wait"
+    assert departures({**said, "after_end": other}, cell, registered) == [
+        f'after_end: "{said["after_end"]}" -> "{other}"'
+    ]
+
+
 def test_its_episodes_come_out_again(studied: tuple[Path, Path]) -> None:
     path, folder = studied
     study = Study(folder)
@@ -309,6 +321,17 @@ def test_an_agent_that_can_not_begin_anew_is_refused_before_anything_runs(tmp_pa
     assert not (tmp_path / "study").exists()
     context = Context(parse(text.replace("AFTER", SAID["wait"])), {})
     assert context.accepted(context.registration.arms[0], "ledge")
+
+
+def test_a_mechanism_that_needs_more_than_may_be_left_is_refused() -> None:
+    text = STUDY.replace("[mechanism]", '[mechanism]\nname = "accept_if_better"')
+    for after_end in SAID:
+        context = Context(parse(text.replace("AFTER", SAID[after_end])), {})
+        if after_end == "reset":
+            assert context.accepted(context.registration.arms[0], "ledge")
+        else:
+            with pytest.raises(WorldforkError, match=r"of a window of 1 transitions"):
+                context.accepted(context.registration.arms[0], "ledge")
 
 
 def test_episodes_that_share_a_memory_begin_anew_alone_or_not_at_all() -> None:

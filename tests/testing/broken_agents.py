@@ -274,7 +274,7 @@ BROKEN: list[tuple[type[LinearQuadratic], str]] = [
     (ShapeFelt, r"acts otherwise.*or say shape_sensitive = True"),
     (NotFinite, r"parameters of NaN gave an action that is not finite.*never an error"),
     (NotFlagged, r"gave a zero action without saying so in `replaced`"),
-    (NoError, r"`observe` measured \['surprise'\].*is always there"),
+    (NoError, r"`observe` measured \['surprise'\].*unless the agent says `predicts = False`"),
     (TakenName, r"`level` is a column of the stream's log already"),
     (FitInPlace, r"`fit` writes into what it is given.*HOLD goes on with the same arrays"),
     (FitDraws, r"the same training with the same keys came out otherwise.*`batch_keys` alone"),
