@@ -324,7 +324,7 @@ def test_an_agent_that_can_not_begin_anew_is_refused_before_anything_runs(tmp_pa
 
 
 def test_a_mechanism_that_needs_more_than_may_be_left_is_refused() -> None:
-    text = STUDY.replace("[mechanism]", '[mechanism]\nname = "accept_if_better"')
+    text = STUDY.replace("[mechanism]", '[mechanism]\nname = "accept-if-better"')
     for after_end in SAID:
         context = Context(parse(text.replace("AFTER", SAID[after_end])), {})
         if after_end == "reset":

@@ -108,7 +108,7 @@ def test_replay_value_loss_looks_no_further_than_a_fall():
 
     @jax.jit
     def loss(slow, rows):
-        return replay_value_loss(MODEL, before, slow, rows, filtered(before, rows))
+        return replay_value_loss(MODEL, promising, slow, rows, filtered(before, rows))
 
     for fell in (None, jnp.zeros((2, 2), bool), jnp.ones((2, 2), bool)):
         rows = batch(length=2)._replace(terminated=fell)
