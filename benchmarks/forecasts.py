@@ -9,6 +9,8 @@ decision. The score's value counts all decisions; *without the last* leaves that
 *Order* is the rank correlation with the outcome. Beside the ledger's stands that of a count, which looks at no fork
 by itself: the fires on the frozen stream times the mean dR of the update over all its forks. The difference has a
 percentile interval over resampled checkpoints. The rows of one update leave out policies that never fired.
+
+Below the table stand the policies whose difference excludes 0 when the last decision is left out.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from scipy import stats
 
 from worldfork.desk.reading.deployments import read_deployments
 from worldfork.desk.reading.study import read_rows, study_table
-from worldfork.desk.scoring import few_clusters
+from worldfork.desk.scoring import few_clusters, intervals
 from worldfork.desk.scoring.family import adjust
 from worldfork.desk.scoring.thresholds import decisions_on
 from worldfork.ledger.deployment import THRESHOLDS, Thresholds, policy_of
@@ -34,6 +36,7 @@ RESAMPLES = 2_000
 class Compared:
     """A task; arrays are policies x checkpoints, and never is the first policy."""
 
+    names: tuple[str, ...]
     arms: np.ndarray  # whose update each policy fires
     followed: np.ndarray  # what an episode returned over never
     ledger: np.ndarray
@@ -47,17 +50,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the one-step ledger says of policies that were followed.")
     parser.add_argument("studies", nargs="+")
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
+    differing = []
     for study in parser.parse_args().studies:
         for task, one in compared(Study(study)).items():
-            both = [missed(one.followed - said, task) for said in (one.ledger, one.without_last)]
+            parted = [one.followed - said for said in (one.ledger, one.without_last)]
+            graded = [grades(differences, task) for differences in parted]
             groups = {"all": np.ones(len(one.arms), bool)}
             groups |= {arm: (one.arms == arm) & ~one.silent for arm in dict.fromkeys(one.arms)}
             for name, some in groups.items():
                 sizes = [
-                    spread((one.followed - said).mean(axis=1)[of & some])
-                    for said, of in zip((one.ledger, one.without_last), both, strict=True)
+                    spread(differences.mean(axis=1)[(grade == "resolved") & some])
+                    for differences, grade in zip(parted, graded, strict=True)
                 ]
                 print(f"| {task}, {name} | {some.sum()} | {' | '.join([*sizes, *orders(one, some)])} |")
+            for name, own, grade in zip(one.names, parted[1], graded[1], strict=True):
+                if grade != "unresolved":
+                    low, high = intervals.student_t(own)
+                    differing.append(f"{task}, {name}: {own.mean():+.1f} [{low:+.1f}, {high:+.1f}], {grade}")
+    print("\nFollowed less the ledger's value without the last decision, Student-t 95%:", *differing, sep="\n")
 
 
 def compared(study: Study) -> dict[str, Compared]:
@@ -84,6 +94,7 @@ def compared(study: Study) -> dict[str, Compared]:
             values.append([mean @ cells for cells in sums])
         ledger, without_last, fires, update = np.array(values).swapaxes(0, 1)
         found[task] = Compared(
+            names=one.policies,
             arms=np.array([one.arms[name] for name in one.policies]),
             followed=(one.returns - one.returns[one.policies.index("never")]).mean(axis=2) @ mean.T,
             ledger=ledger,
@@ -95,17 +106,17 @@ def compared(study: Study) -> dict[str, Compared]:
     return found
 
 
-def missed(differences: np.ndarray, task: str) -> np.ndarray:
-    """Which policies differ, resolved after Holm's adjustment over all but never."""
+def grades(differences: np.ndarray, task: str) -> np.ndarray:
+    """The grade of each policy's mean difference, after Holm's adjustment over all policies but never."""
     rest = range(1, len(differences))
     by_t = adjust({i: few_clusters.student_p(differences[i]) for i in rest}, rest)
     flips = few_clusters.sign_flip_ps(differences[1:], seed=0, task=task)
     by_flips = adjust(dict(zip(rest, flips, strict=True)), rest)
-    grades = [
+    found = [
         few_clusters.grade(differences[i], adjusted_student_p=by_t[i], adjusted_sign_flip_p=by_flips[i])
         for i in rest
     ]
-    return np.array([False, *(grade == "resolved" for grade in grades)])
+    return np.array(["unresolved", *found])
 
 
 def spread(differences: np.ndarray) -> str:

@@ -12,7 +12,7 @@ from worldfork.ledger.store import Study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from forecasts import Compared, compared, correlations, missed
+from forecasts import Compared, compared, correlations, grades
 
 STUDY, TASK = "which-policy-cheetah", "cheetah-run"
 
@@ -22,8 +22,8 @@ def test_with_all_decisions_it_is_the_score_and_the_last_one_is_worth_its_forks(
     scored = wf.score(folder_of(STUDY), permutations=9).deployment[TASK]
     names = list(scored.policies)
     assert one.ledger.mean(axis=1) == pytest.approx([scored.policies[name].ledger_value for name in names])
-    resolved = [name != "never" and scored.policies[name].parted.grade == "resolved" for name in names]
-    assert missed(one.followed - one.ledger, TASK).tolist() == resolved
+    graded = ["unresolved" if name == "never" else scored.policies[name].parted.grade for name in names]
+    assert grades(one.followed - one.ledger, TASK).tolist() == graded
     forks = wf.Study(folder_of(STUDY)).forks().filter(arm="finetune", k=24)
     always = (one.ledger - one.without_last)[names.index("always")]
     assert 24 * always.mean() == pytest.approx((forks["r_update"] - forks["r_hold"]).mean())
@@ -34,6 +34,7 @@ def test_a_count_orders_policies_whose_forks_are_worth_the_same():
     """Forks of one worth: then the ledger's value is the count. Where one policy picks better forks it is not."""
     fires = np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0], [8.0, 8.0]])
     equal = Compared(
+        names=("never", "seldom", "often", "always"),
         arms=np.array(["one"] * 4),
         followed=fires,
         ledger=fires * 10,
