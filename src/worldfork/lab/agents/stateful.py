@@ -118,6 +118,8 @@ class Belief:
 class StatefulAgent:
     """A stateful agent as a pure one. Every call loads what it is about and leaves nothing that matters."""
 
+    set_by_set = True
+
     def __init__(self, inner: Any, environment: Environment) -> None:
         self._inner = inner
         self._size = environment.action_size

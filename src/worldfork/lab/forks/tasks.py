@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import flags, processor
 from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
@@ -281,7 +282,7 @@ def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
     """The streams of these cells, in a batch that is padded to the registered size where the agent needs it."""
     arm, task = context.registration.arm(cells[0].arm), cells[0].task
     agent = context.agent(task)
-    size = context.registration.execution.streams_per_batch if agent.shape_sensitive else len(cells)
+    size = context.registration.execution.streams_per_batch if needs_full_blocks(agent) else len(cells)
     full = [*cells, *[cells[-1]] * (size - len(cells))]
     streams = deploy(
         agent,
