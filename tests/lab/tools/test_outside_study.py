@@ -99,11 +99,24 @@ class Classifier:
         self.weights = state["weights"].copy()
 
 
+class Together(Classifier):
+    """Acts in all episodes of a parameter set at once, so that their number is part of a ledger's identity."""
+
+    together = True
+
+    def act(self, observation):
+        return np.array([super(Together, self).act(row) for row in observation])
+
+    def surprise(self, observation, action, after):
+        return np.array([super(Together, self).surprise(*rows) for rows in zip(observation, action, after)])
+
+
 class ClassifierPlugin(StatefulPlugin):
     precisions = ("float64",)
+    together: bool = False
 
     def make(self, environment):
-        return Classifier()
+        return Together() if self.together else Classifier()
 '''
 REGISTRATION = """
 schema = "worldfork.registration/1"
@@ -211,16 +224,19 @@ def test_run_says_that_it_probes_and_how_to_leave_that_out(outside: ModuleType, 
     assert not [line for line in lines if "prob" in line]
 
 
-@pytest.mark.parametrize(("checkpoints", "points"), [("[0]", 2), ("[0, 1]", 4)])
-def test_an_agent_learns_once_per_fork(outside: ModuleType, tmp_path: Path, checkpoints: str, points: int) -> None:
+@pytest.mark.parametrize(("checkpoints", "points", "together"), [("[0]", 2, False), ("[0, 1]", 4, True)])
+def test_an_agent_learns_once_per_fork(
+    outside: ModuleType, tmp_path: Path, checkpoints: str, points: int, together: bool
+) -> None:
     """A block has room for 20 forks: none that nobody asked for is trained to fill it."""
     text = REGISTRATION.replace("[0, 1]", checkpoints).replace("decision_points = 4", f"decision_points = {points}")
-    path = written(outside, text)
+    path = written(outside, f"{text}settings = {{ together = {str(together).lower()} }}\n")
     study = wf.run(path, tmp_path / "study", probe=False)
+    assert (study.cells()[0].configuration["block"] is not None) == together
     assert len(outside.CALLS) == len(study.forks())
     outside.CALLS.clear()
     wf.run(path, tmp_path / "probed")
-    of_the_probe = 1 + 1 + 2  # once, a second time, and in a block of two
+    of_the_probe = 1 + 1 + (0 if together else 2)  # once, a second time, and in a block of two
     assert len(outside.CALLS) == len(study.forks()) + of_the_probe
     same = wf.Study(tmp_path / "probed").forks()
     assert same.equals(study.forks())
