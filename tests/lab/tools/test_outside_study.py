@@ -197,7 +197,7 @@ def test_policies_over_an_outside_agent_are_checked_run_verified_and_scored(
     outside: ModuleType, tmp_path: Path
 ) -> None:
     path, lines = written(outside, REGISTRATION + POLICIES), []
-    assert wf.check(path, probe=True).ready
+    assert wf.check(path).ready
     study = wf.run(path, tmp_path / "study", notify=lines.append)
     assert any(line.startswith("probed: `none` gave dR = 0.0") for line in lines)
     assert len(study.forks()) == 8
