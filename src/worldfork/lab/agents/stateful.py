@@ -209,17 +209,16 @@ class StatefulAgent:
     ) -> Fit:
         if scope not in self.scopes:
             raise WorldforkError(f"It trains {', '.join(self.scopes)}; got the scope {scope!r}.")
-        chosen = {"scope": scope} if hasattr(self._inner, "scopes") else {}
+        chosen: dict[str, Any] = {"scope": scope} if hasattr(self._inner, "scopes") else {}
         trained: list[Mapping[str, np.ndarray]] = []
         measured = {name: np.full(len(batch_keys), np.nan) for name in MEASURED}
         for p in range(len(batch_keys)):
             self._load({**parameters, **optimiser}, p, everything=True)
             self._loaded = None  # it is about to become something else
-            given: dict[str, Any] = dict(chosen)
             if rehearsal is not None:
-                given |= {"replay": transitions_of(rehearsal.replay, p), "share": rehearsal.share}
+                chosen |= {"replay": transitions_of(rehearsal.replay, p), "share": rehearsal.share}
             with self._drawing(batch_keys[p]):
-                report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **given) or {}
+                report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **chosen) or {}
             for name in MEASURED:
                 measured[name][p] = float(report.get(name, np.nan))
             trained.append(self._learnt({**parameters, **optimiser}))
@@ -288,8 +287,7 @@ class StatefulAgent:
 
 class StatefulPlugin(AgentPlugin):
     """What the name of an agent that keeps its state inside stands for. Its checkpoints are a .safetensors file of
-    its state and a .json file with its clean return, and beside them a replay where it has one: `save_checkpoint`
-    writes them."""
+    its state, a .json file with its clean return, and perhaps a replay: `save_checkpoint` writes them."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     optional_suffixes: ClassVar[tuple[str, ...]] = (REPLAY,)
