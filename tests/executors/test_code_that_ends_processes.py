@@ -86,14 +86,14 @@ def test_a_run_of_a_world_that_exits_well_does_not_exit_well(workers: int, tmp_p
 
 
 class Deadly(lq.LinearQuadratic):
-    """An agent that kills its worker at the third decision point: as long as there is a file, or once and then
-    removes it."""
+    """An agent that kills its worker at a decision point while there is a file, or once and then removes it."""
 
     path: Path
+    at: int
     once: bool
 
     def fit(self, parameters: Any, optimiser: Any, window: Any, **settings: Any) -> Fit:
-        if (window.size == 150).any() and self.path.exists() and parent_process() is not None:
+        if (window.size == self.at).any() and self.path.exists() and parent_process() is not None:
             if self.once:
                 self.path.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -106,6 +106,7 @@ class DeadlyPlugin(lq.LinearQuadraticPlugin):
     def build(self, environment: Any, *, precision: str) -> Deadly:
         agent = Deadly(environment.matrices, **self.model_dump())
         object.__setattr__(agent, "path", Path(os.environ["DEADLY"]))
+        object.__setattr__(agent, "at", int(os.environ["DEADLY_AT"]))
         object.__setattr__(agent, "once", "ONCE" in os.environ)
         return agent
 
@@ -115,6 +116,7 @@ def test_a_block_that_kills_its_worker_is_done_by_another_or_fails_alone(
     once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEADLY", str(tmp_path / "deadly"))
+    monkeypatch.setenv("DEADLY_AT", "150")  # the third
     if once:
         monkeypatch.setenv("ONCE", "1")
     text = REGISTRATION.replace("window = 100", "window = 1000").replace("per_block = 3", "per_block = 1")
@@ -131,3 +133,17 @@ def test_a_block_that_kills_its_worker_is_done_by_another_or_fails_alone(
         (tmp_path / "deadly").unlink()
     run(path, tmp_path / "study", workers=2, settings={"attempts": 2}, probe=False)
     assert chained(tmp_path / "study") == chained(tmp_path / "expected")
+
+
+def test_a_worker_that_dies_in_the_trial_before_a_study_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEADLY", str(tmp_path / "deadly"))
+    monkeypatch.setenv("DEADLY_AT", "50")  # the only one of the trial
+    (tmp_path / "deadly").touch()
+    path = tmp_path / "registration.toml"
+    path.write_text(REGISTRATION.replace('agent = "linear_quadratic"', f'agent = "{__name__}:DeadlyPlugin"'))
+    with pytest.raises(
+        WorldforkError, match=r"The trial before the study failed:\n- It can not be computed: .*SIGKILL"
+    ):
+        run(path, tmp_path / "study", workers=2, settings={"attempts": 1})

@@ -76,7 +76,8 @@ for name, verb in VERBS.items():
 
 
 def main() -> None:
-    """Run a verb. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted."""
+    """Run a verb. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted, 143 ended
+    by SIGTERM."""
     try:
         app()
     except WorldforkError as error:

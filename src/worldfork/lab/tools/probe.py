@@ -124,8 +124,9 @@ def probe_setting(
     shaped = _with(setting, _reduced(registration, chosen, forks_per_block=2))
     whole, once = Trial(small, shaped), Trial(small, None)
     if executor is not None:
-        results: dict[int, Attempt] = dict(executor.map(attempt, [whole, once]))
-        answers: list[Attempt] = [results[0], results[1]]
+        results: dict[int, Attempt | Failed] = dict(executor.map(attempt, [whole, once]))
+        came = [results[0], results[1]]  # a worker may be lost over a trial
+        answers = [Attempt({}, problem=one.reason) if isinstance(one, Failed) else one for one in came]
     else:
         with _asked_elsewhere(once) as wait:
             answers = [attempt(whole)]
