@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from kill_and_resume import REGISTRATION, chained
+from typer.testing import CliRunner
 from waiting import PATIENCE
 
+from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import linear_quadratic as lq
 from worldfork.lab.agents.base import Fit
@@ -83,6 +85,31 @@ def test_a_run_of_a_world_that_exits_well_does_not_exit_well(workers: int, tmp_p
     )
     assert done.returncode == 2, done.stderr
     assert "SystemExit: something called sys.exit(0)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        (["check"], "^leaving.py, line 2, called sys.exit: nothing more was done"),
+        (["run", "-o", "study"], r"the study's set-up: SystemExit: something called sys.exit\(0\)"),
+    ],
+)
+def test_a_module_that_exits_when_it_is_imported_is_told(
+    verb: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("leaving.py").write_text("import sys\nsys.exit(0)\n")
+    Path("registration.toml").write_text(REGISTRATION + 'environment = "leaving:World"\n')
+    with pytest.raises(WorldforkError, match=told):
+        CliRunner().invoke(app, [*verb, "registration.toml"], catch_exceptions=False)
+
+
+def test_check_of_a_world_that_exits_is_no_check_that_passed(tmp_path: Path) -> None:
+    path = tmp_path / "registration.toml"
+    path.write_text(with_world("sys.exit"))
+    with pytest.raises(WorldforkError, match=r"called sys.exit"):
+        CliRunner().invoke(app, ["check", str(path)], catch_exceptions=False)
 
 
 class Deadly(lq.LinearQuadratic):

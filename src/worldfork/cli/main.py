@@ -1,8 +1,12 @@
 """The `worldfork` command: gathers the verbs and turns user errors into one clear line."""
 
+import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -71,8 +75,25 @@ def _verbs(
     """Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations."""
 
 
+def _not_ended_by_others(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return the verb, with `sys.exit` in somebody's module, world or agent made an error: no verb calls it."""
+
+    @functools.wraps(verb)
+    def call(**options: Any) -> None:
+        try:
+            verb(**options)
+        except SystemExit as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise WorldforkError(
+                f"{Path(place.filename).name}, line {place.lineno}, called sys.exit: nothing more was done. Raise "
+                'an error there instead, and keep a program of the module under `if __name__ == "__main__":`.'
+            ) from error
+
+    return call
+
+
 for name, verb in VERBS.items():
-    app.command(name)(verb)
+    app.command(name)(_not_ended_by_others(verb))
 
 
 def main() -> None:
