@@ -110,7 +110,7 @@ def test_a_module_that_exits_when_it_is_imported_is_told(
 def test_check_of_a_world_that_exits_is_no_check_that_passed(tmp_path: Path) -> None:
     path = tmp_path / "registration.toml"
     path.write_text(with_world("sys.exit at once"))
-    with pytest.raises(WorldforkError, match="called sys.exit"):
+    with pytest.raises(WorldforkError, match=r"called sys\.exit"):
         CliRunner().invoke(app, ["check", str(path)], catch_exceptions=False)
 
 

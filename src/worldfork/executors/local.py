@@ -177,7 +177,7 @@ class _Processes:
             process.pipe.close()
 
     def end_all(self) -> None:
-        """What they are doing is wanted no longer."""
+        """End every process: what they are doing is wanted no longer."""
         self._end_all()
 
 
@@ -211,8 +211,8 @@ def _ending(code: int | None) -> str:
 
 @contextlib.contextmanager
 def _spawning() -> Iterator[None]:
-    """What a spawned process must not inherit. It would run the caller's script again, unless that is guarded: a
-    task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
+    """Keep from a spawned process what it must not inherit. It would run the caller's script again, unless that is
+    guarded: a task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
     main = sys.modules["__main__"]
     with _ended_later():  # another thread may hear it, and then this one raises
         resource_tracker.ensure_running()  # begun by the first process otherwise, it would let that one hear Ctrl-C

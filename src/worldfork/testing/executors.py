@@ -104,7 +104,7 @@ def _spares_the_others(executor: Executor) -> None:
 
 
 def _outlives_a_worker(executor: Executor) -> None:
-    """Where this process computes, there is no worker: the task that would end one is done."""
+    """End a worker in the middle of a task; a task that this process computes is simply done."""
     remedy = "Give the task of a worker that is gone to another, a few times, and then yield it as `Failed`."
     tasks = ((number, _this_process()) for number in range(TASKS))
     try:
