@@ -89,9 +89,12 @@ def run(
     `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
+    from worldfork.ledger.archive import locate
     from worldfork.triggers.candidates import build_candidates
 
-    if not (Path(folder) / "registration.json").exists():  # once it is there, its candidates are what they are
+    if not (
+        locate(Path(folder)) / "registration.json"
+    ).exists():  # once it is there, its candidates are what they are
         candidates = _outside_candidates(registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")

@@ -20,7 +20,7 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, segment, window
 from worldfork.lab.stream.signals import Episode, read_signal
-from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
 
@@ -253,7 +253,7 @@ def _row(
         update=update.returns,
         r_hold=r_hold,
         r_update=r_update,
-        delta=None if r_hold is None or r_update is None else r_update - r_hold,
+        delta=gain(r_hold, r_update),
         fit=fit,
         nonfinite_actions=Counts(hold=hold.replaced, update=update.replaced),
         nonfinite_returns=Counts(hold=hold.returns.count(None), update=update.returns.count(None)),
