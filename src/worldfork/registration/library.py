@@ -42,7 +42,8 @@ def is_file(name: str | Path) -> bool:
     try:
         return Path(name).is_file()
     except OSError as error:
-        raise WorldforkError(f"`{name!s:.60}...` can not be looked for ({error.strerror}).") from error
+        shown = str(name) if len(str(name)) < 200 else f"{name!s:.60}..."
+        raise WorldforkError(f"`{shown}` can not be looked for ({error.strerror}).") from error
 
 
 def find_recipe(name: str | Path) -> Path:
