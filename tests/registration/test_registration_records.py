@@ -259,6 +259,9 @@ def test_arms_that_do_the_same_are_told() -> None:
     assert twins('mechanism = {name = "none"}', 'mechanism = {name = "none", scope = "other"}') == same
     assert twins("mechanism = {steps = 0}", "mechanism = {steps = 0, window = 20}") == same
     assert twins("mechanism = {steps = 0}", "mechanism = {steps = 1}") == []
+    within = twins("mechanism = {window = 200}", "mechanism = {window = 300}")  # of 200 control steps
+    assert within[-1:] == same
+    assert same[0] not in twins("mechanism = {window = 199}", "mechanism = {window = 300}")
     assert twins("", "mechanism = {window = 20}") == []
     assert twins("", "mechanism = {steps = 5}") == []
     assert twins("", "evaluation = {episodes = 5}") == []
@@ -294,6 +297,23 @@ def test_a_rate_is_for_a_running_threshold(settings: str, told: str) -> None:
     running = parse(f'{LEAST}{policy}threshold = "running"\nrate = 0.5\n').deployment
     assert running is not None
     assert running.policies["careful"].rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("", 'a policy with trigger = "random" says `rate`, or `matches` another policy'),
+        ('rate = 0.5\nmatches = "careful"', 'a policy with trigger = "random" says `rate`, or `matches` another'),
+        ("rate = 0.5\nthreshold = 0.5", 'a policy with trigger = "random" says `rate`, or `matches` another'),
+        ('matches = "coin"', "the policy `coin` matches `coin`, which is not a policy with its own rule"),
+    ],
+)
+def test_a_random_policy_has_one_rate(settings: str, told: str) -> None:
+    coin = '[deployment.policies.coin]\ntrigger = "random"\n'
+    assert told in refused(DEPLOYMENT + coin + settings)
+    for enough in ("rate = 0.5", 'matches = "careful"'):
+        assert parse(LEAST + DEPLOYMENT + coin + enough).deployment is not None
+    assert '`matches` is for policies with trigger = "random"' in refused(DEPLOYMENT + 'matches = "careful"')
 
 
 def test_a_policy_is_not_called_as_a_folder_of_the_ledger_is() -> None:

@@ -123,6 +123,31 @@ def test_what_went_wrong_is_counted_in_the_branch_where_it_did() -> None:
     assert (row.r_update, row.delta) == (None, None)
 
 
+class Rich(world.World):
+    """A world whose episodes return the largest numbers there are: finite, while the sum of two is not."""
+
+    def step(self, state: State, action: Any, level: Any = 0.0) -> Any:
+        after, observation, reward = super().step(state, action, level)
+        return after, observation, np.full_like(reward, 1.7e308 / STEPS)
+
+
+class RichPlugin(world.LinearQuadraticPlugin):
+    """It, by name."""
+
+    def build(self, *, scale: float, threads: int) -> Rich:
+        return Rich(scale=scale)
+
+
+def test_a_mean_whose_sum_overflows_is_undefined_and_no_failure() -> None:
+    context = context_of(
+        ('agent = "linear_quadratic"', f'agent = "linear_quadratic"\nenvironment = "{__name__}:RichPlugin"')
+    )
+    (row,) = rows_of(context, 1)
+    assert row.hold == row.update == (pytest.approx(1.7e308),) * 5
+    assert row.nonfinite_returns == Counts(hold=0, update=0)
+    assert (row.r_hold, row.r_update, row.delta) == (None, None, None)
+
+
 def test_a_shared_hold_is_the_owners_in_every_part() -> None:
     context = context_of()
     many = dataclasses.replace(AWAY, arm="many")
