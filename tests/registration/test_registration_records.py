@@ -321,6 +321,11 @@ def test_a_policy_is_not_called_as_a_folder_of_the_ledger_is() -> None:
     assert "a policy can not be called `segments`: the ledger has a folder of that name" in said
 
 
+def test_a_deployment_is_of_an_arm_that_there_is() -> None:
+    assert "`deployment.arm` is `other`; there are ['least']" in refused('[deployment]\narm = "other"\n')
+    assert parse(LEAST + '[deployment]\narm = "least"\n').deployment is not None
+
+
 def test_a_policy_is_about_an_arm_that_there_is() -> None:
     said = refused(DEPLOYMENT + 'arm = "other"\n')
     assert "policy `careful` is about arm `other`; there are ['least']" in said

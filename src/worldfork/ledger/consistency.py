@@ -71,7 +71,7 @@ class Expected:
             followed = self._ramp(np.append(env_step, env_step[-1] + self.repeat))
             agrees = np.array_equal(level, followed[:-1]) and np.array_equal(rate, np.diff(followed))
         else:  # where the level is, a class says; that it moves by its rate, the stream
-            agrees = np.array_equal(level[1:] - level[:-1], rate[:-1])
+            agrees = np.array_equal(np.diff(np.asarray(level, np.float64)), rate[:-1])
         return None if agrees else "the levels of the stream are not those of the registered schedule"
 
     def beside_log(self, row: ForkRow | DeploymentRow, log: Columns) -> str | None:
@@ -161,8 +161,8 @@ def unlisted(study: Study, segments: Collection[str]) -> str | None:
     """A note on files that no record names, so that the root does not cover them; `segments` are those that rows
     point to."""
     listed = {*BESIDE, *study.kept().files, *segments}
-    for chain in (*study.cells(), *study.deployments()):
-        listed |= {f"{chain.path.relative_to(study.path).as_posix()}/{name}" for name in OF_A_CHAIN}
+    for chain in [*(cell.path for cell in study.cells()), *(folder.path for folder in study.deployments())]:
+        listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in OF_A_CHAIN}
     files = (path.relative_to(study.path).as_posix() for path in study.path.rglob("*") if path.is_file())
     found = sorted(place for place in files if place not in listed and not place.startswith("report/"))
     if not found:
