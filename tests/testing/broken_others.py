@@ -1,9 +1,12 @@
 """Mechanisms, signals, triggers and executors that each break one promise, and the words that tell their author."""
 
 import dataclasses
+import functools
 import itertools
+import multiprocessing
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -398,12 +401,25 @@ class Rounding(ExecutorPlugin):
             yield index, result
 
 
+@functools.cache
+def one_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+class Fragile(ExecutorPlugin):
+    """Takes for granted that its worker lives."""
+
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        return ((index, one_process().submit(function, task).result()) for index, task in enumerate(tasks))
+
+
 EXECUTORS: list[tuple[type[ExecutorPlugin], str]] = [
     (Eager, r"all of 1000 tasks were taken before the first result came"),
     (Losing, r"9 tasks came back as the indices \[0, 1, 2, 3, 5"),
     (Doubling, r"came back as the indices \[0, 1, 2, 2, 3"),
     (Shuffling, r"are those of others.*from 0"),
     (Raising, r"a failure among the results became RuntimeError.*never raises"),
+    (Fragile, r"a worker that died became BrokenProcessPool.*Give the task of a worker that is gone to another"),
     (StopsThere, r"tasks \[4, 5, 6, 7, 8\] were lost beside a task that failed"),
     (Rounding, r"files differ from those made here"),
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from worldfork import registry
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, Checkpoint, Window
+from worldfork.lab.agents.base import Agent, Checkpoint, Window, needs_full_blocks
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.linear_quadratic import World
@@ -222,7 +222,7 @@ class _Bench:
 
     def ignores_neighbours(self) -> None:
         whole = self.update()
-        for sets in [[2, 0, 1]] if self.agent.shape_sensitive else [[2, 0, 1], [1]]:
+        for sets in [[2, 0, 1]] if needs_full_blocks(self.agent) else [[2, 0, 1], [1]]:
             chosen = np.array(sets)
             part = self.update(
                 take_window(self.window, sets),

@@ -20,7 +20,18 @@ from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event
 from worldfork.registry import Plugin
 
-__all__ = ["Agent", "AgentPlugin", "Arrays", "Checkpoint", "Decision", "Fit", "Surprise", "Window", "taken_by"]
+__all__ = [
+    "Agent",
+    "AgentPlugin",
+    "Arrays",
+    "Checkpoint",
+    "Decision",
+    "Fit",
+    "Surprise",
+    "Window",
+    "needs_full_blocks",
+    "taken_by",
+]
 
 Arrays = Mapping[str, Any]  # name -> array with leading axis P (NumPy, JAX, or anything with the array interface)
 Belief = Any
@@ -179,6 +190,15 @@ class Agent(Protocol):
         """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained;
         `rate`: the share of the agent's own learning rates to take."""
         ...
+
+
+def needs_full_blocks(agent: Agent) -> bool:
+    """Return True if a parameter set's digits depend on how many others are computed with it.
+
+    Blocks that are not full are padded then, and only then. An agent with `set_by_set = True` computes each set
+    alone: only the number of its episodes may matter to it.
+    """
+    return agent.shape_sensitive and not getattr(agent, "set_by_set", False)
 
 
 class AgentPlugin(Plugin):

@@ -12,7 +12,7 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import hashlib
+import inspect
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +25,8 @@ from jaxtyping import Bool, Float, UInt32
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window, taken_by
 from worldfork.lab.agents.seeding import seeded
+from worldfork.lab.agents.stateful_checkpoints import OPTIMISER, REPLAY, keep_replay, parted, read_checkpoint
+from worldfork.lab.agents.training import Rehearsal
 from worldfork.lab.agents.transitions import Transitions, transitions_of
 from worldfork.lab.environments.base import AfterEnd, Environment, can_end
 from worldfork.lab.episodes.standing import standing_returns
@@ -40,7 +42,6 @@ __all__ = [
     "transitions_of",
 ]
 
-OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optimiser's
 MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
 # Generators are global and an agent is one object: whoever works with them in another thread waits.
 ONE_AT_A_TIME: Final = threading.RLock()
@@ -82,7 +83,7 @@ class Stateful(Protocol):
 
     def learn(self, window: Transitions, *, steps: int, rate: float) -> Mapping[str, float]:
         """Train for `steps` steps at `rate` times the usual learning rate; may say `loss_before`, `loss_after` and
-        `grad_norm`."""
+        `grad_norm`. With arguments `replay` and `share` that may be left out, it can rehearse."""
         ...
 
     def get_state(self) -> Mapping[str, np.ndarray]:
@@ -107,6 +108,8 @@ class Belief:
 class StatefulAgent:
     """A stateful agent as a pure one. Every call loads what it is about and leaves nothing that matters."""
 
+    set_by_set = True
+
     def __init__(self, inner: Any, environment: Environment) -> None:
         self._inner = inner
         self._size = environment.action_size
@@ -123,6 +126,7 @@ class StatefulAgent:
         self.device: str = str(getattr(inner, "device", "cpu"))
         # Frameworks round differently in another batch, and then one key serves all episodes of a call.
         self.shape_sensitive: bool = self._together
+        self.rehearses: bool = {"replay", "share"} <= inspect.signature(inner.learn).parameters.keys()
 
     @alone
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
@@ -226,15 +230,18 @@ class StatefulAgent:
         scope: str,
         batch_keys: UInt32[np.ndarray, "P 2"],
         rate: float = 1.0,
+        rehearsal: Rehearsal | None = None,
     ) -> Fit:
         if scope not in self.scopes:
             raise WorldforkError(f"It trains {', '.join(self.scopes)}; got the scope {scope!r}.")
-        chosen = {"scope": scope} if hasattr(self._inner, "scopes") else {}
+        chosen: dict[str, Any] = {"scope": scope} if hasattr(self._inner, "scopes") else {}
         trained: list[Mapping[str, np.ndarray]] = []
         measured = {name: np.full(len(batch_keys), np.nan) for name in MEASURED}
         for p in range(len(batch_keys)):
             self._load({**parameters, **optimiser}, p, everything=True)
             self._loaded = None  # it is about to become something else
+            if rehearsal is not None:
+                chosen |= {"replay": transitions_of(rehearsal.replay, p), "share": rehearsal.share}
             with self._drawing(batch_keys[p]):
                 report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **chosen) or {}
             for name in MEASURED:
@@ -306,9 +313,10 @@ class StatefulAgent:
 
 class StatefulPlugin(AgentPlugin):
     """What the name of an agent that keeps its state inside stands for. Its checkpoints are a .safetensors file of
-    its state and a .json file with its clean return: `save_checkpoint` writes both."""
+    its state, a .json file with its clean return, and perhaps a replay: `save_checkpoint` writes them."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    optional_suffixes: ClassVar[tuple[str, ...]] = (REPLAY,)
 
     @abc.abstractmethod
     def make(self, environment: Environment) -> Any:
@@ -321,13 +329,7 @@ class StatefulPlugin(AgentPlugin):
             return StatefulAgent(self.make(environment), environment)
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
-        from safetensors.numpy import load_file
-
-        file = path.with_suffix(".safetensors")
-        state, record = load_file(file), json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        parameters, optimiser = _parted(state)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        return Checkpoint(parameters, optimiser, float(record["clean_return"]), digest, record.get("remark", ""))
+        return read_checkpoint(path)
 
 
 def save_checkpoint(
@@ -339,14 +341,18 @@ def save_checkpoint(
     episodes: int = 10,
     remark: str = "",
     after_end: AfterEnd = "reset",
+    replay: Transitions | None = None,
 ) -> float:
-    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that. `after_end` is
-    what the studies that it is made for register, where an episode can end early."""
+    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that.
+
+    `after_end` is what the studies that it is made for register, where an episode can end early; `replay` is some
+    of what it was trained on, for mechanisms that rehearse.
+    """
     from safetensors.numpy import save_file
 
     file = Path(path).with_suffix(".safetensors")
     file.parent.mkdir(parents=True, exist_ok=True)
-    parameters, _ = _parted(state)
+    parameters, _ = parted(state)
     returns = standing_returns(
         agent,
         environment,
@@ -360,6 +366,8 @@ def save_checkpoint(
     record = {"clean_return": float(returns.mean()), "episodes": episodes, "remark": remark}
     if can_end(environment):
         record["after_end"] = after_end
+    if replay is not None:
+        record |= keep_replay(file, dataclasses.asdict(replay))
     file.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     return record["clean_return"]  # type: ignore[return-value]
 
@@ -367,13 +375,6 @@ def save_checkpoint(
 def _some(names: list[str]) -> str:
     """The first few of them."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A state as parameters and optimiser, each array with a leading axis of one."""
-    whole = {name: np.asarray(array)[None] for name, array in state.items()}
-    optimiser = {name: array for name, array in whole.items() if name.startswith(OPTIMISER)}
-    return {name: array for name, array in whole.items() if name not in optimiser}, optimiser
 
 
 def copied(values: Any) -> Any:

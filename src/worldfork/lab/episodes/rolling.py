@@ -87,8 +87,9 @@ def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolle
         pending: list[tuple[int, Future[Any]]] = [(i, pool.submit(next(batch))) for i, batch in enumerate(batches)]
         while pending:
             index, physics = pending.pop(0)
+            came = physics.result()  # a StopIteration of the world's own must not pass for the batch's end
             try:
-                pending.append((index, pool.submit(batches[index].send(physics.result()))))
+                pending.append((index, pool.submit(batches[index].send(came))))
             except StopIteration as end:
                 finished[index] = end.value
     return [rolled for rolled in finished if rolled is not None]
@@ -98,8 +99,9 @@ def _alone(batch: Generator[Physics, Any, Rolled]) -> Rolled:
     """Drive one batch here: there is nothing to overlap it with."""
     physics = next(batch)
     while True:
+        came = physics()  # as above
         try:
-            physics = batch.send(physics())
+            physics = batch.send(came)
         except StopIteration as end:
             rolled: Rolled = end.value
             return rolled

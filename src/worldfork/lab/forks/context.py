@@ -155,7 +155,8 @@ class Context:
                 f"arm `{arm.name}`: the mechanism `{arm.mechanism.name}` reads what a checkpoint was pretrained "
                 f"on, and checkpoint {index} of {task} keeps none. Pretrain it with `replay` in its recipe, the "
                 "number of transitions to keep, or collect some with it: "
-                "worldfork evaluate CHECKPOINT --collect-replay N."
+                "worldfork evaluate CHECKPOINT --collect-replay N. For an agent that keeps its state inside, "
+                "save_checkpoint(..., replay=transitions) keeps them."
             )
 
     @functools.cached_property
