@@ -84,14 +84,17 @@ def run(
     `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
     object of your own (docs/extending.md); `workers` are its processes, and `settings` whatever else a named one
     can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `tasks` leaves the
-    others to a later run. `probe` tries agents, worlds and mechanisms that are not worldfork's on a small block
-    before a new study is begun.
+    others to a later run. Agents, worlds and mechanisms that are not worldfork's are tried on a small block before
+    a new study is begun, which `probe=False` leaves out.
     `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
+    from worldfork.ledger.archive import locate
     from worldfork.triggers.candidates import build_candidates
 
-    if not (Path(folder) / "registration.json").exists():  # once it is there, its candidates are what they are
+    if not (
+        locate(Path(folder)) / "registration.json"
+    ).exists():  # once it is there, its candidates are what they are
         candidates = _outside_candidates(registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")

@@ -12,6 +12,7 @@ from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
 __all__ = [
+    "Columns",
     "content_digest",
     "npz_arrays",
     "parquet_bytes",

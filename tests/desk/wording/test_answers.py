@@ -117,6 +117,12 @@ def test_the_sentence_names_size_and_scale():
     assert said.helped_words == "Updating helped at 0% of the decision points"
 
 
+def test_forks_that_diverged_stand_beside_the_mean():
+    """UPDATE at or below 30% of the cell's mean HOLD return of 100: a fork of each checkpoint."""
+    said = only(score(lambda c, k: -90.0 if k == 1 else -30.0 - c))
+    assert said.helped_words == "Updating helped at 0% of the decision points; 8 of 96 forks diverged"
+
+
 @pytest.mark.parametrize(("slow", "words"), [(0.0, "are worth"), (-10.0, "cost")])
 def test_arms_are_told_apart_in_one_sentence(slow, words):
     """Where both lose, the better one costs less: nobody is told that it is worth something."""

@@ -213,7 +213,7 @@ def _terms(material: Material) -> dict[str, str]:
     """The words to explain: whether branches met the same draws, only a study says; never is a policy of some."""
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
-        unused.add("never")
+        unused |= {"never", "by the ledger"}
     return {word: means for word, means in TERMS.items() if word not in unused}
 
 

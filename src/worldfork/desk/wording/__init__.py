@@ -15,6 +15,7 @@ from worldfork.desk.wording.answers import (
 from worldfork.desk.wording.by_arm import worth_by_arm
 from worldfork.desk.wording.compared import PairSummary, contrast_headlines, summarise_pairs
 from worldfork.desk.wording.following import (
+    AN_ORDER,
     FollowedAnswer,
     best_first,
     followed_answer,
@@ -42,6 +43,7 @@ from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
 __all__ = [
+    "AN_ORDER",
     "AUC_RESTS_ON",
     "BEATEN",
     "DASH",

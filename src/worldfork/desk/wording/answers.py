@@ -42,6 +42,7 @@ class Answer:
     scale: Scale
     of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
     helped: Helped
+    diverged: str  # how many forks did, as the end of a sentence; empty where none did
     advice: Advice
     triggers: str  # whether any candidate knew when to update
     not_beaten: str  # which trigger comes nearest to being useful; empty where one is
@@ -53,12 +54,12 @@ class Answer:
 
     @property
     def helped_words(self) -> str:
-        """How often updating helped."""
+        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
         share, low, high = (
             percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
         )
         spread = "" if low == high else f" ({low} to {high} by checkpoint)"
-        return f"Updating helped at {share} of the decision points{spread}"
+        return f"Updating helped at {share} of the decision points{spread}{self.diverged}"
 
     @property
     def sentence(self) -> str:
@@ -82,7 +83,7 @@ class ContrastAnswer:
 
 def answer(score: TaskScore) -> Answer:
     """What one task says, on all attempted forks."""
-    effect, shown = score.effect.all_attempted, scale(score)
+    effect, shown, forks = score.effect.all_attempted, scale(score), score.forks
     verdict = known(score.verdict) or "undecided"
     return Answer(
         word=WORDS.get(verdict, "Not decided") if score.evidence.forks.delta.any() else "No difference",
@@ -92,6 +93,7 @@ def answer(score: TaskScore) -> Answer:
         scale=shown,
         of=_of(shown),
         helped=helped(score),
+        diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
         advice=advise(score),
         triggers=trigger_words(score),
         not_beaten=not_beaten(score),

@@ -11,10 +11,22 @@ from worldfork.desk.scoring.judgement import Grade
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, rate, with_span
 
-__all__ = ["FollowedAnswer", "best_first", "followed_answer", "followed_digits", "gains_over_never", "realised"]
+__all__ = [
+    "AN_ORDER",
+    "FollowedAnswer",
+    "best_first",
+    "followed_answer",
+    "followed_digits",
+    "gains_over_never",
+    "realised",
+]
 
 NEVER: Final = "never"  # the policy that every other one is compared with
 NAMED: Final = 4  # policies that a sentence lists by name
+AN_ORDER: Final = (
+    "An order alone does not show that the ledger's labels of single forks know anything: how often a policy "
+    "fires, times the mean dR of its update, may order policies as well."
+)
 
 
 @dataclasses.dataclass(frozen=True)
