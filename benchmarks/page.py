@@ -1,4 +1,5 @@
-"""How large the page of many forks is, how long it takes to make, and how long a browser takes to open it.
+"""How large the page of many forks is, what it takes to make (seconds, and the most memory held so far, once
+scored and once made), and how long a browser takes to open it.
 
     python benchmarks/page.py               # 21,600 forks of three tasks
     python benchmarks/page.py 2400 7200     # other sizes
@@ -12,6 +13,7 @@ machine was.
 
 import argparse
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -60,6 +62,11 @@ def opened(page: Path) -> float | None:
     return took
 
 
+def peak() -> float:
+    """The most memory that this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forks", nargs="*", type=int, default=[21_600])
@@ -67,7 +74,7 @@ def main() -> None:
     parser.add_argument("--study", type=Path, help="Measure the page of a ledger on disk, and not of tables.")
     parser.add_argument("--times", type=int, default=15, help="How often the study's checkpoints are copied.")
     given = parser.parse_args()
-    print(f"{'forks':>8} {'score s':>8} {'page s':>8} {'MB':>6} {'opens s':>8} {'load':>5}")
+    print(f"{'forks':>8} {'score s':>8} {'page s':>8} {'peak MB':>13} {'MB':>6} {'opens s':>8} {'load':>5}")
     for count in [0] if given.study else given.forks:
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as ledger:
             if given.study:
@@ -75,7 +82,7 @@ def main() -> None:
             source = ledger if given.study else forks(count)
             start = time.perf_counter()
             material = gather(source, permutations=given.permutations)
-            scored = time.perf_counter()
+            scored, before = time.perf_counter(), peak()
             page = render(material).save(Path(folder) / "page.html")
             made = time.perf_counter()
             assert page.path is not None
@@ -83,7 +90,8 @@ def main() -> None:
             shown = "-" if opens is None else f"{opens:.2f}"
             megabytes = len(page.html.encode()) / 1e6
             print(
-                f"{count:>8,} {scored - start:>8.1f} {made - scored:>8.1f} {megabytes:>6.1f} {shown:>8} "
+                f"{count:>8,} {scored - start:>8.1f} {made - scored:>8.1f} "
+                f"{before:>6.0f} {peak():>6.0f} {megabytes:>6.1f} {shown:>8} "
                 f"{os.getloadavg()[0]:>5.1f}",
                 flush=True,
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
-from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean, seal
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
 from worldfork.registration import Cell, Registration, canonical, cells, digest, hold_owner, parse
@@ -40,7 +40,18 @@ mechanism = { steps = 400 }
 """
 )
 CELL = "tiny-linear_quadratic-c0-away-s0"
-STREAM = {"step": np.arange(4), "error": np.array([0.1, 0.2, np.nan, 0.4])}
+STEPS, PERIOD = 50, 20_000  # of an episode, and of the drift from one end to the other
+_step = np.arange(3 * STEPS)
+STREAM = {
+    "step": _step,
+    "env_step": _step,
+    "episode": _step // STEPS + 1,
+    "level": _step / PERIOD,
+    "rate": (_step + 1) / PERIOD - _step / PERIOD,
+    "reward": np.zeros(3 * STEPS),
+    "error": np.full(3 * STEPS, 0.3),
+    "spread": np.full(3 * STEPS, np.nan),
+}
 WINDOW = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
 
 
@@ -49,10 +60,10 @@ def fork(k: int, **changes: Any) -> ForkRow:
     fields: dict[str, Any] = {
         "cell": CELL,
         "k": k,
-        "step": 50 * k,
-        "env_step": 50 * k,
-        "level": 0.1 * k,
-        "rate": 0.1,
+        "step": STEPS * k,
+        "env_step": STEPS * k,
+        "level": STEPS * k / PERIOD,
+        "rate": STEPS * k / PERIOD - (STEPS * k - 1) / PERIOD,
         "signals": {"residual": 0.3, "kl": None},
         "hold": hold,
         "update": update,
@@ -92,7 +103,7 @@ def configuration(registration: Registration, cell: Cell, **changes: Any) -> dic
         },
         "arm": arm.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
         "task": task.model_dump(mode="json"),
-        "units": {"episode_steps": 50, "action_repeat": 1},
+        "units": {"episode_steps": STEPS, "action_repeat": 1},
         "checkpoint": {"digest": "c", "clean_return": 1.0},
         "shares": {"stream": shared, "hold": shared},
         "block": None,
@@ -158,12 +169,19 @@ def rechain(study: Study, cell_id: str, change: Callable[[dict[str, Any]], objec
     """Change cell.json and compute the whole chain anew: what the chain alone can not find."""
     folder = study.path / "cells" / cell_id
     stored = json.loads((folder / "cell.json").read_text())
-    rows = Study(study.path).cell(cell_id).rows()
     change(stored)
     (folder / "cell.json").write_text(canonical(stored) + "\n")
-    lines, last = [], digest(stored)
-    for row in rows:
-        sealed = seal(row, prev=last)
-        lines.append(canonical(sealed.model_dump(mode="json", by_alias=True)) + "\n")
-        last = sealed.digest
-    (folder / "forks.jsonl").write_text("".join(lines))
+    forge(folder / "forks.jsonl", lambda fields: None)
+
+
+def forge(lines: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the fields of rows, which need not be what worldfork would write, and compute the whole chain anew."""
+    last, written = digest(json.loads((lines.parent / "cell.json").read_text())), []
+    for line in lines.read_text().splitlines():
+        fields = json.loads(line)
+        change(fields)
+        fields |= {"prev": last}
+        del fields["digest"]
+        last = digest(fields)
+        written.append(canonical({**fields, "digest": last}) + "\n")
+    lines.write_text("".join(written))

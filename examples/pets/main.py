@@ -71,7 +71,8 @@ def play(pets, world, *, seeds, random):
             action = pets.act(state.observation)
         before = state.observation
         state, after, reward = world.step(state, action.astype(np.float64))
-        columns.append((before, action, reward, after, np.full(len(seeds), step == 0)))
+        never = np.zeros(len(seeds), bool)  # an episode of a reacher has no end of its own
+        columns.append((before, action, reward, after, np.full(len(seeds), step == 0), never))
     return [np.concatenate(values) for values in zip(*columns, strict=True)]
 
 

@@ -63,7 +63,8 @@ def play(agent, world, *, seeds, noise):
         action = np.clip(action + spread * drawn, -world.action_bound, world.action_bound)
         before = state.observation
         state, after, reward = world.step(state, action)
-        columns.append((before, action, reward, after, np.full(len(seeds), step == 0)))
+        never = np.zeros(len(seeds), bool)  # an episode of a reacher has no end of its own
+        columns.append((before, action, reward, after, np.full(len(seeds), step == 0), never))
     stacked = [np.stack(values, axis=1) for values in zip(*columns, strict=True)]
     return [values.reshape(-1, *values.shape[2:]) for values in stacked]
 

@@ -84,14 +84,17 @@ def run(
     `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
     object of your own (docs/extending.md); `workers` are its processes, and `settings` whatever else a named one
     can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `tasks` leaves the
-    others to a later run. `probe` tries agents, worlds and mechanisms that are not worldfork's on a small block
-    before a new study is begun.
+    others to a later run. Agents, worlds and mechanisms that are not worldfork's are tried on a small block before
+    a new study is begun, which `probe=False` leaves out.
     `progress(what, done, total)` and `notify(sentence)` are told what happens.
     """
     from worldfork.lab.run import run as run_study
+    from worldfork.ledger.archive import locate
     from worldfork.triggers.candidates import build_candidates
 
-    if not (Path(folder) / "registration.json").exists():  # once it is there, its candidates are what they are
+    if not (
+        locate(Path(folder)) / "registration.json"
+    ).exists():  # once it is there, its candidates are what they are
         candidates = _outside_candidates(registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")
@@ -117,21 +120,48 @@ def score(
     *,
     arm: str | None = None,
     contrast: str | tuple[str, str] | None = None,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
     progress: Progress = silent,
     **rules: Any,
 ) -> "Score":
     """Score a study by what it registered, or a flat table or data frame by the paper's rules.
 
-    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers=("residual", "my_module:Mine")`. A
+    `arm` scores one arm alone, `contrast` names the two to compare. Of a flat table, `higher_is_better=False` says
+    that it has costs, and `failure_return` what a missing or infinite return counts as (docs/table.md).
+
+    Any rule can be changed by name: `seed`, `permutations` (draws of each random control), `rate` (of the running
+    quantile), `divergence` (None switches the rule off), `triggers=("residual", "my_module:Mine")`, `severity`. A
     study's own code is never imported by itself: a trigger of yours is scored where you name it.
+
+    >>> import worldfork as wf
+    >>> seconds = {"checkpoint": [0, 1, 2], "k": [1, 1, 1], "r_hold": [9.0, 8.0, 9.5], "r_update": [7.0, 6.5, None]}
+    >>> import polars as pl
+    >>> score = wf.score(pl.DataFrame(seconds), higher_is_better=False, failure_return=60.0)
+    >>> score["table"].effect.all_attempted.by_checkpoint
+    {'0': 2.0, '1': 1.5, '2': -50.5}
+    >>> score["table"].effect.retained.by_checkpoint["2"]
+    Undefined(why='no fork of this checkpoint was retained')
     """
     from worldfork.desk.scoring import score_ledger
 
-    return score_ledger(source, arm=arm, contrast=contrast, progress=progress, **rules)
+    return score_ledger(
+        source,
+        arm=arm,
+        contrast=contrast,
+        higher_is_better=higher_is_better,
+        failure_return=failure_return,
+        progress=progress,
+        **rules,
+    )
 
 
-def read_table(source: "str | Path | Frame") -> "Table":
+def read_table(
+    source: "str | Path | Frame", *, higher_is_better: bool = True, failure_return: float | None = None
+) -> "Table":
     """A flat table of forks from any harness: a .csv, .parquet or .jsonl file, or a data frame.
+
+    `higher_is_better=False` says that it has costs, and `failure_return` what a missing return counts as.
 
     >>> import polars as pl, worldfork as wf
     >>> rows = {"checkpoint": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
@@ -140,7 +170,7 @@ def read_table(source: "str | Path | Frame") -> "Table":
     """
     from worldfork.desk.reading import read_table as read
 
-    return read(source)
+    return read(source, higher_is_better=higher_is_better, failure_return=failure_return)
 
 
 def report(
@@ -148,16 +178,25 @@ def report(
     folder: Path | str | None = None,
     *,
     triggers: "Sequence[str | Trigger] | str | None" = None,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
     progress: Progress = silent,
 ) -> "Page":
     """The page: one self-contained HTML file. In a notebook it shows itself.
 
     It is written to `folder`/index.html; by default into a study's `report`, and beside a table under its name.
-    `triggers` are those to compare, as in `score`.
+    `triggers` are those to compare; these and how a flat table is read are as in `score`.
     """
     from worldfork.desk.page import write_page
 
-    return write_page(source, folder, triggers=triggers, progress=progress)
+    return write_page(
+        source,
+        folder,
+        triggers=triggers,
+        higher_is_better=higher_is_better,
+        failure_return=failure_return,
+        progress=progress,
+    )
 
 
 def check(

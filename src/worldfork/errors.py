@@ -2,10 +2,13 @@
 
 import dataclasses
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Failed", "WorldforkError", "call", "nearest", "printable"]
+__all__ = ["Failed", "WorldforkError", "call", "nearest", "obeyed", "printable"]
+
+TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # Unicode, UAX #9
 
 _called: dict[str, str] = {}  # a folder that nobody named -> what people call it
 
@@ -46,6 +49,21 @@ class Failed:
     details: str  # the traceback, for whoever wrote the code that failed
     unfit: bool = False  # whether it is the worker that can not do it, and another may
     exhausted: bool = False  # whether the worker ran out of memory, and a fresh one may not
+
+
+def obeyed(text: str) -> str:
+    r"""Return the characters of the text that a terminal obeys: controls but line end and tab, and turns of
+    direction.
+
+    >>> obeyed("two\nlines, \x1b[2J, \u202e and e\u0301")
+    '\x1b\u202e'
+    """
+    return "".join(
+        character
+        for character in text
+        if (unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t")
+        or unicodedata.bidirectional(character) in TURNS
+    )
 
 
 def printable(text: str) -> str:

@@ -225,11 +225,22 @@ class PausingPlugin(LinearQuadraticPlugin):
         return Pausing(environment.matrices, **self.model_dump())
 
 
-def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "said", "status", "workers"),
+    [
+        (signal.SIGINT, "interrupted", 130, 1),
+        (signal.SIGTERM, "ended by SIGTERM", 143, 1),
+        (signal.SIGTERM, "ended by SIGTERM", 143, 2),
+    ],
+)
+def test_a_signal_leaves_a_resumable_study_and_says_how(
+    number: int, said: str, status: int, workers: int, tmp_path: Path
+) -> None:
     study, path, reached = tmp_path / "study", tmp_path / "paused.toml", tmp_path / "reached"
     text = REGISTRATION.replace("window = 100", "window = 1000")
     path.write_text(text.replace('agent = "linear_quadratic"', f'agent = "{__name__}:PausingPlugin"'))
-    command = [sys.executable, "-m", "worldfork.cli.main", "run", str(path), "-o", str(study), "--no-probe"]
+    again = ["run", str(path), "-o", str(study), "--workers", str(workers)]
+    command = [sys.executable, "-m", "worldfork.cli.main", *again, "--no-probe", "--quiet"]
     environment = {**os.environ, "REACHED": str(reached), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -237,13 +248,15 @@ def test_an_interrupt_leaves_a_resumable_study_and_says_how(tmp_path: Path) -> N
 
         def stopped() -> bool:
             assert running.poll() is None, running.communicate()
-            return reached.exists()
+            written = study.glob("cells/*/forks.jsonl")
+            return reached.exists() and any(path.read_bytes().count(b"\n") == 3 for path in written)
 
-        until(stopped, lambda: "that the agent stopped")
-        running.send_signal(signal.SIGINT)
+        until(stopped, lambda: "that a block is written and the agent stopped in the next")
+        running.send_signal(number)
         _, complaints = running.communicate(timeout=PATIENCE)
-    assert running.returncode == 130, complaints
-    assert f"To carry on: worldfork run {path} -o {study}" in complaints
+    assert running.returncode == status, complaints
+    told = [line for line in complaints.splitlines() if "code that does not come with worldfork" not in line]
+    assert told == [f"worldfork: {said}; every finished row is kept. To carry on: worldfork {' '.join(again)}"]
     verdict = json.loads(CliRunner().invoke(app, ["verify", str(study), "--partial", "--json"]).stdout)
     assert verdict["passes"]
     assert verdict["rows"] == 3  # a block of three forks was finished, and the next has the fourth in it

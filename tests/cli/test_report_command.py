@@ -25,7 +25,7 @@ def table(tmp_path):
             "stream_seed": 0,
             "k": k,
             "r_hold": 10.0 - k,
-            "r_update": 5.0,
+            "r_update": 5.0 - 0.1 * c,
         }
         for c in range(3)
         for d in ("toward", "away")

@@ -1,27 +1,150 @@
 """The local executor: a worker that dies is told, and none outlives its parent."""
 
+import contextlib
+import functools
+import math
+import multiprocessing.spawn
 import os
 import signal
 import subprocess
 import sys
 import threading
+from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import PATIENCE, until
 
-from worldfork.errors import WorldforkError
+from worldfork.errors import Failed, WorldforkError
+from worldfork.executors import local
 from worldfork.executors.gpus import CHOSEN_BY_THE_USER, share_memory, visible_gpus
 from worldfork.executors.local import Local, _spawning
 
 
-def end_the_worker(number: int) -> int:
-    os._exit(3)
+def die(how: str) -> None:
+    """End this worker, as others end it or as its code does."""
+    if how in ("SIGKILL", "SIGSEGV", "SIGTERM"):
+        os.kill(os.getpid(), signal.Signals[how])
+    elif how == "os._exit":
+        os._exit(3)
+    elif how == "sys.exit":  # no task's function lets it pass, and no worker is worse for one that does
+        sys.exit(0)
 
 
-def test_a_worker_that_dies_is_told_clearly() -> None:
-    with pytest.raises(WorldforkError, match="A worker process died"):
-        list(Local(workers=2).map(end_the_worker, [1, 2]))
+DEATHS = {
+    "SIGKILL": "was killed by SIGKILL (out of memory, perhaps: then fewer --workers help)",
+    "SIGSEGV": "was killed by SIGSEGV",
+    "SIGTERM": "was killed by SIGTERM",
+    "os._exit": "ended by itself, with the exit code 3",
+    "sys.exit": "ended by itself, with the exit code 0",
+}
+
+
+def die_the_first_time(task: tuple[str, str]) -> str:
+    how, path = task
+    with contextlib.suppress(FileExistsError):
+        Path(path).touch(exist_ok=False)
+        die(how)
+    return how
+
+
+def test_what_a_killed_worker_was_doing_is_given_to_another(tmp_path: Path) -> None:
+    tasks = [(how, str(tmp_path / how)) for how in [*DEATHS, "not at all"]]
+    executor = Local(workers=2)
+    assert dict(executor.map(die_the_first_time, tasks)) == dict(enumerate([*DEATHS, "not at all"]))
+    executor.close()
+
+
+def die_always(how: str) -> str:
+    die(how)
+    return how
+
+
+def test_a_task_that_kills_every_worker_fails_with_the_reason_and_the_others_are_done() -> None:
+    executor = Local(workers=2, attempts=2)
+    results = dict(executor.map(die_always, ["lives", *DEATHS, "lives too"]))
+    executor.close()
+    assert (results.pop(0), results.pop(6)) == ("lives", "lives too")
+    for result, reason in zip((results[index] for index in sorted(results)), DEATHS.values(), strict=True):
+        assert isinstance(result, Failed)
+        assert "2 workers were lost over it" in result.reason
+        assert result.reason.count(reason) == 2
+
+
+def hang(path: str) -> str:
+    """Hang the first time, and say when."""
+    with contextlib.suppress(FileExistsError):
+        Path(path).touch(exist_ok=False)
+        threading.Event().wait(2 * PATIENCE)
+    return "done"
+
+
+def test_a_worker_that_hangs_is_ended_at_its_deadline_and_another_does_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = tmp_path / "hangs"
+
+    def clock() -> float:
+        return 300.0 if hangs.exists() else 0.0  # later than the deadline as soon as it hangs, and never again
+
+    monkeypatch.setattr(local, "spread", functools.partial(local.spread, clock=clock))
+    executor = Local(workers=1, deadline=200.0)
+    assert list(executor.map(hang, [str(hangs)])) == [(0, "done")]
+    executor.close()
+
+
+def wait_for_ever(number: int) -> None:
+    threading.Event().wait(2 * PATIENCE)
+
+
+def test_a_task_that_always_hangs_fails_with_the_reason() -> None:
+    executor = Local(workers=2, attempts=2, deadline=0.01)
+    ((_, failed),) = executor.map(wait_for_ever, [0])
+    executor.close()
+    assert isinstance(failed, Failed)
+    assert failed.reason.count("did not answer within 0.01 seconds and was ended") == 2
+
+
+@pytest.mark.parametrize("setting", [{"deadline": 60.0}, {"attempts": 3}, {"twice": 1}])
+def test_one_worker_is_a_process_of_its_own_where_it_may_be_lost(
+    setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    executor = Local(**setting)
+    assert not executor.here
+    assert dict(executor.map(the_process, [0]))[0] != os.getpid()
+    executor.close()
+    for other in (Local(), Local(workers=1), Local(deadline=None)):
+        assert other.here
+        assert dict(other.map(the_process, [0]))[0] == os.getpid()
+
+
+def interrupt(number: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_that_a_worker_raises_ends_the_call() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(Local(workers=2).map(interrupt, [0]))
+
+
+def test_what_a_function_raises_is_raised_here_with_its_place_there() -> None:
+    with pytest.raises(ValueError, match="math domain error") as caught:
+        list(Local(workers=2).map(math.sqrt, [-1]))
+    assert "In a worker process" in caught.value.__notes__[0]
+
+
+def test_where_no_process_can_begin_that_is_said_and_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stillborn = tmp_path / "python"
+    stillborn.write_text("#!/bin/sh\nexit 9\n")
+    stillborn.chmod(0o755)
+    resource_tracker.ensure_running()  # it is not a worker
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(stillborn))
+    with pytest.raises(WorldforkError, match=r"in a row ended before they had begun.*with the exit code 9"):
+        list(Local(workers=2).map(the_process, [0]))
 
 
 def the_process(number: int) -> int:
@@ -149,7 +272,7 @@ def test_an_interrupt_that_another_thread_hears_waits_until_a_process_is_whole()
         done.set()
 
     def begin() -> None:
-        with _spawning([]):
+        with _spawning():
             asked.set()
             done.wait()
             begun.append("the whole of it")
@@ -184,12 +307,19 @@ INTERRUPTED = """
 import test_local_executor as here
 from worldfork.cli.interrupts import interruptible
 from worldfork.executors.local import Local
-with interruptible('interrupted'):
+with interruptible('go on'):
     for _ in Local(workers=2).map(here.say_and_wait, TASKS):
         here.say_and_wait(1)
 """
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "sentence"),
+    [
+        (signal.SIGINT, 130, "worldfork: interrupted; go on\n"),
+        (signal.SIGTERM, 143, "worldfork: ended by SIGTERM; go on\n"),
+    ],
+)
 @pytest.mark.parametrize(
     ("site", "tasks", "lines"),
     [
@@ -200,10 +330,10 @@ with interruptible('interrupted'):
     ],
 )
 def test_an_interrupt_of_all_processes_is_one_sentence(
-    site: str, tasks: list[int], lines: int, tmp_path: Path
+    site: str, tasks: list[int], lines: int, number: int, status: int, sentence: str, tmp_path: Path
 ) -> None:
-    """Ctrl-C reaches the workers too, as a terminal sends it. Nobody complains of it, nor of semaphores that were
-    left behind, whatever the workers are doing at the time."""
+    """Both reach the workers too, as a terminal sends Ctrl-C, and SLURM or `timeout` SIGTERM. Nobody complains of
+    it, nor of semaphores that were left behind, whatever the workers are doing at the time."""
     (tmp_path / "sitecustomize.py").write_text(site)
     script = INTERRUPTED.replace("TASKS", str(tasks))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
@@ -218,6 +348,6 @@ def test_an_interrupt_of_all_processes_is_one_sentence(
         assert parent.stdout is not None
         for _ in range(lines):
             parent.stdout.readline()
-        os.killpg(parent.pid, signal.SIGINT)
+        os.killpg(parent.pid, number)
         _, complaints = parent.communicate(timeout=PATIENCE)  # ends when the last process that holds stderr has
-    assert (parent.returncode, complaints) == (130, "worldfork: interrupted\n")
+    assert (parent.returncode, complaints) == (status, sentence)

@@ -201,6 +201,35 @@ def test_where_every_worker_is_of_another_kind_the_reason_is_told() -> None:
         outcome(cluster)
 
 
+def test_a_task_that_a_result_adds_is_done_though_there_was_none_left_before() -> None:
+    """As the next segment of a deployment, while another worker has found nothing to do."""
+    supply: collections.deque[int] = collections.deque([1])
+
+    class Growing:
+        def __iter__(self) -> "Growing":
+            return self
+
+        def __next__(self) -> int:
+            if not supply:
+                raise StopIteration
+            return supply.popleft()
+
+    cluster = MadeUp(2, lambda worker, task: None)
+    came = []
+    for _, result in spread(cluster, square, Growing(), rules=Rules(), clock=cluster.clock):
+        came.append(result)
+        if len(came) < 4:
+            supply.append(len(came) + 1)
+    assert came == [1, 4, 9, 16]
+
+
+def test_who_is_free_works_while_a_result_is_written() -> None:
+    cluster = MadeUp(1, lambda worker, task: None)
+    results = spread(cluster, square, range(3), rules=Rules(), clock=cluster.clock)
+    next(results)
+    assert [task for _, task in cluster.given] == [0, 1]
+
+
 def test_a_failure_of_the_task_itself_is_its_result() -> None:
     cluster = MadeUp(2, lambda worker, task: Failed("the solver gave up", "") if task == 4 else None)
     assert outcome(cluster)[4] == Failed("the solver gave up", "")

@@ -373,7 +373,7 @@ def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path, temporary: Pat
 def test_a_tar_without_a_study_is_no_study(tmp_path: Path) -> None:
     for tar in (member("study/notes.txt"), member("study", b"", type=tarfile.DIRTYPE), b""):
         (tmp_path / "x.tar.xz").write_bytes(lzma.compress(tar + END))
-        assert findings(tmp_path / "x.tar.xz").startswith(f"`{tmp_path / 'x.tar.xz'}` is not a study.")
+        assert findings(tmp_path / "x.tar.xz").startswith(f"`{tmp_path / 'x.tar.xz'}` is not a study: ")
     with pytest.raises(WorldforkError, match=r"There is no file `.*nowhere\.tar\.xz`"):
         Study(tmp_path / "nowhere.tar.xz")
 

@@ -1,6 +1,7 @@
 """Files: on the disk before anything says so, whole or not at all, and never through a link."""
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -197,6 +198,61 @@ def test_a_lock_that_was_removed_by_its_holder_is_no_lock(tmp_path: Path, monkey
     monkeypatch.setattr(files, "_lock", late)
     with pytest.raises(WorldforkError, match="one writer at a time"), files.exclusive(tmp_path / ".lock"):
         pass
+
+
+def refuse_locks(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_disk_without_locks_is_used_where_the_user_guarantees_one_run_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    refuse_locks(monkeypatch, number)
+    monkeypatch.delenv("WORLDFORK_NO_LOCK", raising=False)
+    refused = r"can not lock files \(.*\).*on another disk.*set WORLDFORK_NO_LOCK=1 in the environment"
+    with pytest.raises(WorldforkError, match=refused), files.exclusive(tmp_path / ".lock"):
+        pass
+    monkeypatch.setenv("WORLDFORK_NO_LOCK", "1")
+    with files.exclusive(tmp_path / ".lock"):
+        files.append(tmp_path / "forks.jsonl", b"one\n")
+    assert (tmp_path / "forks.jsonl").read_bytes() == b"one\n"
+
+
+def test_where_there_are_locks_the_guarantee_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLDFORK_NO_LOCK", "1")
+    with (
+        files.exclusive(tmp_path / ".lock"),
+        pytest.raises(WorldforkError, match="one writer at a time"),
+        files.exclusive(tmp_path / ".lock"),
+    ):
+        pass
+
+
+def test_a_lock_that_fails_otherwise_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_locks(monkeypatch, errno.EIO)
+    monkeypatch.setenv("WORLDFORK_NO_LOCK", "1")
+    with pytest.raises(WorldforkError, match="Input/output error"), files.exclusive(tmp_path / ".lock"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS])
+def test_a_disk_that_can_not_say_what_is_on_it_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A row counts once it is on the disk: where fsync does not work, none ever would."""
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    with pytest.raises(WorldforkError, match=rf"Could not write `.*forks.jsonl`: {os.strerror(number)}"):
+        files.append(tmp_path / "forks.jsonl", b"one\n")
 
 
 def test_everything_but_writing_works_where_there_is_no_fcntl() -> None:

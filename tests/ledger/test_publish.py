@@ -136,6 +136,16 @@ def test_rows_that_are_there_twice_are_refused(tmp_path: Path) -> None:
     assert f"{CELL} has forks.jsonl and forks.jsonl.gz: a cell has its rows once" in findings(tmp_path / "slim")
 
 
+def test_compressed_rows_whose_last_line_has_no_end_are_damaged(tmp_path: Path) -> None:
+    """A kill tears the line that it interrupts; what was compressed afterwards was whole."""
+    publish(write(tmp_path / "study"), tmp_path / "slim")
+    stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
+    lines = packed.read(stored)
+    for torn in (lines[:-1], lines[:-9], lines + b"{"):
+        stored.write_bytes(packed.pack(torn) or b"")
+        assert findings(tmp_path / "slim") == f"{stored} is damaged: its last line has no end."
+
+
 def test_a_copy_is_not_run_into_even_where_nothing_says_that_it_is_one(tmp_path: Path) -> None:
     publish(write(tmp_path / "study", rows=2), tmp_path / "slim")
     before = contents(tmp_path / "slim")

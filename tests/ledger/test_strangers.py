@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deployed import DEPLOYED
 from kill_and_resume import REGISTRATION
-from tiny import contents, rechain
+from tiny import contents, forge, rechain
 from typer.testing import CliRunner
 
 from worldfork.cli.main import app
@@ -26,6 +26,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
 from worldfork.ledger import packed
 from worldfork.ledger.publish import publish
+from worldfork.ledger.row import gain, mean
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
 from worldfork.registration import Registration, canonical, digest, parse, restore
@@ -132,6 +133,99 @@ def test_what_a_study_names_is_shown_on_a_terminal_and_not_obeyed(study: Study, 
     assert "\\x1b[2J is missing" in done.output
     assert not {"\x1b", "\x07", "\u202e"} & set(done.output)
     assert str(WorldforkError("a\x1b[2Jb\n\tc \u00e9")) == "a\\x1b[2Jb\n\tc \u00e9"
+
+
+READING = [
+    ["score"],
+    ["score", "-v"],
+    ["score", "--markdown"],
+    ["export", "-o", "forks.csv"],
+    ["report"],
+    ["verify"],
+]
+
+
+@pytest.mark.parametrize("verb", READING, ids=" ".join)
+@pytest.mark.parametrize("name", ["\x1b[2J", "\x1b]0;owned\x07", "a\nb", "\u202e"])
+def test_a_signal_whose_name_a_terminal_would_obey_is_refused(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for cell in study.cells():
+        forge(cell.path / "forks.jsonl", lambda row: row["signals"].update({name: 1.0}))
+    done = CliRunner().invoke(app, [verb[0], str(study.path), *verb[1:]])
+    assert done.exit_code == 1
+    said = done.output if done.exception is None or isinstance(done.exception, SystemExit) else str(done.exception)
+    assert "line 1: not a fork row" in said
+    assert "has characters that can not be shown" in said
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert not (tmp_path / "forks.csv").exists()
+
+
+def returned(hold: float, update: float) -> dict[str, object]:
+    """What a fork of five episodes says that returned the same in each."""
+    means = mean((hold,) * 5), mean((update,) * 5)
+    return {
+        "hold": [hold] * 5,
+        "update": [update] * 5,
+        "r_hold": means[0],
+        "r_update": means[1],
+        "delta": gain(*means),
+    }
+
+
+@pytest.mark.parametrize(
+    "verb", [["score"], ["report"], ["export", "--figures", "-o", "figures.csv"]], ids=" ".join
+)
+@pytest.mark.parametrize(("hold", "update"), [(1.7e308, 1.7e308), (1e308, -1e308), (1e307, 2e307), (-1e151, 0.0)])
+def test_returns_that_overflow_verify_and_are_one_sentence_where_figures_are_made(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], hold: float, update: float
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for cell in study.cells():
+        forge(cell.path / "forks.jsonl", lambda row: row.update(returned(hold, update)))
+    assert verify(study.path).problems == ()
+    assert command("verify", study.path) == 0
+    with pytest.raises(
+        WorldforkError, match=rf"fork 1: a return of {re.escape(f'{hold:g}')}; figures are computed of"
+    ):
+        CliRunner().invoke(app, [verb[0], str(study.path), *verb[1:]], catch_exceptions=False)
+
+
+def test_the_smallest_returns_are_scored(study: Study) -> None:
+    for cell in study.cells():
+        forge(cell.path / "forks.jsonl", lambda row: row.update(returned(5e-324, 0.0)))
+    assert command("verify", study.path) == 0
+    assert command("score", study.path, "--permutations", "50") == 0
+
+
+@pytest.mark.parametrize("verb", ["score", "report", "verify"])
+def test_a_step_that_no_array_holds_is_one_sentence(study: Study, verb: str) -> None:
+    for cell in study.cells():
+        forge(cell.path / "forks.jsonl", lambda row: row.update(step=2**70))
+    done = CliRunner().invoke(app, [verb, str(study.path)])
+    said = done.output if isinstance(done.exception, SystemExit) else str(done.exception)
+    assert done.exit_code == 1
+    assert "line 1: not a fork row" in said
+
+
+def test_a_deployment_whose_returns_overflow_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "deployed.toml").write_text(DEPLOYED)
+    study = run(tmp_path / "deployed.toml", tmp_path / "study")
+    for folder in study.deployments():
+        forge(folder.path / "episodes.jsonl", lambda row: row.update(episode_return=1e308))
+    for verb in ("score", "report"):
+        with pytest.raises(WorldforkError, match=r"under `never`, episode 1: a return of 1e\+308; figures are"):
+            CliRunner().invoke(app, [verb, str(study.path)], catch_exceptions=False)
+
+
+def test_a_trained_seed_whose_returns_overflow_is_one_sentence(study: Study) -> None:
+    record = {"recipe": "r", "seeds": [{"task": "linear_quadratic", "seed": 0, "gate": 1.0, "index": 0}]}
+    record["seeds"][0] |= {"returns": [1e308, 1e308], "digest": "c"}
+    (study.path / "pretraining").mkdir()
+    (study.path / "pretraining" / "r.json").write_text(json.dumps(record))
+    with pytest.raises(WorldforkError, match=r"r\.json` is not what worldfork writes: seeds\.0\.returns\.0"):
+        CliRunner().invoke(app, ["score", str(study.path), "--permutations", "50"], catch_exceptions=False)
 
 
 def test_a_report_folder_that_leads_elsewhere_is_refused(study: Study, victim: Path) -> None:
@@ -340,7 +434,17 @@ def test_a_registration_is_data_and_nothing_in_it_is_evaluated() -> None:
     assert parse(REGISTRATION.replace('name = "killed"', f'name = "killed"\nabout = "{about}"')).about == about
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "{b=" * 5_000, "a" + ".a" * 5_000 + " = 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a = " + "[" * 20_000, "a = " + "{b=" * 5_000, "a" + ".a" * 5_000 + " = 1"),
+        *(
+            "a" + ".a" * 50_000 + " = 1",
+            "[a" + ".a" * 50_000 + "]",
+        ),  # which Python's parser alone reads for minutes
+    ],
+    ids=str.__len__,
+)
 def test_a_registration_that_is_nested_without_end_is_one_sentence(text: str) -> None:
     with pytest.raises(WorldforkError, match="nested too deeply"):
         parse(text)

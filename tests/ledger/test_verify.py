@@ -29,7 +29,7 @@ from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import _digests_in, root, verify
 from worldfork.registration import canonical, cells, digest, parse
 
-OTHER_STREAM = {**STREAM, "error": STREAM["error"] + 1}
+OTHER_STREAM = {**STREAM, "spread": STREAM["error"]}
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 

@@ -14,7 +14,7 @@ from worldfork.registration import authored, digest, open_authored, parse, read,
 from worldfork.registration.canonical import canonical
 from worldfork.registration.library import BUNDLED, find, find_recipe, recipes, registrations
 from worldfork.registration.reading import difference
-from worldfork.registration.toml import dumps
+from worldfork.registration.toml import dumps, loads
 
 BASE = """
 schema = "worldfork.registration/1"
@@ -175,6 +175,50 @@ def test_a_rule_that_is_off_stays_off_in_the_text() -> None:
 def test_what_is_no_table_is_told(wrong: str) -> None:
     with pytest.raises(WorldforkError, match=r"are tables and \[\[arms\]\] a list of them"):
         parse(f'schema = "worldfork.registration/1"\n{wrong}\n')
+
+
+def test_what_is_wrong_with_a_file_that_extends_is_what_its_author_wrote(tmp_path: Path) -> None:
+    """Where tables have not the shape of a registration, nothing is left behind, and nothing else is missed."""
+    (tmp_path / "base.toml").write_text(BASE.split("[tasks")[0])
+    (tmp_path / "less.toml").write_text('extends = "base.toml"\nname = "less"\n')
+    with pytest.raises(WorldforkError) as refusal:
+        read(tmp_path / "less.toml")
+    assert str(refusal.value).splitlines()[1:] == ["  tasks: it is missing"]
+
+
+@pytest.mark.parametrize("named", ["a" * 300, "a/" * 3000, "a" * 300 + ".toml"])
+def test_a_name_that_no_file_can_have_is_told(tmp_path: Path, named: str) -> None:
+    (tmp_path / "mine.toml").write_text(f'extends = "{named}"\n')
+    for look in (lambda: read(tmp_path / "mine.toml"), lambda: find(named), lambda: find_recipe(named)):
+        with pytest.raises(WorldforkError, match=r"\.\.\.` can not be looked for \(File name too long\)"):
+            look()
+
+
+PARTS = ["a", "'a'", '"a.b"', "-_9"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("dot", [".", " .\t"])
+@pytest.mark.parametrize("written", ["{} = 1", "[{}]", "[[{}]]", "x = {{{} = 1}}"])
+def test_a_key_has_at_most_32_parts(part: str, dot: str, written: str) -> None:
+    assert loads(written.format(dot.join([part] * 32)), name="x", kind="a registration")
+    with pytest.raises(WorldforkError, match=r"x is not a registration: .* a key of more than 32 parts"):
+        loads(written.format(dot.join([part] * 33)), name="x", kind="a registration")
+
+
+def test_a_text_of_a_million_characters_is_not_parsed() -> None:
+    fits = "#" * 2**20
+    assert loads(fits, name="x", kind="a registration") == {}
+    with pytest.raises(WorldforkError, match="it has 1,048,577 characters, at most 1,048,576 are read"):
+        loads(fits + "#", name="x", kind="a registration")
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-" + "9" * 5000])
+def test_a_number_of_thousands_of_digits_is_told(number: str) -> None:
+    with pytest.raises(
+        WorldforkError, match="x is not a registration: it has a whole number of thousands of digits"
+    ):
+        parse(f"seed = {number}", name="x")
 
 
 def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:

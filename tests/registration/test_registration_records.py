@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.registration import Registration, parse
+from worldfork.registration import Registration, parse, restore
 from worldfork.registration.advice import idle_settings
 
 LEAST = """
@@ -86,10 +86,51 @@ def test_the_smallest_value_is_taken_and_the_next_is_refused(
         ("execution", "halves", 3),
         ("scoring", "divergence_fraction", 1.0),
         ("scoring", "running_quantile_rate", 1.0),
+        ("stream", "decision_points", 10**9),
+        ("stream", "decision_points", 100_001),
+        ("stream", "drift_period", 10**9 + 1),
+        ("evaluation", "episodes", 100_001),
+        ("mechanism", "steps", 2**70),
+        ("mechanism", "steps", 10**9 + 1),
+        ("mechanism", "window", 10**9 + 1),
+        ("execution", "forks_per_block", 100_001),
+        ("execution", "streams_per_batch", 100_001),
+        ("deployment", "episodes", 100_001),
+        ("deployment", "cells_per_batch", 100_001),
     ],
 )
 def test_the_largest_value_has_a_bound(table: str, name: str, too_large: float) -> None:
     assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_large}\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "largest"),
+    [
+        ("stream", "decision_points", 100_000),
+        ("stream", "drift_period", 10**9),
+        ("evaluation", "episodes", 100_000),
+        ("mechanism", "steps", 10**9),
+        ("mechanism", "window", 10**9),
+        ("execution", "forks_per_block", 100_000),
+    ],
+)
+def test_the_largest_value_is_taken(table: str, name: str, largest: int) -> None:
+    place = f"{table}.{name}" if table == "execution" else f"arms.0.{table}.{name}"
+    assert at(parse(f"{LEAST}[{table}]\n{name} = {largest}\n"), place) == largest
+
+
+def test_a_study_has_at_most_ten_million_forks() -> None:
+    """Counted without spelling its cells out, which would take longer than anyone waits."""
+    checkpoints = f"checkpoints = {list(range(100))}"
+    most = LEAST.replace("checkpoints = [0]", checkpoints) + "[stream]\ndecision_points = 100_000\n"
+    assert parse(most).arms[0].stream.decision_points == 100_000
+    more = most.replace('["away"]', '["away", "toward"]')
+    assert "20,000,000 forks are registered, arms together; a study has at most 10,000,000" in refused(
+        "", text=more
+    )
+    seeds = f"{checkpoints}\nstream_seeds = {list(range(10_000))}\nupdate_seeds = {list(range(10_000))}"
+    said = refused("", text=LEAST.replace("checkpoints = [0]", seeds))
+    assert "240,000,000,000 forks are registered" in said
 
 
 def test_seeds_and_checkpoints_are_indices() -> None:
@@ -110,6 +151,19 @@ def test_an_empty_grid_is_refused(empty: str) -> None:
 @pytest.mark.parametrize("name", ["a", "a-b", "a_b.c", "0"])
 def test_names_that_may_be(name: str) -> None:
     assert parse(LEAST.replace('"least"', f'"{name}"')).name == name
+
+
+@pytest.mark.parametrize("text", ["\\u001b[2J", "\\u0007", "\\r", "\\u009b31m", "\\u202e", "\\u2066"])
+@pytest.mark.parametrize("place", ['about = "{}"\n', '"{}" = 1\n'])
+def test_no_text_has_what_a_terminal_obeys(place: str, text: str) -> None:
+    said = refused("", text=place.format(text) + LEAST)
+    assert "which a terminal would obey. Remove it." in said
+    assert not any(character in said for character in "\x1b\x07\r\x9b\u202e\u2066")
+
+
+def test_lines_and_every_script_are_no_such_text() -> None:
+    about = "two\nlines\tand caf\u00e9, \u05e9\u05dc\u05d5\u05dd, \u00a0, \U0001f468\u200d\U0001f4bb"
+    assert restore(parse(LEAST).model_copy(update={"about": about}).model_dump_json(by_alias=True)).about == about
 
 
 @pytest.mark.parametrize("name", ["", "A", "-a", "a-", "a--b", "a b", "é"])
@@ -205,6 +259,9 @@ def test_arms_that_do_the_same_are_told() -> None:
     assert twins('mechanism = {name = "none"}', 'mechanism = {name = "none", scope = "other"}') == same
     assert twins("mechanism = {steps = 0}", "mechanism = {steps = 0, window = 20}") == same
     assert twins("mechanism = {steps = 0}", "mechanism = {steps = 1}") == []
+    within = twins("mechanism = {window = 200}", "mechanism = {window = 300}")  # of 200 control steps
+    assert within[-1:] == same
+    assert same[0] not in twins("mechanism = {window = 199}", "mechanism = {window = 300}")
     assert twins("", "mechanism = {window = 20}") == []
     assert twins("", "mechanism = {steps = 5}") == []
     assert twins("", "evaluation = {episodes = 5}") == []
@@ -224,6 +281,49 @@ def test_a_deployment_that_says_little_evaluates_six_episodes_and_has_never_and_
     assert deployment is not None
     assert (deployment.arm, deployment.evaluate_at, deployment.episodes) == (None, (), 6)
     assert {"never", "always", "careful"} <= set(deployment.every())
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ('threshold = "fitted"\nrate = 0.5', '`rate` goes with threshold = "running"'),
+        ("threshold = 0.5\nrate = 0.5", '`rate` goes with threshold = "running"'),
+        ("rate = 0.5", '`rate` goes with threshold = "running"'),
+    ],
+)
+def test_a_rate_is_for_a_running_threshold(settings: str, told: str) -> None:
+    policy = '[deployment.policies.careful]\ntrigger = "residual"\n'
+    assert told in refused(policy + settings)
+    running = parse(f'{LEAST}{policy}threshold = "running"\nrate = 0.5\n').deployment
+    assert running is not None
+    assert running.policies["careful"].rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("", 'a policy with trigger = "random" says `rate`, or `matches` another policy'),
+        ('rate = 0.5\nmatches = "careful"', 'a policy with trigger = "random" says `rate`, or `matches` another'),
+        ("rate = 0.5\nthreshold = 0.5", 'a policy with trigger = "random" says `rate`, or `matches` another'),
+        ('matches = "coin"', "the policy `coin` matches `coin`, which is not a policy with its own rule"),
+    ],
+)
+def test_a_random_policy_has_one_rate(settings: str, told: str) -> None:
+    coin = '[deployment.policies.coin]\ntrigger = "random"\n'
+    assert told in refused(DEPLOYMENT + coin + settings)
+    for enough in ("rate = 0.5", 'matches = "careful"'):
+        assert parse(LEAST + DEPLOYMENT + coin + enough).deployment is not None
+    assert '`matches` is for policies with trigger = "random"' in refused(DEPLOYMENT + 'matches = "careful"')
+
+
+def test_a_policy_is_not_called_as_a_folder_of_the_ledger_is() -> None:
+    said = refused(DEPLOYMENT.replace("careful", "segments"))
+    assert "a policy can not be called `segments`: the ledger has a folder of that name" in said
+
+
+def test_a_deployment_is_of_an_arm_that_there_is() -> None:
+    assert "`deployment.arm` is `other`; there are ['least']" in refused('[deployment]\narm = "other"\n')
+    assert parse(LEAST + '[deployment]\narm = "least"\n').deployment is not None
 
 
 def test_a_policy_is_about_an_arm_that_there_is() -> None:

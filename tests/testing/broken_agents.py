@@ -241,7 +241,26 @@ class Filed(LinearQuadraticPlugin):
         return self.generate(agent, environment, Event(purpose=Purpose.PRETRAINING, checkpoint=path.read_text()))
 
 
+class ReadsAcross(LinearQuadratic):
+    """Takes the next row for what an action led to."""
+
+    def loss(self, parameters: Arrays, window: Window) -> np.ndarray:
+        before_the_last = np.arange(window.reward.shape[1]) < window.size[:, None] - 1
+        led_to = np.roll(window.observation, -1, axis=1)
+        led_to = np.where(before_the_last[..., None], led_to, window.next_observation)
+        return super().loss(parameters, dataclasses.replace(window, next_observation=led_to))
+
+
+class GoesOn(LinearQuadratic):
+    """Acts in a new attempt on what it saw last in the one before."""
+
+    def begin_again(self, parameters: Arrays, belief: Belief, observation: np.ndarray, where: Any) -> Belief:
+        return belief
+
+
 BROKEN: list[tuple[type[LinearQuadratic], str]] = [
+    (ReadsAcross, r"from one attempt to the next: `loss` depends on the order.*from `next_observation`"),
+    (GoesOn, r"an episode that begins anew acts otherwise than one that begins.*the belief that `begin` would"),
     (OtherCourse, r"a course of nothing but steps trains otherwise than `fit`.*Let `fit` call `train`"),
     (NobodysGroup, r"no parameter begins with \('C',\), the group `heads`"),
     (TrainsTheRestToo, r"training the group `control` changed others"),
@@ -255,7 +274,7 @@ BROKEN: list[tuple[type[LinearQuadratic], str]] = [
     (ShapeFelt, r"acts otherwise.*or say shape_sensitive = True"),
     (NotFinite, r"parameters of NaN gave an action that is not finite.*never an error"),
     (NotFlagged, r"gave a zero action without saying so in `replaced`"),
-    (NoError, r"`observe` measured \['surprise'\].*is always there"),
+    (NoError, r"`observe` measured \['surprise'\].*unless the agent says `predicts = False`"),
     (TakenName, r"`level` is a column of the stream's log already"),
     (FitInPlace, r"`fit` writes into what it is given.*HOLD goes on with the same arrays"),
     (FitDraws, r"the same training with the same keys came out otherwise.*`batch_keys` alone"),

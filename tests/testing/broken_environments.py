@@ -1,5 +1,6 @@
 """Worlds that each break one promise of the contract, and the words that tell their author."""
 
+import dataclasses
 import random
 from typing import Any
 
@@ -156,7 +157,35 @@ def plugin_of(world: type[World]) -> EnvironmentPlugin:
     return Broken()
 
 
+class SilentEnd(World):
+    """Is over once the pole has tilted far enough, and does not say so."""
+
+    def step(self, state: State, action: np.ndarray, level: Any = 0.0) -> tuple[State, np.ndarray, np.ndarray]:
+        after, observation, reward = super().step(state, action, level)
+        over = np.abs(state.observation[:, 0]) > 1.5
+        physics = np.where(over[:, None], state.physics, after.physics)
+        observation = np.where(over[:, None], state.observation, observation)
+        return State(physics, observation, after.unstable), observation.copy(), np.where(over, 0.0, reward)
+
+
+class EndsAndGoesOn(World):
+    """Says that it is over, and goes on."""
+
+    can_end = True
+
+    def reset(self, seeds: np.ndarray, level: Any = 0.0) -> State:
+        return dataclasses.replace(super().reset(seeds, level), ended=np.zeros(len(seeds), np.int8))
+
+    def step(self, state: State, action: np.ndarray, level: Any = 0.0) -> tuple[State, np.ndarray, np.ndarray]:
+        after, observation, reward = super().step(dataclasses.replace(state, ended=None), action, level)
+        before = np.zeros(len(state), bool) if state.ended is None else state.ended != 0
+        over = before | (np.abs(observation[:, 0]) > 1.5)
+        return dataclasses.replace(after, ended=over.astype(np.int8)), observation, reward
+
+
 BROKEN: list[tuple[type[World], str]] = [
+    (SilentEnd, r"stood still and earned nothing.*`can_end = True`.*what came after"),
+    (EndsAndGoesOn, r"an episode that had ended went on\. Once it has ended"),
     (Counting, r"restored and stepped again.*everything that the future depends on into State\.physics"),
     (Leftover, r"stepping other worlds in between changed"),
     (GlobalNumPy, r"`step` draws from NumPy's global generator.*Derive every draw from the episode's seed"),

@@ -1,9 +1,12 @@
 """Mechanisms, signals, triggers and executors that each break one promise, and the words that tell their author."""
 
 import dataclasses
+import functools
 import itertools
+import multiprocessing
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,7 +141,27 @@ class Grumpy(FineTune):
         return "I would rather not."
 
 
+class Endless(FineTune):
+    """Builds windows of its own, of the columns that it knows."""
+
+    def update(self, agent: Any, parameters: Any, *, window: Window, **given: Any) -> Update:
+        return super().update(agent, parameters, window=dataclasses.replace(window, terminated=None), **given)
+
+
+class Shifting(FineTune):
+    """Takes the next row for what an action led to."""
+
+    def update(self, agent: Any, parameters: Any, *, window: Window, **given: Any) -> Update:
+        led_to = np.concatenate([window.observation[:, 1:], window.next_observation[:, -1:]], axis=1)
+        last_row = np.arange(led_to.shape[1]) >= window.size[:, None] - 1
+        led_to = np.where(last_row[..., None], window.next_observation, led_to)
+        window = dataclasses.replace(window, next_observation=led_to)
+        return super().update(agent, parameters, window=window, **given)
+
+
 MECHANISMS: list[tuple[type[Mechanism], str]] = [
+    (Endless, r"handed to the agent without `terminated`.*window\.columns"),
+    (Shifting, r"a row of the window with another `next_observation`.*Keep the columns of a row together"),
     (StepsAnyway, r"with steps = 0 something changed.*mechanisms\.base\.unchanged"),
     (LooksBack, r"spoiling what is older than 20 transitions changed the update.*base\.last"),
     (SaysSo, r"transitions were seen, of \[20 15 20\] allowed"),
@@ -378,12 +401,25 @@ class Rounding(ExecutorPlugin):
             yield index, result
 
 
+@functools.cache
+def one_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+class Fragile(ExecutorPlugin):
+    """Takes for granted that its worker lives."""
+
+    def map(self, function: Function, tasks: Iterable[Any]) -> Results:
+        return ((index, one_process().submit(function, task).result()) for index, task in enumerate(tasks))
+
+
 EXECUTORS: list[tuple[type[ExecutorPlugin], str]] = [
     (Eager, r"all of 1000 tasks were taken before the first result came"),
     (Losing, r"9 tasks came back as the indices \[0, 1, 2, 3, 5"),
     (Doubling, r"came back as the indices \[0, 1, 2, 2, 3"),
     (Shuffling, r"are those of others.*from 0"),
     (Raising, r"a failure among the results became RuntimeError.*never raises"),
+    (Fragile, r"a worker that died became BrokenProcessPool.*Give the task of a worker that is gone to another"),
     (StopsThere, r"tasks \[4, 5, 6, 7, 8\] were lost beside a task that failed"),
     (Rounding, r"files differ from those made here"),
 ]

@@ -185,6 +185,35 @@ class TargetLeftOut(Learner):
         return np.concatenate([observation, action]) @ self.target
 
 
+class IgnoresReplay(Learner):
+    """Takes a replay and learns from the window alone."""
+
+    def learn(self, window: Any, *, steps: int, rate: float, replay: Any = None, share: float = 0.0) -> Any:
+        return super().learn(window, steps=steps, rate=rate)
+
+
+class KeepsReplay(Learner):
+    """Goes on with the last replay that it was handed."""
+
+    kept: Any = None
+
+    def learn(self, window: Any, *, steps: int, rate: float, replay: Any = None, share: float = 0.0) -> Any:
+        self.kept = replay if replay is not None else self.kept
+        if self.kept is not None:
+            super().learn(self.kept, steps=steps, rate=rate)
+        return super().learn(window, steps=steps, rate=rate)
+
+
+class WritesReplay(Learner):
+    """Normalises the replay in place."""
+
+    def learn(self, window: Any, *, steps: int, rate: float, replay: Any = None, share: float = 0.0) -> Any:
+        if replay is not None:
+            replay.reward[:] -= 1.0
+            super().learn(replay, steps=steps, rate=rate)
+        return super().learn(window, steps=steps, rate=rate)
+
+
 class NoLearning:
     """Only acts."""
 
@@ -231,4 +260,7 @@ STATEFUL: list[tuple[type, str]] = [
     (Pickles, r"`get_state` returned \{'agent': 'Pickles'\}.*NumPy arrays by name"),
     (TargetLeftOut, r"set to its state acts otherwise.*they differ in .*`target`"),
     (NoLearning, r"it has no `learn`"),
+    (IgnoresReplay, r"another replay made no difference to what it learned"),
+    (KeepsReplay, r"something of a replay was left for the next time"),
+    (WritesReplay, r"`learn` changed the replay that it was handed \(`reward`"),
 ]

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from broken_stateful import Learner, LearnerPlugin
 
+import worldfork as wf
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
 from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.run import run
 from worldfork.randomness import Purpose
+from worldfork.registration import parse
 from worldfork.testing import check_agent
 from worldfork.testing.deployments import keys, random_window
 
@@ -40,6 +43,23 @@ class Together(Learner):
 class TogetherPlugin(LearnerPlugin):
     def make(self, environment: Any) -> Learner:
         return Together(environment)
+
+
+class Rehearser(Learner):
+    """Rehearses: of each minibatch of one, the share of its chance. It notes what it is handed."""
+
+    handed: list[dict[str, Any]] = []
+
+    def learn(self, window: Any, *, steps: int, rate: float, replay: Any = None, share: float = 0.0) -> Any:
+        Rehearser.handed.append({"window": window, "replay": replay, "share": share})
+        for _ in range(steps):
+            source = replay if np.random.random() < share else window  # noqa: NPY002
+            super().learn(source, steps=1, rate=rate)
+
+
+class RehearserPlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Rehearser(environment)
 
 
 class Quiet(Learner):
@@ -79,7 +99,7 @@ def _first(window: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "plugin", [LearnerPlugin, pytest.param(TogetherPlugin, marks=pytest.mark.nightly), QuietPlugin]
+    "plugin", [LearnerPlugin, pytest.param(TogetherPlugin, marks=pytest.mark.nightly), QuietPlugin, RehearserPlugin]
 )
 def test_it_keeps_the_contract_of_an_agent(plugin: type[StatefulPlugin], files: list[Path]) -> None:
     report = check_agent(plugin, WORLD, precision="float64", checkpoints=files)
@@ -115,6 +135,91 @@ def test_an_update_carries_the_optimiser_on(files: list[Path]) -> None:
     assert np.array_equal(fit.optimiser["optimiser.momentum"][0], alone.momentum)
     assert fit.loss_before.shape == (1,)
     assert np.isnan(fit.grad_norm).all(), "it does not measure that"
+
+
+REHEARSING = """
+schema = "worldfork.registration/1"
+name = "rehearsing"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0, 1]
+directions = ["away"]
+[stream]
+decision_points = 1
+drift_period = 50
+[evaluation]
+episodes = 1
+[mechanism]
+steps = 3
+window = 30
+[tasks.linear_quadratic]
+agent = "AGENT"
+checkpoints = "{checkpoint}.safetensors"
+precision = "float64"
+drift_scale = 2.0
+[[arms]]
+name = "rehearsing"
+mechanism = { name = "rehearsal", settings = { share = 0.75 } }
+"""
+OTHERS = ("finetune", "reset", "shrink-and-perturb", "accept-if-better")  # that a black box can do too
+
+
+def test_an_agent_is_handed_the_replay_of_its_own_checkpoint_by_rehearsal_alone(tmp_path: Path) -> None:
+    plugin = RehearserPlugin()
+    agent = plugin.build(WORLD, precision="float64")
+    seen = random_window(WORLD, rows=40, sizes=(40, 25))
+    kept = [transitions_of(seen, stream) for stream in range(2)]
+    for index, replay in enumerate(kept):
+        state = plugin.make(WORLD).get_state()
+        save_checkpoint(state, tmp_path / f"{index}", agent=agent, environment=WORLD, episodes=1, replay=replay)
+    path = tmp_path / "rehearsing.toml"
+    others = "".join(f'[[arms]]\nname = "{name}"\nmechanism = {{ name = "{name}" }}\n' for name in OTHERS)
+    path.write_text(REHEARSING.replace("AGENT", f"{__name__}:RehearserPlugin") + others)
+    assert wf.check(path).ready
+    Rehearser.handed.clear()
+    study = wf.run(path, tmp_path / "study", probe=False)
+    rehearsed = [given for given in Rehearser.handed if given["replay"] is not None]
+    assert [given["share"] for given in rehearsed] == [0.75, 0.75]
+    for given, replay in zip(rehearsed, kept, strict=True):
+        for name, values in vars(replay).items():
+            assert np.array_equal(getattr(given["replay"], name), values), name
+    assert len(Rehearser.handed) == len(study.forks()) == 2 * (1 + len(OTHERS))
+    shifts = {cell.id.partition("-linear")[0]: cell.rows()[0].fit.param_shift for cell in study.cells()}
+    assert shifts["rehearsing"] != shifts["finetune"]
+    digests = {cell.id: cell.configuration["checkpoint"].get("replay") for cell in study.cells()}
+    assert {name.partition("-linear")[0] for name, digest in digests.items() if digest} == {"rehearsing"}
+    assert wf.verify(study).problems == ()
+
+
+def test_an_agent_that_takes_no_replay_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    plugin = LearnerPlugin()
+    agent = plugin.build(WORLD, precision="float64")
+    for index in range(2):
+        state = plugin.make(WORLD).get_state()
+        save_checkpoint(state, tmp_path / f"{index}", agent=agent, environment=WORLD, episodes=1)
+    path = tmp_path / "rehearsing.toml"
+    path.write_text(REHEARSING.replace("AGENT", "broken_stateful:LearnerPlugin"))
+    with pytest.raises(WorldforkError, match="can rehearse if its `learn` takes `replay` and `share`"):
+        wf.check(path)
+    path.write_text(REHEARSING.replace("AGENT", f"{__name__}:RehearserPlugin"))
+    with pytest.raises(WorldforkError, match=r"keeps none\..*save_checkpoint\(\.\.\., replay=transitions\)"):
+        wf.check(path)
+
+
+def test_a_replay_that_is_not_the_checkpoints_is_refused(tmp_path: Path) -> None:
+    plugin = RehearserPlugin()
+    agent = plugin.build(WORLD, precision="float64")
+    replay = transitions_of(random_window(WORLD, rows=20, sizes=(20,)), 0)
+    file, state = tmp_path / "one.safetensors", plugin.make(WORLD).get_state()
+    save_checkpoint(state, file, agent=agent, environment=WORLD, episodes=1, replay=replay)
+    checkpoint = plugin.load(agent, WORLD, file)
+    assert checkpoint.replay is not None
+    assert checkpoint.replay.size.tolist() == [20]
+    file.with_suffix(".npz").write_bytes(b"something else")
+    with pytest.raises(WorldforkError, match=r"one\.npz` is not the replay that its checkpoint was saved with"):
+        plugin.load(agent, WORLD, file)
+    file.with_suffix(".npz").unlink()
+    assert plugin.load(agent, WORLD, file).replay is None
 
 
 def test_global_generators_are_seeded_from_the_key_and_left_alone() -> None:
@@ -224,3 +329,54 @@ def test_threads_of_one_process_wait_for_each_other() -> None:
         together = list(pool.map(fit, range(8)))
     assert Slow.most == 1
     assert all(np.array_equal(*pair) for pair in zip(alone, together, strict=True))
+
+
+class Unpredicting(Learner):
+    """Has a surprise of its own and predicts nothing."""
+
+    predicts = False
+
+    def surprise(  # type: ignore[override]
+        self, observation: np.ndarray, action: np.ndarray, after: np.ndarray, *, reward: float
+    ) -> Any:
+        return {"temporal_difference": reward - 1.0}
+
+
+class UnpredictingPlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Unpredicting(environment)
+
+
+def test_an_agent_without_predictions_says_so(files: list[Path], tmp_path: Path) -> None:
+    assert check_agent(UnpredictingPlugin, WORLD, precision="float64", checkpoints=files)
+    text = f"""
+schema = "worldfork.registration/1"
+name = "unpredicting"
+[grid]
+tasks = ["linear_quadratic"]
+checkpoints = [0]
+directions = ["away"]
+[stream]
+decision_points = 2
+[evaluation]
+episodes = 1
+[mechanism]
+steps = 1
+[execution]
+forks_per_block = 1
+[tasks.linear_quadratic]
+agent = "{__name__}:UnpredictingPlugin"
+drift_scale = 2.0
+precision = "float64"
+checkpoints = "{files[0].parent}/lq-{{checkpoint}}.safetensors"
+"""
+    study = run(parse(text), tmp_path / "study", probe=False)
+    for row in study.cells()[0].rows():
+        assert row.signals["residual"] is row.signals["percentile"] is None
+        assert row.signals["return_deficit"] is not None
+    assert "temporal_difference" in study.cells()[0].read_log()
+    assert "error" not in study.cells()[0].read_log()
+    followed = '\n[deployment]\nevaluate_at = [1]\nepisodes = 1\n[deployment.policies.adwin]\ntrigger = "adwin"\n'
+    with pytest.raises(WorldforkError, match=r"policies.adwin.*reads the one-step `error`.*`predicts = False`"):
+        run(parse(text + followed), tmp_path / "followed", probe=False)
+    assert not (tmp_path / "followed").exists()

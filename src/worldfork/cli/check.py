@@ -76,6 +76,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         "changes_nothing": checked.idle,
         "missing": checked.missing,
         "stepped": checked.stepped,
+        **({"ends": checked.ends} if checked.ends else {}),
         "probe": checked.trial and {**dataclasses.asdict(checked.trial), "passed": checked.trial.passed},
         "work": [dataclasses.asdict(counted) for counted in checked.work],
         "followed": [dataclasses.asdict(counted) for counted in checked.followed],
@@ -92,7 +93,7 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool, like: Pat
         typer.echo(f"  {cell}")
     for line in checked.mechanisms:
         typer.echo(f"arm   {line}")
-    for line in (*checked.missing, *checked.idle):
+    for line in (*checked.missing, *checked.idle, *checked.ends):
         typer.echo(f"note  {line}")
     for line in checked.outside:
         typer.echo(f"code  {line}")

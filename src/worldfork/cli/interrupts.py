@@ -1,4 +1,4 @@
-"""Ctrl-C that is always heard and always ends well."""
+"""Ctrl-C and SIGTERM that are always heard and always end well."""
 
 import contextlib
 import os
@@ -8,38 +8,45 @@ import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import util
 from types import FrameType
+from typing import Final
 
 __all__ = ["interruptible"]
+
+# What a run is ended with, in words: by a person; and by SLURM, Kubernetes, systemd or `timeout`.
+SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
 
 @contextlib.contextmanager
 def interruptible(message: str) -> Iterator[Callable[[], None]]:
-    """At Ctrl-C say `message` and leave with 130. Yields a check to call now and then.
+    """At Ctrl-C or SIGTERM say so and `message`, and leave with 130 or 143. Yields a check to call now and then.
 
     Python loses an interrupt that strikes while an object is being finalised: the check raises it again. And it
     leaves at once, since threads of libraries that were stopped half-way can abort an orderly exit. That is safe
     where what is written is written whole or not at all.
     """
-    heard = threading.Event()
+    heard: list[int] = []
 
     def listen(number: int, frame: FrameType | None) -> None:
-        heard.set()
+        heard.append(number)
         raise KeyboardInterrupt
 
     def check() -> None:
-        if heard.is_set():
+        if heard:
             raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()  # no other may listen
-    before = signal.signal(signal.SIGINT, listen) if main else None
+    before = {number: signal.signal(number, listen) for number in SIGNALS} if main else {}
     try:
         yield check
     except KeyboardInterrupt:
-        print(f"worldfork: {message}", file=sys.stderr)
-        util._run_finalizers(0)  # type: ignore[attr-defined]  # workers' semaphores: the system would keep them
+        number = signal.Signals((heard or [signal.SIGINT])[0])
+        for also in before:
+            signal.signal(also, signal.SIG_IGN)  # it is leaving already
+        print(f"worldfork: {SIGNALS[number]}; {message}", file=sys.stderr)
+        util._run_finalizers(0)  # type: ignore[attr-defined]  # ends the worker processes
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(130)
+        os._exit(128 + number)
     finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

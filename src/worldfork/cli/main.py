@@ -1,8 +1,13 @@
 """The `worldfork` command: gathers the verbs and turns user errors into one clear line."""
 
+import functools
+import io
 import os
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -21,7 +26,7 @@ from worldfork.cli.run import run
 from worldfork.cli.score import score
 from worldfork.cli.template import template
 from worldfork.cli.verify import verify
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, printable
 
 __all__ = ["app", "main"]
 
@@ -71,14 +76,47 @@ def _verbs(
     """Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations."""
 
 
+def _not_ended_by_others(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return the verb, with `sys.exit` in somebody's module, world or agent made an error: no verb calls it."""
+
+    @functools.wraps(verb)
+    def call(**options: Any) -> None:
+        try:
+            verb(**options)
+        except SystemExit as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise WorldforkError(
+                f"{Path(place.filename).name}, line {place.lineno}, called sys.exit: nothing more was done. Raise "
+                'an error there instead, and keep a program of the module under `if __name__ == "__main__":`.'
+            ) from error
+
+    return call
+
+
 for name, verb in VERBS.items():
-    app.command(name)(verb)
+    app.command(name)(_not_ended_by_others(verb))
+
+
+def _run_and_flush() -> None:
+    """Run a verb, and see what it printed to its place: a disk that is full says so only then."""
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries once more at its end
+            raise
 
 
 def main() -> None:
-    """Run a verb. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted."""
+    """Run a verb. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted, 143 ended
+    by SIGTERM."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # where a character can not be written, its number is
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        _run_and_flush()
     except WorldforkError as error:
         if os.environ.get("WORLDFORK_TRACEBACK"):
             raise
@@ -89,6 +127,12 @@ def main() -> None:
             raise
         missing = f"this needs the lab, and `{error.name}` is not installed"
         print(f"worldfork: {missing}: pip install '.[lab]' in a clone of worldfork", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if os.environ.get("WORLDFORK_TRACEBACK"):
+            raise
+        about = f"`{error.filename}`" if error.filename else "standard output, or a file,"
+        print(f"worldfork: {printable(about)} can not be read or written ({error.strerror}).", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("worldfork: interrupted; run the same command again to resume.", file=sys.stderr)

@@ -47,7 +47,7 @@ def pretrain(
     again = f"worldfork pretrain {recipe} -o {output}" + spelled(executor, workers, address, setting)
     settings = settings_of(setting) | ({} if address is None else {"address": address})
     with (
-        interruptible(f"interrupted; what was saved is kept. To carry on: {again}") as check,
+        interruptible(f"what was saved is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
         heard(),
     ):

@@ -32,6 +32,14 @@ def report(
     ),
     port: int = typer.Option(8765, min=0, max=65535, help="Of --live; 0 takes any free one."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
+    lower_is_better: bool = typer.Option(
+        False, "--lower-is-better", help="A flat table has costs, losses or latencies: signs are turned."
+    ),
+    failure_return: float | None = typer.Option(
+        None,
+        "--failure-return",
+        help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
+    ),
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
 ) -> None:
@@ -51,7 +59,15 @@ def report(
 
     def scored(ledger: Path) -> Material:
         with bars(transient=True) as progress:
-            return gather(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
+            return gather(
+                ledger,
+                seed=seed,
+                permutations=permutations,
+                triggers=triggers,
+                higher_is_better=not lower_is_better,
+                failure_return=failure_return,
+                progress=progress,
+            )
 
     if len(ledgers) > 1:
         if live or figures is not None:

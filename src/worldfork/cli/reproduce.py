@@ -69,7 +69,7 @@ def reproduce(
             *(["--side-by-side"] if side_by_side else []),
         ]
     )
-    with interruptible(f"interrupted; what is finished is kept. To carry on: {again}") as check:
+    with interruptible(f"what is finished is kept. To carry on: {again}") as check:
         if not _finished(study, text.registration):
             # Beside the folder of checkpoints, so that relative paths mean what they mean where it comes from.
             written = output / "registrations" / f"{text.registration.name}.toml"

@@ -49,7 +49,7 @@ def run(
     again = f"worldfork run {registration} -o {output}" + "".join(f" --task {name}" for name in task) + options
     settings = settings_of(setting) | ({} if address is None else {"address": address})
     with (
-        interruptible(f"interrupted; every finished row is kept. To carry on: {again}") as check,
+        interruptible(f"every finished row is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
         heard(),
     ):

@@ -23,6 +23,14 @@ def score(
         None, help="A fork diverged below this share of its cell's mean r_hold; as registered, else 0.3."
     ),
     no_divergence: bool = typer.Option(False, "--no-divergence", help="Switch the divergence rule off."),
+    lower_is_better: bool = typer.Option(
+        False, "--lower-is-better", help="A flat table has costs, losses or latencies: signs are turned."
+    ),
+    failure_return: float | None = typer.Option(
+        None,
+        "--failure-return",
+        help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
@@ -59,6 +67,7 @@ def score(
     from worldfork.desk import tables
     from worldfork.desk.reading import open_ledger
     from worldfork.desk.scoring.ledgers import only_arm, score_ledger
+    from worldfork.desk.wording import read_as
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
 
@@ -71,7 +80,7 @@ def score(
     changes |= {} if rate is None else {"rate": rate}
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
     changes |= {"triggers": triggers} if triggers else {}
-    opened = open_ledger(ledger)
+    opened = open_ledger(ledger, higher_is_better=not lower_is_better, failure_return=failure_return)
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
     for line in scored.warnings:
@@ -81,8 +90,13 @@ def score(
         trained = [dataclasses.asdict(seed) for seed in seeds]
         print(json.dumps({**scored.to_json(), "seeds": trained}, allow_nan=False))
     elif as_latex or as_markdown or paper or only:
+        if lower_is_better:
+            typer.secho(f"Note: {read_as(scored)[0]}", err=True, fg="yellow")
         write = tables.latex if as_latex else tables.markdown
-        repeated = only_arm(replication) if replication else None
+        repeated = None
+        if replication:
+            again = open_ledger(replication, higher_is_better=not lower_is_better, failure_return=failure_return)
+            repeated = only_arm(again)
         study = opened.registration
         if paper and tables.papers_arm(study, scored.arms) is None:
             none = "no arm here is set as the paper's primary one: its figures of that arm are left out."

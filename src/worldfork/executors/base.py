@@ -22,7 +22,8 @@ class ExecutorPlugin(Plugin):
     """What an executor's name stands for; the fields of a subclass are its settings.
 
     The calling process alone writes the ledger. Tasks and results are plain data, and a task that fails comes back
-    as a result that says so: `function` does not raise. Tasks carry no files: a worker that does not share the
+    as a result that says so: `function` does not raise. A worker that dies is the executor's to outlive: its task
+    goes to another, or comes back as `Failed` after a few. Tasks carry no files: a worker that does not share the
     driver's disk is given those that `task.blobs` names while it works (`worldfork.blobs.fetching`).
     """
 

@@ -2,15 +2,16 @@
 
 import contextlib
 import itertools
+import math
 import os
+import platform
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, util
+from multiprocessing import connection, get_context, resource_tracker, util
 from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Annotated, Any, Final
@@ -20,22 +21,35 @@ from pydantic import Field, PrivateAttr
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.gpus import share_memory, visible_gpus
+from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
 __all__ = ["Local"]
 
-PATIENCE: Final = 10.0  # seconds for a thread whose workers have been killed
+FAILED_STARTS: Final = 3  # processes in a row that end before they have begun: then none will
+PATIENCE: Final = 10.0  # seconds for a process that has been killed, or has let go of its pipe, to be gone
+WORKERS_RULES: Final = ("attempts", "deadline", "twice")  # settings that need a process which may be lost
+
+Place = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
 
 
 class Local(ExecutorPlugin):
-    """This process, or some of its own that compute while it writes."""
+    """This process, or some of its own that compute while it writes.
+
+    One worker is this process itself, which can neither outlive a crash nor end a task that hangs. Where
+    `attempts`, `deadline` or `twice` is set, one worker is a process of its own too.
+    """
 
     workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
+    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
+    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task of a worker
+    twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
     # Those of the last call of `map`, for the next: they have imported what they need, and know their programs.
     _waiting: "_Processes | None" = PrivateAttr(default=None)
 
     @property
     def here(self) -> bool:
-        return self._processes() == 1
+        asked = any(name in self.model_fields_set and getattr(self, name) for name in WORKERS_RULES)
+        return self._processes() == 1 and not asked
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         if self.here:
@@ -50,10 +64,14 @@ class Local(ExecutorPlugin):
     def _in_processes(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         processes, self._waiting = self._waiting, None  # a call beside this one has processes of its own
         processes = processes or _Processes(self._processes(), visible_gpus())
+        # Another process is had at once, and who works on what is seen by other means than a line now and then.
+        rules = Rules(
+            attempts=self.attempts, deadline=self.deadline, twice=self.twice, pause=0.0, shown_every=math.inf
+        )
         try:
-            yield from processes.map(function, tasks)
+            yield from spread(processes, function, tasks, rules=rules)
         except BaseException:  # also where nobody wants the rest
-            processes.end()
+            processes.end_all()
             raise
         self.close()
         self._waiting = processes
@@ -62,105 +80,201 @@ class Local(ExecutorPlugin):
         return self.workers or max(len(visible_gpus()), 1)
 
 
+class _Process:
+    """A process and this end of the pipe to it."""
+
+    def __init__(self, process: BaseProcess, pipe: "connection.Connection[Any, Any]", place: Place) -> None:
+        self.process, self.pipe, self.place = process, pipe, place
+        self.has_begun = False
+
+    @property
+    def name(self) -> str:
+        """As a result says who computed it."""
+        return f"{platform.node()}:{self.process.pid}"
+
+
 class _Processes:
-    """Processes that are begun when there is something to do for them, and then wait for more."""
+    """A cluster of processes of this machine: they are begun when there is something to do, then wait for more."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
-        # A fresh interpreter each: a forked one would inherit threads and device handles it can not use.
-        context = get_context("spawn")
-        places = context.SimpleQueue()  # each process takes one: a GPU, and how much of it
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
-        for gpu in gpu_of_each:
-            places.put((gpu, 1 / gpu_of_each.count(gpu)))
-        begin = (os.getpid(), places if gpus else None)
-        self._workers = workers
-        self._pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=begin)
-        self._begun: list[BaseProcess] = []
-        # Before the semaphores go, which one that is still being started would look for, and complain.
-        self._end_all = util.Finalize(None, _end, (self._begun,), exitpriority=10)
+        self._free: list[Place] = [(gpu, 1 / gpu_of_each.count(gpu)) for gpu in gpu_of_each] or [None] * workers
+        self._all: dict[str, _Process] = {}
+        self._idle: list[str] = []  # the last to have worked is the last
+        self._failed_starts = 0
+        # Before this process waits for its children at its end, and before it leaves without waiting.
+        self._end_all = util.Finalize(None, _kill, (self._all,), exitpriority=10)
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        waiting = enumerate(tasks)
-        flying: dict[Future[Any], int] = {}
+    def ready(self) -> list[str]:
+        return self._idle[::-1]  # who has worked before has imported what it needs
+
+    def grow(self) -> bool:
+        while self._free:
+            place = self._free.pop(0)
+            with _spawning():
+                begun = _begun(place)
+                self._all[begun.name] = begun
+        return any(not process.has_begun for process in self._all.values())
+
+    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+        self._idle.remove(worker)
+        with contextlib.suppress(ConnectionError):  # it has died meanwhile, and `events` says so
+            self._all[worker].pipe.send((function, task))
+
+    def events(self, seconds: float) -> list[Event]:
+        names = {process.pipe: name for name, process in self._all.items()}
+        heard = [names[pipe] for pipe in connection.wait(list(names), timeout=seconds)]  # type: ignore[index]
+        found = [event for name in heard for event in self._heard(name)]
+        # A process that a world has forked may hold the pipe of one that has died.
+        died = [name for name, process in self._all.items() if not process.process.is_alive()]
+        return found + [self._lost(name) for name in died if not self._all[name].pipe.poll()]
+
+    def _heard(self, name: str) -> list[Event]:
+        process = self._all[name]
         try:
-            while True:
-                # A few ahead, not all: a task carries its arrays.
-                while len(flying) < 2 * self._workers and (following := next(waiting, None)) is not None:
-                    with _spawning(self._begun):
-                        flying[self._pool.submit(function, following[1])] = following[0]
-                if not flying:
-                    return
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    yield flying.pop(future), future.result()
-        except BrokenProcessPool as error:
+            message = process.pipe.recv()
+        except (EOFError, OSError):
+            return [self._lost(name)]
+        self._idle.append(name)
+        if not process.has_begun:
+            process.has_begun, self._failed_starts = True, 0
+            return []
+        returned, result = message
+        if not returned:
+            raise result
+        return [Returned(name, result)]
+
+    def _lost(self, name: str) -> Lost:
+        process = self._all[name]
+        process.process.join(PATIENCE)
+        reason = _ending(process.process.exitcode)
+        self.end(name)
+        self._failed_starts += not process.has_begun
+        if self._failed_starts >= FAILED_STARTS:
             raise WorldforkError(
-                "A worker process died (killed, or out of memory). What was finished is kept: run the same command "
-                "again, with fewer --workers if memory was short."
-            ) from error
+                f"{self._failed_starts} worker processes in a row ended before they had begun: the last one "
+                f"{reason}. What was finished is kept: run the same command again, with fewer --workers if memory "
+                "was short."
+            )
+        return Lost(name, reason)
+
+    def end(self, worker: str, *, shun: bool = False) -> None:
+        process = self._all.pop(worker, None)
+        if process is None:
+            return
+        with contextlib.suppress(ValueError):
+            self._idle.remove(worker)
+        process.process.kill()
+        process.process.join(PATIENCE)  # what it held of a GPU's memory is free for the next
+        process.pipe.close()
+        if not shun:
+            self._free.append(process.place)
 
     def let_go(self) -> None:
         """Nothing more is to be done: they end by themselves."""
         self._end_all.cancel()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in self._all.values():
+            process.pipe.close()
 
-    def end(self) -> None:
-        """What they are doing is wanted no longer."""
-        manager = getattr(self._pool, "_executor_manager_thread", None)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    def end_all(self) -> None:
+        """End every process: what they are doing is wanted no longer."""
         self._end_all()
-        if manager is not None:
-            # It lets go of the pool's semaphores, and whoever leaves at once must not leave it half-way.
-            manager.join(PATIENCE)
 
 
-def _end(processes: Iterable[BaseProcess]) -> None:
-    for process in processes:
-        process.kill()
+def _kill(processes: dict[str, _Process]) -> None:
+    for process in processes.values():
+        process.process.kill()
+
+
+def _begun(place: Place) -> _Process:
+    # A fresh interpreter: a forked one would inherit threads and device handles it can not use.
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, os.getpid(), place), name="worldfork worker")
+    process.start()
+    theirs.close()
+    return _Process(process, ours, place)
+
+
+def _ending(code: int | None) -> str:
+    """A process's end in words."""
+    if code is None:
+        return "let go of its pipe and did not end"
+    if code >= 0:
+        return f"ended by itself, with the exit code {code}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-code).name
+        why = " (out of memory, perhaps: then fewer --workers help)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{why}"
+    return f"was killed by signal {-code}"
 
 
 @contextlib.contextmanager
-def _spawning(begun: list[BaseProcess]) -> Iterator[None]:
-    """What a spawned process must not inherit; `begun` is given those that are. It would run the caller's script
-    again, unless that is guarded: a task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends
-    it."""
+def _spawning() -> Iterator[None]:
+    """Keep from a spawned process what it must not inherit. It would run the caller's script again, unless that is
+    guarded: a task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
     main = sys.modules["__main__"]
-    spec, file = main.__spec__, main.__dict__.pop("__file__", None)
-    main.__spec__ = None
-    known = set(active_children())
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with _interrupted_later():  # another thread may hear it, and then this one raises
+    with _ended_later():  # another thread may hear it, and then this one raises
+        resource_tracker.ensure_running()  # begun by the first process otherwise, it would let that one hear Ctrl-C
+        spec, file = main.__spec__, main.__dict__.pop("__file__", None)
+        main.__spec__ = None
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             yield
-    finally:
-        begun.extend(set(active_children()) - known)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        main.__spec__ = spec
-        if file is not None:
-            main.__dict__["__file__"] = file
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            main.__spec__ = spec
+            if file is not None:
+                main.__dict__["__file__"] = file
 
 
 @contextlib.contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Half of a process can not be ended: Ctrl-C is obeyed once it is whole."""
+def _ended_later() -> Iterator[None]:
+    """Half of a process can not be ended: Ctrl-C and SIGTERM are obeyed once it is whole."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[tuple[int, FrameType | None]] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, hear) for number in numbers if signal.getsignal(number) is not None}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if heard and callable(before):
-            before(*heard[0])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for again in heard[:1]:
+            signal.raise_signal(again)
 
 
-def _begin(parent: int, places: Any | None) -> None:
-    """What a worker does first; `places` is a queue with a place on a GPU for each worker, where there are GPUs."""
-    if places is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"], share = places.get()
+def _work(pipe: "connection.Connection[Any, Any]", parent: int, place: Place) -> None:
+    """Serve `parent` until it closes the pipe: say that this process has begun, then do task after task."""
+    if place is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"], share = place
         share_memory(share)
     _die_with(parent)
+    with contextlib.suppress(EOFError, ConnectionError):  # nobody wants anything more
+        pipe.send(None)
+        while True:
+            pipe.send(_answer(pipe))
+
+
+def _answer(pipe: "connection.Connection[Any, Any]") -> tuple[bool, Any]:
+    """(True, result) of the next task; (False, error) where the function raises, which a task's never does."""
+    try:
+        function, task = pipe.recv()
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:  # a module that is not found here
+        return False, error
+    try:
+        return True, function(task)
+    except (Exception, KeyboardInterrupt) as error:
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        return False, error
 
 
 def _die_with(parent: int) -> None:

@@ -17,7 +17,6 @@ from worldfork.errors import Failed, WorldforkError
 __all__ = ["Cluster", "Event", "Joined", "Lost", "Returned", "Rules", "spread"]
 
 LONGEST_PAUSE: Final = 60.0  # seconds between two tries to begin workers
-SHOWN_EVERY: Final = 30.0  # seconds between two lines that say who works on what
 LISTENED: Final = 1.0  # seconds to wait for something to happen
 
 logger = logging.getLogger("worldfork.executors")
@@ -83,6 +82,7 @@ class Rules:
     twice: int = 0  # every so many tasks, one is computed by two workers; 0: those alone whose result is doubtful
     patience: float = 600.0  # seconds without any worker
     pause: float = 1.0  # seconds before workers are begun again where one was lost; doubles with every loss
+    shown_every: float = 30.0  # seconds between two lines that say who works on what
 
 
 @dataclasses.dataclass(eq=False)
@@ -112,10 +112,10 @@ def spread(
         while not pool.finished():
             pool.begin_workers()
             pool.hand_out()
-            for event in cluster.events(LISTENED):
-                yield from pool.take(event)
-            yield from pool.take_overdue()
-            yield from pool.take_unanswerable()
+            settled = [result for event in cluster.events(LISTENED) for result in pool.take(event)]
+            settled += [*pool.take_overdue(), *pool.take_unanswerable()]
+            pool.hand_out()  # workers compute while the caller writes
+            yield from settled
             pool.show()
     finally:
         pool.abandon()
@@ -135,7 +135,6 @@ class _Pool:
         self.cluster, self.function, self.supply, self.rules, self.clock = cluster, function, supply, rules, clock
         self.waiting: collections.deque[_Job] = collections.deque()
         self.busy: dict[str, tuple[_Job, float]] = {}
-        self.exhausted = False
         self.pause, self.resume_at = rules.pause, clock()
         self.seen_at = self.shown_at = clock()  # when a worker was last there, and when the last line was written
         self.coming = False
@@ -145,7 +144,7 @@ class _Pool:
         """Whether nothing is left; asks for a task to know."""
         if not self.waiting and not self.busy:
             self._draw()
-        return self.exhausted and not self.waiting and not self.busy
+        return not self.waiting and not self.busy
 
     def begin_workers(self) -> None:
         """Have workers begun, unless one was lost just now; give up where none comes for long."""
@@ -204,7 +203,7 @@ class _Pool:
     def show(self) -> None:
         """Say who works on what, now and then."""
         now = self.clock()
-        if now - self.shown_at >= SHOWN_EVERY:
+        if now - self.shown_at >= self.rules.shown_every:
             self.shown_at = now
             lines = [f"{worker}: {job.task}, {now - since:.0f} s" for worker, (job, since) in self.busy.items()]
             logger.info("%s", "; ".join(lines) or "waiting for a worker")
@@ -215,10 +214,9 @@ class _Pool:
             self.cluster.end(worker)
 
     def _draw(self) -> _Job | None:
-        """The next task of the supply."""
-        following = None if self.exhausted else next(self.supply, None)
+        """The next task of the supply, which a result may add to after it had run out."""
+        following = next(self.supply, None)
         if following is None:
-            self.exhausted = True
             return None
         index, task = following
         twice = self.rules.twice > 0 and index % self.rules.twice == 0
@@ -264,10 +262,11 @@ class _Pool:
             return
         job, _ = self.busy.pop(worker)
         job.losses.append(f"{worker} {reason}")
-        logger.warning("worker %s is lost: %s; another does %s", worker, reason, job.task)
         if len(job.losses) < self.rules.attempts:
+            logger.warning("worker %s is lost: %s; another does %s", worker, reason, job.task)
             self._again(job)
             return
+        logger.warning("worker %s is lost: %s; %s is given up", worker, reason, job.task)
         if job in self.waiting:
             self.waiting.remove(job)
         if not job.settled:

@@ -10,7 +10,9 @@ import contextlib
 import logging
 import os
 import platform
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final
@@ -267,9 +269,11 @@ def _connected(address: str | None) -> tuple[Any, bool]:
             quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
             if running:
                 _require_listener(running)
-                ray.init(address=running, **quiet)
-            else:  # one of this run's own
-                ray.init(address="local", include_dashboard=False, **quiet)
+            with _heard_as_before():
+                if running:
+                    ray.init(address=running, **quiet)
+                else:  # one of this run's own
+                    ray.init(address="local", include_dashboard=False, **quiet)
     except ModuleNotFoundError as error:
         raise WorldforkError(
             "The executor `ray` needs Ray: pip install '.[cluster]' in a clone of worldfork."
@@ -280,6 +284,15 @@ def _connected(address: str | None) -> tuple[Any, bool]:
     if not running and not ray.util.get_node_ip_address().startswith("127."):
         logger.warning("Ray was imported before this run, and listens to the network: see docs/cluster.md")
     return ray, True
+
+
+@contextlib.contextmanager
+def _heard_as_before() -> Iterator[None]:
+    """Leave SIGTERM to whoever listens for it: Ray would make it an exit without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if callable(before) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

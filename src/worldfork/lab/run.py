@@ -153,9 +153,13 @@ class _Run:
     def probe(self, *, here: bool) -> None:
         """Try what does not come with worldfork before time is spent on it (`worldfork.lab.tools.probe`)."""
         if tasks := outside_tasks(self.registration):
+            self.notify(
+                f"probing {', '.join(tasks)} on one small block first, since not all of the code comes with "
+                "worldfork; --no-probe leaves that out, in Python probe=False"
+            )
             trial = probe_setting(self.setting, tasks=tasks, executor=None if here else self.executor)
             if not trial.passed:
-                raise WorldforkError(f"{trial}\n(--no-probe runs the study all the same.)")
+                raise WorldforkError(f"{trial}\n(--no-probe, in Python probe=False, runs the study all the same.)")
             self.notify(f"probed: {trial}")
 
     def begin(self, study: StudyWriter, described: Described) -> Rows:

@@ -13,6 +13,7 @@ import atexit
 import hashlib
 import io
 import lzma
+import os
 import shutil
 import tarfile
 import tempfile
@@ -23,7 +24,7 @@ from typing import Final
 from worldfork.errors import WorldforkError, call, nearest
 from worldfork.ledger.records import inside
 
-__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "pack", "unpack"]
+__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "no_study", "pack", "unpack"]
 
 SUFFIX: Final = ".tar.xz"
 PRESET: Final = 6 | lzma.PRESET_EXTREME
@@ -47,7 +48,10 @@ def locate(path: Path) -> Path:
     """What holds the study that is called `path`: the file `path`.tar.xz where it lies beside and there is no
     `path`; else `path` itself."""
     beside = path.parent / f"{path.name}{SUFFIX}"
-    return beside if not path.exists() and beside.is_file() else path
+    try:
+        return beside if not path.exists() and beside.is_file() else path
+    except OSError as error:  # a name longer than a file's may be, a folder that may not be entered
+        raise WorldforkError(f"`{path}` can not be looked for ({error.strerror}).") from error
 
 
 def nearest_study(path: Path) -> str:
@@ -55,6 +59,24 @@ def nearest_study(path: Path) -> str:
     return nearest(
         path.name, sorted({name_of(one) for one in path.parent.glob("*") if one.is_dir() or is_archive(one)})
     )
+
+
+def no_study(path: Path) -> str:
+    """Say of something without a registration what a study would be, and what in it could be read instead."""
+    if not path.exists():
+        return f"There is no study `{path}`.{nearest_study(path)}"
+    if path.is_file():
+        return f"`{path}` is not a study: that is a folder, or a file NAME.tar.xz."
+    try:
+        names = sorted(item.name for item in path.iterdir())
+    except OSError as error:
+        return f"`{path}` can not be read ({error.strerror})."
+    there = ", ".join(f"`{name}`" for name in names[:3]) + (f" and {len(names) - 3:,} more" if names[3:] else "")
+    said = f"`{path}` is not a study: that is a folder with a registration.json, as `worldfork run` writes it; "
+    said += f"this one holds {there or 'nothing'}."
+    within = [name for name in names if os.path.lexists(path / name / "registration.json")]
+    within += [name for name in names if name.endswith((SUFFIX, ".csv", ".parquet", ".jsonl"))]
+    return f"{said} Name what is in it: {path / within[0]}" if within else said
 
 
 def name_of(path: Path) -> str:

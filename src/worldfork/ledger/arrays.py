@@ -13,6 +13,7 @@ from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
 __all__ = [
+    "Columns",
     "content_digest",
     "npz_arrays",
     "npz_bytes",

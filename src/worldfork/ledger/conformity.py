@@ -36,10 +36,12 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
     wanted |= {
         "coordinates": cell.coordinates,
         "precision": wanted["arm"]["precision"] or wanted["task"]["precision"],
+        "after_end": wanted["task"].get("after_end", configuration.get("after_end") and "reset"),
     }
     executed |= {
         "coordinates": {"update_seed": 0, **configuration["coordinates"]},
         "precision": configuration["precision"],
+        "after_end": configuration.get("after_end"),
     }
     return difference(wanted, executed)
 

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from worldfork.errors import WorldforkError
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.records import Coordinates, ForkedCheckpoint, OpenRecord, Units
-from worldfork.ledger.row import ChainedRow, FitRecord, Number
+from worldfork.ledger.row import ChainedRow, Count, FitRecord, Number, Signals
 from worldfork.records import Record
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy, normal_threshold, spelled
@@ -37,18 +37,18 @@ class DeploymentRow(ChainedRow):
 
     schema_: Literal["worldfork.deployment/1"] = Field(default="worldfork.deployment/1", alias="schema")
     policy: str
-    step: int  # control steps before the decision
-    env_step: int
+    step: Count  # control steps before the decision
+    env_step: Count
     level: float  # drift level at the decision
-    signals: dict[str, Number]  # from this episode alone, as the model then was
+    signals: Signals  # from this episode alone, as the model then was
     episode_return: Number  # of the deployment's own episode, which ends at the decision
     answer: bool | Number  # what the trigger said; null where it had nothing to say
     threshold: Threshold  # that its number was held against; null where there was none
     fired: bool
     fit: FitRecord | None  # what the mechanism did, where it fired
-    gradient_steps: int  # that were taken here
+    gradient_steps: Count  # that were taken here
     evaluation: tuple[Number, ...] | None  # returns of the matched episodes, where the model was evaluated
-    nonfinite_actions: int  # in the deployment's own episode
+    nonfinite_actions: Count  # in the deployment's own episode
     unstable: bool  # whether the simulator warned of divergence in it
     draws: str  # digest of the random arrays that the episode received
     evaluation_draws: str | None

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from worldfork.errors import WorldforkError
 
@@ -25,6 +26,9 @@ __all__ = [
     "writable",
 ]
 
+# What the system says of a disk without locks: NFS without a lock service, Lustre without `-o flock`, some of FUSE.
+NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+UNLOCKED: Final = "WORLDFORK_NO_LOCK"  # whoever sets it guarantees one run at a time where there are no locks
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and there making a link is a privilege
 
 
@@ -93,8 +97,10 @@ def exclusive(path: Path) -> Iterator[None]:
     with _explained(path):
         descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
+        with _explained(path):
+            locked = _lock(descriptor)
         # A lock on a file that someone removed meanwhile is a lock on nothing.
-        if not _lock(descriptor) or not _still_names(path, descriptor):
+        if not locked or not _still_names(path, descriptor):
             raise WorldforkError(
                 f"Another run is writing to `{path.parent}`: one writer at a time. Wait, or use another folder."
             )
@@ -190,6 +196,15 @@ def _lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        if not os.environ.get(UNLOCKED):
+            raise WorldforkError(
+                f"The disk of this folder can not lock files ({error.strerror}), which keeps two runs from writing "
+                "to one study at once. Choose a folder on another disk; or see to it yourself that one run at a "
+                f"time writes there, set {UNLOCKED}=1 in the environment, and run the same command again."
+            ) from error
     return True
 
 

@@ -8,6 +8,7 @@ its tasks may come from several recipes.
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -38,7 +39,7 @@ class TrainedSeed(OpenRecord):
     seed: int
     gate: float
     index: int | None
-    returns: tuple[float, ...] = Field(min_length=1)
+    returns: tuple[Annotated[float, Field(ge=-1e150, le=1e150)], ...] = Field(min_length=1)  # can be averaged
     digest: str | None  # of the checkpoint's file, where one was kept
 
 

@@ -109,6 +109,7 @@ class CellRecord(OpenRecord):
     arm: dict[str, Any]  # as resolved
     task: dict[str, Any]
     units: Units
+    after_end: str | None = None  # what an episode does once it has ended, in a world where it can end early
     checkpoint: ForkedCheckpoint
     shares: Shares
     block: dict[str, Any] | None

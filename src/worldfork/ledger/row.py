@@ -8,9 +8,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record
@@ -18,12 +18,15 @@ from worldfork.registration.canonical import canonical, digest
 
 __all__ = [
     "ChainedRow",
+    "Count",
     "Counts",
     "Digests",
     "FitRecord",
     "ForkRow",
     "Number",
+    "Signals",
     "finite",
+    "gain",
     "has_one_spelling",
     "mean",
     "read_line",
@@ -33,6 +36,16 @@ __all__ = [
 
 SCHEMA = "worldfork.row/1"
 Number = float | None
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the desk can hold
+
+
+def _plain(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError(f"{name!a:.60} has characters that can not be shown")
+    return name
+
+
+Signals = dict[Annotated[str, AfterValidator(_plain)], Number]  # their names are printed as they are
 
 
 def _on_disk(name: str) -> Any:
@@ -62,8 +75,8 @@ Row = TypeVar("Row", bound=ChainedRow)
 class Counts(Record):
     """Something counted in each branch."""
 
-    hold: int
-    update: int
+    hold: Count
+    update: Count
 
 
 class Digests(Record):
@@ -82,8 +95,8 @@ class FitRecord(Record):
     loss_after: Number
     grad_norm: Number  # of the last step
     param_shift: Number  # Euclidean norm of the change
-    transitions: int = _on_disk("window")  # that it could see
-    non_finite: int  # parameters that are not finite afterwards
+    transitions: Count = _on_disk("window")  # that it could see
+    non_finite: Count  # parameters that are not finite afterwards
 
 
 class ForkRow(ChainedRow):
@@ -94,16 +107,16 @@ class ForkRow(ChainedRow):
     subject: ClassVar = "fork"
 
     schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
-    step: int  # control steps before the fork
-    env_step: int
+    step: Count  # control steps before the fork
+    env_step: Count
     level: float  # drift level at the fork
     drift_rate: float = _on_disk("rate")  # its change over the last control step
-    signals: dict[str, Number]  # from the stream before the fork alone
+    signals: Signals  # from the stream before the fork alone
     hold: tuple[Number, ...]  # return of each episode
     update: tuple[Number, ...]
-    r_hold: Number  # their means; null where an episode's return is not finite
+    r_hold: Number  # their means; null where an episode's return, or the sum of all, is not finite
     r_update: Number
-    delta: Number  # r_update - r_hold
+    delta: Number  # r_update - r_hold; null where it is not finite
     fit: FitRecord
     nonfinite_actions: Counts  # planned actions that were not finite, replaced by zero
     nonfinite_returns: Counts  # episodes whose return is not finite: the nulls in `hold` and `update`
@@ -170,10 +183,27 @@ def finite(values: Iterable[float]) -> tuple[Number, ...]:
 
 
 def mean(values: tuple[Number, ...]) -> Number:
-    """The mean, correctly rounded whatever the order; undefined where one of them is.
+    """The mean, correctly rounded whatever the order; undefined where one of them is, or where their sum overflows.
 
-    >>> mean((1.0, 2.0)), mean((1.0, None))
-    (1.5, None)
+    >>> mean((1.0, 2.0)), mean((1.0, None)), mean((1e308, 1e308))
+    (1.5, None, None)
     """
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+    if not known or len(known) < len(values):
+        return None
+    try:
+        return math.fsum(known) / len(known)
+    except OverflowError:
+        return None
+
+
+def gain(r_hold: Number, r_update: Number) -> Number:
+    """Return what UPDATE returned more than HOLD: r_update - r_hold, undefined where one of them is, or where their
+    difference overflows.
+
+    >>> gain(1.0, 1.5), gain(None, 1.5), gain(-1e308, 1e308)
+    (0.5, None, None)
+    """
+    if r_hold is None or r_update is None:
+        return None
+    return finite([r_update - r_hold])[0]

@@ -10,6 +10,7 @@ A run that is refused, for whatever reason, has written nothing. docs/ledger.md 
 import contextlib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -91,14 +92,12 @@ class Study:
 
     def registered(self) -> Registered:
         """registration.json."""
+        path = self.path / "registration.json"
+        if not os.path.lexists(path):
+            raise WorldforkError(archive.no_study(self.path))
         if not self._seen_to_be_plain:  # everything that is read of a study begins here
             files.refuse_what_is_not_plain(self.path)
             self._seen_to_be_plain = True
-        path = self.path / "registration.json"
-        if not self.path.exists():
-            raise WorldforkError(f"There is no study `{self.path}`.{archive.nearest_study(self.path)}")
-        if self.path.is_file():
-            raise WorldforkError(f"`{self.path}` is not a study: that is a folder, or a file NAME.tar.xz.")
         try:
             return check(read_json(path), Registered, where=f"`{path}`")
         except WorldforkError as error:

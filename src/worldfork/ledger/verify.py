@@ -3,18 +3,19 @@
 import collections
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import ANSWERS, Answers, read_answers
-from worldfork.ledger.arrays import content_digest, read_parquet
+from worldfork.ledger.arrays import Columns, content_digest, read_parquet
 from worldfork.ledger.conformity import departures
+from worldfork.ledger.consistency import Expected, expected, unlisted
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
 from worldfork.ledger.records import read_json
-from worldfork.ledger.row import ForkRow, mean
+from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.segments import segment_files
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
@@ -61,7 +62,10 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
             _check_configuration(folder_of_cell, study, cell, known=known)
             episodes = registration.arm(cell.arm).evaluation.episodes
             points = registration.arm(cell.arm).stream.decision_points
-            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, left_out=left_out)
+            said = expected(
+                folder_of_cell.configuration, registration.arm(cell.arm).stream, signals=registration.signals
+            )
+            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, left_out=left_out, said=said)
         except WorldforkError as error:
             problems.append(str(error))
         progress(number, len(begun))
@@ -89,10 +93,12 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
         absent_of_all = not segment_files(study.path, suffix=Path(pattern).suffix)
         if followed.episodes and absent_of_all and left_out is not None and pattern in left_out:
             notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
-    expected = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
+    if stray := unlisted(study, followed.segments):
+        notes.append(stray)
+    registered = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
     found = (*problems, *damaged)
-    return Verdict(count, expected, len(begun), found, tuple(notes), followed.episodes, followed.expected)
+    return Verdict(count, registered, len(begun), found, tuple(notes), followed.episodes, followed.expected)
 
 
 def root(study: Study) -> str:
@@ -196,14 +202,14 @@ def _kept_problems(study: Study, *, arrays: bool) -> list[str]:
     if not kept.intact or (path.exists() and path.read_bytes() != _spelled(kept.model_dump(mode="json"))):
         return ["kept.json is not what was written: its digest does not match."]
     problems = []
-    for name, expected in kept.files.items():
+    for name, written in kept.files.items():
         file = study.path / name
         if not arrays and file.suffix in (".npz", ".safetensors"):
             continue
         if not file.exists():
             if published is None or not any(Path(name).match(pattern) for pattern in published.left_out):
                 problems.append(f"{name} is missing.")
-        elif hashlib.sha256(file.read_bytes()).hexdigest() != expected:
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != written:
             problems.append(f"{name} is not what was written.")
     return problems
 
@@ -241,15 +247,17 @@ def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known:
 
 
 def _checked_rows(
-    folder: CellFolder, points: int, *, episodes: int, left_out: Collection[str] | None
+    folder: CellFolder, points: int, *, episodes: int, left_out: Collection[str] | None, said: Expected
 ) -> list[ForkRow]:
-    """The rows, each held against what it names; `left_out` is what a published copy is without."""
+    """The rows, each held against what it names, and against what is `said` of them elsewhere; `left_out` is what a
+    published copy is without."""
     rows = folder.rows(spelling=True)
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     if not rows:
         return rows
-    stream, window = _stream_digest(folder, rows, left_out=left_out), rows[0].recording
+    log = _log(folder, left_out=left_out)
+    stream, window = rows[0].stream if log is None else content_digest(log), rows[0].recording
     if (folder.path / "window.npz").exists() or left_out is None or WINDOWS not in left_out:
         window = content_digest(folder.read_window())
     for row in rows:
@@ -263,20 +271,29 @@ def _checked_rows(
                 f"{where}: {len(row.hold)} episodes of HOLD and {len(row.update)} of UPDATE where {episodes} are "
                 "registered."
             )
-        if (row.r_hold, row.r_update) != (mean(row.hold), mean(row.update)) or row.delta != _delta(row):
+        means = mean(row.hold), mean(row.update)
+        if (row.r_hold, row.r_update, row.delta) != (*means, gain(*means)):
             raise WorldforkError(f"{where}: the means or their difference do not follow from the episodes.")
+        if wrong := said.of_row(row):
+            raise WorldforkError(f"{where}: {wrong}.")
+    if log is not None:
+        if wrong := said.of_log(log):
+            raise WorldforkError(f"{folder.id}: {wrong}.")
+        for row in rows:
+            if wrong := said.beside_log(row, log):
+                raise WorldforkError(f"{folder.id}, fork {row.k}: {wrong}.")
     return rows
 
 
-def _stream_digest(folder: CellFolder, rows: Sequence[ForkRow], *, left_out: Collection[str] | None) -> str:
-    """The digest of the stream that the rows were made from: of the cell's own file, or of its owner's in a copy.
-    Where it was left out, all that can be asked is that the rows name one."""
+def _log(folder: CellFolder, *, left_out: Collection[str] | None) -> Columns | None:
+    """The stream that the rows were made from: of the cell's own file, or of its owner's in a copy. None where it
+    was left out, so that all that can be asked is that the rows name one."""
     log, _ = folder.stream_files()
     if left_out is None:  # only a copy keeps a shared stream once
         log = folder.path / log.name
     elif STREAMS in left_out and not log.exists():
-        return rows[0].stream
-    return content_digest(read_parquet(log))
+        return None
+    return read_parquet(log)
 
 
 def _stored_answers(
@@ -300,10 +317,6 @@ def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
     who = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
     on = "them" if len(known) == len(absent) else f"{len(known)} of them"
     return f"{note}What {who} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its digest."
-
-
-def _delta(row: ForkRow) -> float | None:
-    return None if row.r_hold is None or row.r_update is None else row.r_update - row.r_hold
 
 
 def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> list[str]:

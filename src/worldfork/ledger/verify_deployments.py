@@ -7,8 +7,9 @@ from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
-from worldfork.ledger.arrays import content_digest
+from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.ledger.conformity import departures
+from worldfork.ledger.consistency import Expected, expected
 from worldfork.ledger.deployment import THRESHOLDS, DeploymentFolder, DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.records import check, read_json
 from worldfork.ledger.segments import SEGMENTS, Part, read_log_parts, read_window_parts, segment_files
@@ -26,6 +27,7 @@ class Followed:
     expected: int
     problems: tuple[str, ...]
     whole: tuple[DeploymentFolder, ...]  # those in which nothing was found
+    segments: frozenset[str] = frozenset()  # the files, by their places, that rows point to
 
 
 def verify_deployments(
@@ -52,8 +54,23 @@ def verify_deployments(
         except WorldforkError as error:
             problems.append(str(error))
     problems += _draw_problems(rows, grid)
-    problems += _segment_problems(study, rows, left_out=left_out)
-    return Followed(sum(map(len, rows.values())), _expected(registration, grid), tuple(problems), tuple(whole))
+    said = {
+        (folder.policy, folder.id): expected(
+            folder.configuration,
+            registration.arm(grid[folder.policy, folder.id].arm).stream,
+            signals=registration.signals,
+        )
+        for folder in whole
+    }
+    problems += _row_problems(rows, said)
+    damaged, segments = _segment_problems(study, rows, left_out=left_out, said=said)
+    return Followed(
+        sum(map(len, rows.values())),
+        _expected(registration, grid),
+        (*problems, *damaged),
+        tuple(whole),
+        frozenset(segments),
+    )
 
 
 def _expected(registration: Registration, grid: Mapping[Deployed, Cell]) -> int:
@@ -124,11 +141,26 @@ def _checked_rows(
     return rows
 
 
+def _row_problems(rows: Mapping[Deployed, list[DeploymentRow]], said: Mapping[Deployed, Expected]) -> list[str]:
+    """What can not be so in a row, whatever its log says: the first of each deployment."""
+    problems = []
+    for place, of_place in rows.items():
+        found = ((row.k, said[place].of_row(row)) for row in of_place)
+        problems += [f"{_named(place)}, episode {k}: {wrong}." for k, wrong in found if wrong][:1]
+    return problems
+
+
 def _segment_problems(
-    study: Study, rows: Mapping[Deployed, list[DeploymentRow]], *, left_out: Collection[str]
-) -> list[str]:
-    """Every row has its log and its transitions, and they are those that it was made from."""
+    study: Study,
+    rows: Mapping[Deployed, list[DeploymentRow]],
+    *,
+    left_out: Collection[str],
+    said: Mapping[Deployed, Expected],
+) -> tuple[list[str], set[str]]:
+    """Every row has its log and its transitions, they are those that it was made from, and log and row agree. Also
+    the files that rows point to."""
     problems: list[str] = []
+    used: set[str] = set()
     readers: tuple[tuple[str, str, Callable[[Path], Iterator[Part]]], ...] = (
         (".parquet", "stream", read_log_parts),
         (".npz", "recording", read_window_parts),
@@ -140,16 +172,26 @@ def _segment_problems(
         for k, path in segment_files(study.path, suffix=suffix):
             try:
                 for part in read(path):
-                    expected = missing.pop((part.policy, part.cell, k), None)
-                    if expected is not None and content_digest(part.columns) != expected:
-                        named = _named((part.policy, part.cell))
-                        problems.append(f"{named}, episode {k}: {path.name} is not what this row was made from.")
+                    place = part.policy, part.cell
+                    recorded = missing.pop((*place, k), None)
+                    if recorded is None:
+                        continue
+                    used.add(path.relative_to(study.path).as_posix())
+                    named = f"{_named(place)}, episode {k}"
+                    if content_digest(part.columns) != recorded:
+                        problems.append(f"{named}: {path.name} is not what this row was made from.")
+                    elif name == "stream" and (wrong := _beside(said[place], rows[place][k - 1], part.columns)):
+                        problems.append(f"{named}: {wrong}.")
             except WorldforkError as error:
                 problems.append(str(error))
         if missing:
             policy, cell, k = next(iter(missing))
             problems.append(f"{_named((policy, cell))}, episode {k}: no {suffix} file of segments has it.")
-    return problems
+    return problems, used
+
+
+def _beside(said: Expected, row: DeploymentRow, log: Columns) -> str | None:
+    return said.of_log(log) or said.beside_log(row, log)
 
 
 def _draw_problems(rows: Mapping[Deployed, list[DeploymentRow]], grid: Mapping[Deployed, Cell]) -> list[str]:

@@ -9,13 +9,13 @@ from pydantic import Field, StringConstraints, model_validator
 
 from worldfork.records import Record
 
-__all__ = ["REFERENCES", "Deployment", "Policy"]
+__all__ = ["REFERENCES", "Count", "Deployment", "Policy"]
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
 Named = Annotated[
     str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$")
 ]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=100_000)]  # of what is computed or kept together, episodes for one
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 

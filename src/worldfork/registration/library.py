@@ -5,7 +5,7 @@ from typing import Final
 
 from worldfork.errors import WorldforkError, nearest
 
-__all__ = ["BUNDLED", "find", "find_recipe", "recipe_of", "recipes", "registrations"]
+__all__ = ["BUNDLED", "find", "find_recipe", "is_file", "recipe_of", "recipes", "registrations"]
 
 PACKAGE = Path(__file__).parents[1]
 BUNDLED = PACKAGE / "bundled"  # checkpoints that come with the package
@@ -22,7 +22,7 @@ WITH_POWER: Final = {
 
 def find(name: str | Path) -> Path:
     """The file `name`, or the registration of that name that comes with the package."""
-    if Path(name).is_file():
+    if is_file(name):
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no registration at `{name}`.")
@@ -37,9 +37,18 @@ def find(name: str | Path) -> Path:
     return known[str(name)]
 
 
+def is_file(name: str | Path) -> bool:
+    """Tell a file from what is none, a name that no file can have among it."""
+    try:
+        return Path(name).is_file()
+    except OSError as error:
+        shown = str(name) if len(str(name)) < 200 else f"{name!s:.60}..."
+        raise WorldforkError(f"`{shown}` can not be looked for ({error.strerror}).") from error
+
+
 def find_recipe(name: str | Path) -> Path:
     """The file `name`, or the recipe for pretraining of that name that comes with the package."""
-    if Path(name).is_file():
+    if is_file(name):
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no recipe at `{name}`.")

@@ -9,16 +9,16 @@ trigger than the one below it begins without them.
 
 import dataclasses
 import json
-import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, obeyed
 from worldfork.records import Record, explain
 from worldfork.registration import records, toml
-from worldfork.registration.library import find
+from worldfork.registration.library import find, is_file
 
 __all__ = ["Authored", "authored", "difference", "open_authored", "parse", "read", "read_authored", "restore"]
 
@@ -114,13 +114,7 @@ def _text(path: Path) -> str:
 
 
 def _tables(text: str, name: str) -> dict[str, Any]:
-    try:
-        given = tomllib.loads(text)
-        json.dumps(given, default=str)  # what is nested deeper than this can be written is no registration either
-    except tomllib.TOMLDecodeError as error:
-        raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
-    except RecursionError as error:
-        raise WorldforkError(f"{name} is not a registration: its tables are nested too deeply.") from error
+    given = toml.loads(text, name=name, kind="a registration")
     if str(given.get("schema", "")).startswith("worldfork.pretraining/"):
         raise WorldforkError(f"{name} is a recipe for pretraining, not a registration: worldfork pretrain {name}")
     return given
@@ -134,7 +128,7 @@ def _extended(given: dict[str, Any], path: Path, *, seen: tuple[Path, ...]) -> d
     if not isinstance(named, str):
         raise WorldforkError(f"{path}: `extends` is the path or the name of a registration; got {named!r}.")
     beside = path.parent / named
-    base = beside if beside.is_file() else find(named)
+    base = beside if is_file(beside) else find(named)
     if base.resolve() in seen:
         raise WorldforkError(f"{path} extends {base}, which extends it in turn.")
     below = _extended(_tables(_text(base), str(base)), base, seen=(*seen, base.resolve()))
@@ -216,7 +210,26 @@ def _check_shared(shared: dict[str, Any], name: str) -> None:
         raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines))
 
 
+def _texts(tables: dict[str, Any]) -> Iterator[str]:
+    """Walk over every key and every text, however deep."""
+    waiting: list[Any] = [tables]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+
+
 def _validated(complete: dict[str, Any], name: str) -> records.Registration:
+    for text in _texts(complete):
+        if found := obeyed(text):
+            raise WorldforkError(
+                f"{name} can not be registered: {text!r:.80} has {found[0]!a}, which a terminal would obey. "
+                "Remove it."
+            )
     try:
         # By way of JSON, where strict means strict and arrays may still become tuples.
         return records.Registration.model_validate_json(json.dumps(complete, default=str))

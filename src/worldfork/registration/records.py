@@ -4,6 +4,7 @@ Frozen and strict: an unknown field is an error, a number is never a string. Eve
 will be run; the shorthand of the TOML file (shared tables that arms vary) ends in `reading`.
 """
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field, StringConstraints, model_serializer, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.canonical import digest
-from worldfork.registration.deployment import Deployment
+from worldfork.registration.deployment import Count, Deployment
 
 __all__ = [
     "CANDIDATES",
@@ -41,7 +42,7 @@ Candidate = Annotated[
 ]
 Direction = Literal["toward", "away"]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
-Count = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=1, le=10**9)]  # of a world, or of an optimiser
 Amount = Annotated[float, Field(ge=0)]
 Settings = dict[str, Any]  # a plug-in's own: its record checks them as soon as it is loaded
 # The candidates of a study that names none, frozen: a family that is added to the catalogue later, or one more
@@ -58,6 +59,7 @@ CANDIDATES: Final = (
     "kswin",
     "conformal",
 )
+FORKS: Final = 10_000_000  # of a whole registration; the largest published study has 3,072
 SIGNALS: Final = (
     "residual",
     "kl",
@@ -91,7 +93,7 @@ class Stream(Record):
     """The frozen deployment. Decision point k is at the end of episode k."""
 
     decision_points: Count = 24
-    drift_period: Count = 20_000  # environment steps from one end of the drift to the other
+    drift_period: Steps = 20_000  # environment steps from one end of the drift to the other
     action_noise: Amount = 0.0  # sigma_a: standard deviation of what is added to each planned action
     schedule: Named = "ramp"  # how the level moves: ramp, step, cyclic, saw_wave, random_walk, uniform, constant
     schedule_settings: Settings = {}
@@ -116,8 +118,8 @@ class Mechanism(Record):
     """What UPDATE does."""
 
     name: Named = "finetune"
-    steps: Annotated[int, Field(ge=0)] = 200  # N gradient steps
-    window: Count = 10_000  # W, the last control transitions it may see
+    steps: Annotated[int, Field(ge=0, le=10**9)] = 200  # N gradient steps
+    window: Steps = 10_000  # W, the last control transitions it may see
     scope: str = "model"  # or "model+value"
     settings: Settings = {}
 
@@ -154,6 +156,9 @@ class Task(Record):
     checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
     precision: str = "float32"
     competence_floor: float | None = None  # clean return below which a checkpoint is not forked
+    # Once an episode has ended early: begin anew within its control steps, or stay there and earn nothing more.
+    # None: begin anew. Unsaid it is not spelled, as before a task could say it.
+    after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda said: said is None)
     settings: Settings = {}
 
 
@@ -284,6 +289,9 @@ class Registration(Record):
                     f"arm `{arm.name}` runs {unknown}, which have no table: add [tasks.{unknown[0]}] "
                     f"(there are tables for {sorted(self.tasks)})"
                 )
+        forks = sum(map(self._forks_of, self.arms))
+        if forks > FORKS:
+            raise ValueError(f"{forks:,} forks are registered, arms together; a study has at most {FORKS:,}")
         for said in self.predictions:
             tasks = {said.task, *([said.premise.task] if said.premise and said.premise.task else [])}
             arms = {arm for arm in (said.arm, said.against) if arm is not None}
@@ -291,6 +299,11 @@ class Registration(Record):
                 raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
             self._require_policy(said)
         return self
+
+    def _forks_of(self, arm: Arm) -> int:
+        """Count an arm's forks from the lengths of its axes, without spelling its cells out."""
+        axes = (arm.tasks, arm.stream_seeds, arm.update_seeds, self.grid.checkpoints, self.grid.directions)
+        return math.prod(map(len, axes)) * arm.stream.decision_points
 
     def _require_policy(self, prediction: Prediction) -> None:
         """A prediction about a deployment, `deployment.policies.NAME...`, is about a policy that there will be."""

@@ -1,9 +1,41 @@
-"""Writing TOML: the few kinds of value that a registration holds."""
+"""TOML in and out: what a stranger may hand us to read, and the few kinds of value that a registration holds."""
 
 import json
-from typing import Any
+import re
+import tomllib
+from typing import Any, Final
 
-__all__ = ["dumps"]
+from worldfork.errors import WorldforkError
+
+__all__ = ["dumps", "loads"]
+
+AT_MOST: Final = 2**20  # characters; the longest registration of ours has 5,000
+PARTS: Final = 32  # of one key; ours have four
+# Python's parser takes time quadratic in the parts of a key: 50,000 of them keep it busy for minutes.
+PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+LONG_KEY: Final = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{PARTS}}}")
+
+
+def loads(text: str, *, name: str, kind: str) -> dict[str, Any]:
+    """Return the tables of a TOML text, or raise one clear error; `kind` is what `name` should be."""
+    if len(text) > AT_MOST:
+        raise WorldforkError(
+            f"{name} is not {kind}: it has {len(text):,} characters, at most {AT_MOST:,} are read."
+        )
+    if LONG_KEY.search(text):
+        raise WorldforkError(
+            f"{name} is not {kind}: its tables are nested too deeply, by a key of more than {PARTS} parts."
+        )
+    try:
+        tables = tomllib.loads(text)
+        json.dumps(tables, default=str)  # what is nested deeper than this can be written is nothing of ours either
+    except tomllib.TOMLDecodeError as error:
+        raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
+    except RecursionError as error:
+        raise WorldforkError(f"{name} is not {kind}: its tables are nested too deeply.") from error
+    except ValueError as error:  # Python converts no more than 4,300 digits, between texts and whole numbers
+        raise WorldforkError(f"{name} is not {kind}: it has a whole number of thousands of digits.") from error
+    return tables
 
 
 def dumps(tables: dict[str, Any]) -> str:

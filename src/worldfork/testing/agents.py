@@ -9,20 +9,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fit, Window
+from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fit, Window, needs_full_blocks
 from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.agents.training import black_box
-from worldfork.lab.environments.base import Environment, EnvironmentPlugin
+from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_end
 from worldfork.lab.stream.deployment import LOGGED
 from worldfork.randomness import Purpose
+from worldfork.testing.attempts import BEGINS_ANEW, begins_anew, reads_attempts_apart
 from worldfork.testing.deployments import (
     EPISODES,
     SETS,
     Stage,
     Step,
+    agent_plugin,
     checkpoints_of,
     episodes,
     fields,
@@ -38,7 +39,7 @@ from worldfork.testing.deployments import (
 )
 from worldfork.testing.environments import environment_plugin
 from worldfork.testing.offers import begins_afresh, offers_training
-from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
+from worldfork.testing.report import Report, Rule, demand, difference, examine, has_shape, no_global_draws
 from worldfork.testing.stateful import GIVES_ITSELF_AWAY, examine_stateful
 
 __all__ = ["check_agent"]
@@ -71,7 +72,7 @@ def check_agent(
     """
     worlds = environment_plugin(environment, environment_settings)
     world: Any = environment if worlds is None else worlds.build(scale=0.5, threads=1)
-    plugin = _plugin(agent, settings)
+    plugin = agent_plugin(agent, settings)
     name = agent if isinstance(agent, str) else (agent if isinstance(agent, type) else type(agent)).__name__
     bench = _Bench(plugin, world, tuple(checkpoints), precision, None if plugin else agent)  # type: ignore[arg-type]
     rules = [
@@ -85,6 +86,12 @@ def check_agent(
         Rule("Training changes nothing that it is given", bench.leaves_its_arguments, foundation=True),
         Rule("Training draws from its keys alone", bench.trains_purely, foundation=True),
         Rule("Rows beyond a window's size are not read", bench.reads_no_padding, foundation=True),
+        Rule(
+            "Nothing is read across from one attempt to the next",
+            lambda: reads_attempts_apart(
+                bench.agent, world, bench.stacked(), fit=lambda window: bench.fit(window=window)
+            ),
+        ),
         Rule("A set is trained the same whoever its neighbours are", bench.trains_alone, foundation=True),
         Rule("A scope that it does not know is refused", bench.refuses_scopes),
     ]
@@ -95,22 +102,14 @@ def check_agent(
             Rule("What it offers to mechanisms is what `fit` does", bench.offers_its_training),
             Rule("Fresh parameters are like the others, and drawn from the keys", bench.begins_afresh),
         ]
-    skipped = []
-    if plugin is None:
-        skipped = ["A precision that it does not know is refused"]
-    else:
+    skipped = [] if plugin else ["A precision that it does not know is refused"]
+    if bench.can_begin_again():
+        rules.append(Rule(BEGINS_ANEW, lambda: begins_anew(bench.agent, world, bench.stage())))
+    elif can_end(world):
+        skipped.append(f'{BEGINS_ANEW} (it has no `begin_again`: register after_end = "wait")')
+    if plugin:
         rules.append(Rule("A precision that it does not know is refused", bench.refuses_precisions))
     return examine(f"The agent `{name}`", rules, not_examined=skipped)
-
-
-def _plugin(
-    agent: str | type[AgentPlugin] | AgentPlugin | Agent, settings: Mapping[str, Any] | None
-) -> AgentPlugin | None:
-    if isinstance(agent, str):
-        return registry.build("agents", agent, AgentPlugin, settings=settings)
-    if isinstance(agent, type):
-        return agent.model_validate(dict(settings or {}))
-    return agent if isinstance(agent, AgentPlugin) else None
 
 
 class _Bench:
@@ -151,11 +150,9 @@ class _Bench:
             "True if digits depend on the batch's shape, False if you know that they do not.",
         )
         names = agent.scopes
-        demand(
-            isinstance(names, tuple) and bool(names) and all(isinstance(name, str) for name in names),
-            f"`scopes` is {names!r}.",
-            'It lists what `fit` can be asked to train, as in ("model",).',
-        )
+        texts = isinstance(names, tuple) and bool(names) and all(isinstance(name, str) for name in names)
+        remedy = 'It lists what `fit` can be asked to train, as in ("model",).'
+        demand(texts, f"`scopes` is {names!r}.", remedy)
 
     def comes_back(self) -> None:
         """Loaded or generated twice it is the same, with a leading axis of one, in arrays that can be stacked."""
@@ -189,8 +186,8 @@ class _Bench:
         stage = self.stage()
         with no_global_draws("`act` or another method", PLAN_KEYS):
             before = self.play(stage)
-        _shape("the action", before[0].action, (SETS, EPISODES, self.world.action_size))
-        _shape("`replaced`", before[0].replaced, (SETS, EPISODES))
+        has_shape("the action", before[0].action, (SETS, EPISODES, self.world.action_size))
+        has_shape("`replaced`", before[0].replaced, (SETS, EPISODES))
         text = _steps(before, self.play(stage))
         demand(not text, f"the same episodes with the same keys were played otherwise ({text}).", PLAN_KEYS)
         start = self.world.reset(stage.seeds.reshape(-1)).observation.reshape(*stage.seeds.shape, -1)
@@ -218,9 +215,10 @@ class _Bench:
         for chosen in (order, copies):
             text = _steps([pick_steps(step, chosen) for step in whole], self.play(stage.take(chosen)))
             demand(not text, f"sets {order} acted otherwise at the places {chosen} ({text}).", remedy)
-        if self.agent.shape_sensitive:
+        if needs_full_blocks(self.agent):
             return
-        for sets, rows in (([1], [0]), ([2, 0], [1, 0]), ([0, 1, 2, 2, 1], [1])):
+        every = list(range(EPISODES)) if self.agent.shape_sensitive else None
+        for sets, rows in (([1], every or [0]), ([2, 0], every or [1, 0]), ([0, 1, 2, 2, 1], every or [1])):
             expected = [pick_steps(step, sets, rows) for step in whole]
             text = _steps(expected, self.play(stage.take(sets, rows)))
             demand(not text, f"a batch of {len(sets)} sets by {len(rows)} acts otherwise ({text}).", SHAPES)
@@ -243,14 +241,16 @@ class _Bench:
         for step in self.play(self.stage()):
             names = sorted(step.signals)
             demand(
-                "error" in names, f"`observe` measured {names}.", "`error`, the one-step error, is always there."
+                "error" in names or not getattr(self.agent, "predicts", True),
+                f"`observe` measured {names}.",
+                "`error`, the one-step error, is there unless the agent says `predicts = False`.",
             )
             taken = sorted(set(names) & set(LOGGED))
             demand(
                 not taken, f"`{', '.join(taken)}` is a column of the stream's log already.", "Choose another name."
             )
             for name, values in step.signals.items():
-                _shape(f"the signal `{name}`", values, (SETS, EPISODES))
+                has_shape(f"the signal `{name}`", values, (SETS, EPISODES))
 
     def leaves_its_arguments(self) -> None:
         parameters, optimiser = frozen(self.stacked()), frozen(self.stacked("optimiser"))
@@ -270,7 +270,7 @@ class _Bench:
             expected, came = kinds(group), kinds(getattr(fit, part))
             demand(came == expected, f"`fit` returned other {part}: {came}.", f"They are as they came: {expected}.")
         for name in ("loss_before", "loss_after", "grad_norm"):
-            _shape(f"`{name}`", np.asarray(getattr(fit, name)), (SETS,))
+            has_shape(f"`{name}`", np.asarray(getattr(fit, name)), (SETS,))
 
     def trains_purely(self) -> None:
         with no_global_draws("`fit`", BATCH_KEYS):
@@ -287,10 +287,16 @@ class _Bench:
         text = difference(*(fields(self.fit(window=seen)) for seen in (window, spoilt)))
         demand(not text, f"`fit` reads them ({text}).", remedy)
 
+    def can_begin_again(self) -> bool:
+        """Whether it can be deployed where episodes end; one that can not be built is somebody else's rule."""
+        try:
+            return getattr(self.agent, "begin_again", None) is not None
+        except Exception:
+            return False
+
     def trains_alone(self) -> None:
         whole, order = self.fit(), [2, 0, 1]
-        groups = [order] if self.agent.shape_sensitive else [order, [1], [2, 0]]
-        for sets in groups:
+        for sets in [order] if needs_full_blocks(self.agent) else [order, [1], [2, 0]]:
             chosen = np.array(sets)
             part = self.fit(
                 arrays.take(self.stacked(), chosen),
@@ -380,12 +386,6 @@ class _Bench:
             raise WorldforkError("An agent that is built already is examined with `checkpoints=[Checkpoint(...)]`.")
         files = [item for item in self.given if not isinstance(item, Checkpoint)]
         return checkpoints_of(self.plugin, self.agent, self.world, files)
-
-
-def _shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
-    demand(
-        array.shape == shape, f"{what} has shape {array.shape}.", f"It is {shape}: sets, episodes, and the rest."
-    )
 
 
 def _steps(before: Sequence[Step], after: Sequence[Step]) -> str:

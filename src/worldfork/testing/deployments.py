@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window
+from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
 
 __all__ = [
     "Stage",
     "Step",
+    "agent_plugin",
     "checkpoints_of",
+    "ending",
     "episodes",
     "fields",
     "frozen",
@@ -32,6 +35,7 @@ __all__ = [
     "spoil",
     "spoil_set",
     "take_window",
+    "watched",
 ]
 
 SETS, EPISODES, STEPS = 3, 2, 4
@@ -81,11 +85,24 @@ def half_steps(
         action, replaced = np.array(decision.action), np.array(decision.replaced)
         bound = environment.action_bound
         executed = np.clip(np.nan_to_num(action.astype(np.float64)), -bound, bound).reshape(-1, action.shape[-1])
-        state, observation, _ = environment.step(state, executed)
+        state, observation, reward = environment.step(state, executed)
         yield None
-        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1))
+        terminated = np.zeros(shape, np.bool_) if state.ended is None else (state.ended == 1).reshape(shape)
+        outcome = {"reward": reward.reshape(shape), "terminated": terminated}
+        told = {name: outcome[name] for name in taken_by(agent.observe, *outcome)}
+        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1), **told)
         belief = surprise.belief
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
+
+
+def agent_plugin(
+    agent: str | type[AgentPlugin] | AgentPlugin | Agent, settings: Mapping[str, Any] | None
+) -> AgentPlugin | None:
+    if isinstance(agent, str):
+        return registry.build("agents", agent, AgentPlugin, settings=settings)
+    if isinstance(agent, type):
+        return agent.model_validate(dict(settings or {}))
+    return agent if isinstance(agent, AgentPlugin) else None
 
 
 def checkpoints_of(
@@ -140,18 +157,48 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
     return Window(**{name: stream(values) for name, values in along.items()}, first=first, size=size)
 
 
+def ending(window: Window, *, every: int = 7) -> Window:
+    """The window as of episodes that fall every few steps and begin anew: what a fall led to is nobody's start."""
+    place = np.arange(window.reward.shape[1])
+    fell = np.broadcast_to(place % every == every - 1, window.reward.shape)
+    return dataclasses.replace(
+        window,
+        next_observation=window.next_observation + fell[..., None],
+        first=window.first | (place % every == 0),
+        terminated=fell.copy(),
+    )
+
+
+def watched(agent: Agent, handed: list[Window]) -> Any:
+    """The agent, which also takes down every window that it is handed."""
+    kind = type(agent)
+
+    def taking_down(real: Any) -> Any:
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            handed.extend(given for given in (*arguments, *named.values()) if isinstance(given, Window))
+            return real(self, *arguments, **named)
+
+        return call
+
+    methods = {name: taking_down(getattr(kind, name)) for name in ("fit", "loss", "train") if hasattr(kind, name)}
+    twin: Any = object.__new__(type(kind.__name__, (kind,), methods))
+    twin.__dict__.update(vars(agent))
+    return twin
+
+
 def take_window(window: Window, sets: Sequence[int]) -> Window:
     """The windows of some parameter sets."""
     chosen = np.array(sets)
-    return Window(**{name: values[chosen] for name, values in fields(window).items()})
+    rows = {name: values[chosen] for name, values in window.columns.items()}
+    return Window(**rows, size=window.size[chosen])
 
 
 def spoil(window: Window, rows: np.ndarray) -> Window:
     """The window with something quite different in these rows [P, T]."""
     columns = {
         name: np.where(rows.reshape(*rows.shape, *[1] * (values.ndim - 2)), 1e6, values)
-        for name, values in fields(window).items()
-        if name not in ("first", "size")
+        for name, values in window.columns.items()
+        if name not in ("first", "terminated")
     }
     return dataclasses.replace(window, **columns)
 
@@ -189,7 +236,7 @@ def frozen(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {name: frozen(array) for name, array in values.items()}
     if isinstance(values, Window):
-        return Window(**frozen(fields(values)))
+        return Window(**frozen({**values.columns, "size": values.size}))
     if isinstance(values, np.ndarray):
         values = values.copy()
         values.flags.writeable = False

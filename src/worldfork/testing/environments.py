@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from worldfork import registry
-from worldfork.lab.environments.base import Environment, EnvironmentPlugin, State, concatenate
+from worldfork.lab.environments.base import (
+    TERMINATED,
+    TRUNCATED,
+    Environment,
+    EnvironmentPlugin,
+    State,
+    can_end,
+    concatenate,
+)
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.lab.environments.restorable import RestorablePlugin
 from worldfork.testing.pairs import PAIR, examine_pair
@@ -23,6 +31,7 @@ __all__ = ["check_environment", "environment_plugin"]
 WORLDS = 5
 STEPS = 6  # of a short play
 LONG = 100  # of one in which drift must show
+STILL = 3  # steps in which nothing happens, after which a world is over
 IN_STATE = "Put everything that the future depends on into State.physics, and nothing into the object."
 DRAWS = (
     "Derive every draw from the episode's seed and a step count kept in State.physics "
@@ -65,6 +74,7 @@ def check_environment(
         Rule("Batches of one and of none are batches", bench.takes_every_batch),
         Rule("Physics moves with the level, and with nothing else", bench.stays_when_pinned),
         Rule("Clean physics reads back", bench.reads_back),
+        Rule("A world says where an episode ends, and stays there", bench.says_where_it_ends),
     ]
     not_examined = []
     if plugin is None:
@@ -287,6 +297,46 @@ class _Bench:
             there = self.play(still, state, plan, np.zeros(3))[0]
             text = _states(here, there)
             demand(not text, f"pinned at level 0 {what}, it is not the nominal world ({text}).", remedy)
+
+    def says_where_it_ends(self) -> None:
+        """Random actions, as far as an episode goes: what ends is said in `ended`, and what is said is so."""
+        world = self.fresh()
+        says, state = can_end(world), world.reset(np.arange(WORLDS))
+        plan = self.actions(min(LONG, world.episode_steps), WORLDS)
+        stood = np.zeros(WORLDS, np.int64)
+        for action in plan:
+            self.says_ends(state, says=says)
+            over = state.ended != 0 if state.ended is not None else np.zeros(WORLDS, np.bool_)
+            after, _, reward = world.step(state, action)
+            self.says_ends(after, says=says)
+            moved = (after.observation != state.observation).any(axis=1) | (reward != 0.0)
+            remedy = (
+                "Once it has ended, a world keeps its observation and its `ended`, and earns 0, until it is reset."
+            )
+            demand(not (moved & over).any(), "an episode that had ended went on.", remedy)
+            if state.ended is not None and after.ended is not None:
+                demand(
+                    not difference(state.ended[over], after.ended[over]), "`ended` changed after an end.", remedy
+                )
+            unchanged = ~moved & ~over & ~after.unstable & ~(after.physics != state.physics).any(axis=1)
+            stood = np.where(unchanged, stood + 1, 0)
+            state = after
+        demand(
+            not (stood > STILL).any(),
+            f"{(stood > STILL).sum()} of {WORLDS} worlds stood still and earned nothing, whatever was done there.",
+            "An episode that is over says so: `can_end = True`, and in `State.ended` 1 (terminated, the task's own "
+            "end) or 2 (truncated, a time limit). Else an agent would be trained on what came after.",
+        )
+        text = _states(world.step(state, plan[0])[0], self.fresh().step(state[:], plan[0])[0])
+        demand(not text, f"where episodes have ended, a restored state goes on otherwise ({text}).", IN_STATE)
+
+    def says_ends(self, state: State, *, says: bool) -> None:
+        remedy = "A world says `can_end = True` and fills `ended` in `reset` and `step`, or it does neither."
+        demand((state.ended is not None) == says, f"`can_end` is {says}, and `ended` is {state.ended}.", remedy)
+        if state.ended is not None:
+            _array("`ended`", state.ended, (WORLDS,), np.int8)
+            known = np.isin(state.ended, (0, TERMINATED, TRUNCATED)).all()
+            demand(bool(known), f"`ended` is {state.ended}.", "0 goes on, 1 terminated, 2 truncated.")
 
     def reads_back(self) -> None:
         world = self.fresh()

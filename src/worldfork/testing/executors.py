@@ -1,8 +1,10 @@
-"""The contract of an executor: every task once, a few ahead, and the same ledger as anywhere else."""
+"""The contract of an executor: every task once, a few ahead, whoever dies, and the same ledger as anywhere else."""
 
 import contextlib
 import dataclasses
 import functools
+import os
+import platform
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -66,6 +68,7 @@ def check_executor(
             "Every task comes back once, under its own index", functools.partial(_returns_everything, chosen), True
         ),
         Rule("A task that failed spares the others", functools.partial(_spares_the_others, chosen), True),
+        Rule("A worker that dies spares the others", functools.partial(_outlives_a_worker, chosen), True),
         Rule("Tasks are taken a few ahead, not all at once", functools.partial(_takes_a_few, chosen), True),
     ]
     if study:
@@ -98,6 +101,21 @@ def _spares_the_others(executor: Executor) -> None:
     lost = sorted(set(range(TASKS)) - set(results))
     demand(not lost, f"tasks {lost} were lost beside a task that failed.", remedy)
     demand(isinstance(results[3], Failed), f"the failure of task 3 became {results[3]!r:.60}.", remedy)
+
+
+def _outlives_a_worker(executor: Executor) -> None:
+    """End a worker in the middle of a task; a task that this process computes is simply done."""
+    remedy = "Give the task of a worker that is gone to another, a few times, and then yield it as `Failed`."
+    tasks = ((number, _this_process()) for number in range(TASKS))
+    try:
+        results = dict(executor.map(end_the_worker_at_three, tasks))
+    except Exception as error:
+        demand(False, f"a worker that died became {type(error).__name__}: {error}.", remedy)
+    expected = {number: number * number for number in range(TASKS)}
+    lost = sorted(index for index, square in expected.items() if index != 3 and results.get(index) != square)
+    demand(not lost, f"tasks {lost} were lost beside a worker that died.", remedy)
+    third = results.get(3)
+    demand(isinstance(third, Failed) or third == 9, f"its own task came back as {third!r:.60}.", remedy)
 
 
 def _takes_a_few(executor: Executor) -> None:
@@ -139,6 +157,18 @@ def square(number: int) -> int:
 def fail_at_three(number: int) -> int | Failed:
     """A task that fails, told as every task tells it."""
     return Failed("the third one fails", "") if number == 3 else number
+
+
+def end_the_worker_at_three(task: tuple[int, tuple[str, int]]) -> int:
+    """A task that takes its worker with it, but never the process that examines."""
+    number, examiner = task
+    if number == 3 and _this_process() != examiner:
+        os._exit(1)
+    return square(number)
+
+
+def _this_process() -> tuple[str, int]:
+    return platform.node(), os.getpid()
 
 
 class _Here:

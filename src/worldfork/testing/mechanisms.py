@@ -1,14 +1,14 @@
 """The contract of a mechanism: no steps is no update, and nothing outside its window and replay is read."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from worldfork import registry
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, Checkpoint, Window
+from worldfork.lab.agents.base import Agent, Checkpoint, Window, needs_full_blocks
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.linear_quadratic import World
@@ -17,6 +17,7 @@ from worldfork.randomness import Purpose
 from worldfork.testing.deployments import (
     SETS,
     checkpoints_of,
+    ending,
     fields,
     frozen,
     keys,
@@ -24,6 +25,7 @@ from worldfork.testing.deployments import (
     random_window,
     spoil,
     take_window,
+    watched,
 )
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
 
@@ -63,6 +65,7 @@ def check_mechanism(
         Rule("Nothing older than the window is read", bench.reads_nothing_older),
         Rule("Rows beyond a window's size are not read", bench.reads_no_padding),
         Rule("A set is updated the same whoever its neighbours are", bench.ignores_neighbours),
+        Rule("What is trained on led where the window says, and ended where it says", bench.keeps_ends),
         Rule("It objects to an agent before it is asked to update one", bench.objects_in_words),
     ]
     skipped = []
@@ -168,6 +171,26 @@ class _Bench:
         remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
         demand(not text, f"spoiling the padding changed the update ({text}).", remedy)
 
+    def keeps_ends(self) -> None:
+        """Every row that the agent is handed is a row of the window, with what it led to and whether it ended."""
+        window = ending(self.window)
+        known = {row: (led_to, ended) for row, led_to, ended in _rows(window)}
+        handed: list[Window] = []
+        self.update(window, agent=watched(self.agent, handed))
+        for seen in handed:
+            demand(
+                seen.terminated is not None,
+                "a window that says where episodes ended is handed to the agent without `terminated`.",
+                "Cut every one of `window.columns`, as `worldfork.lab.mechanisms.base.last` does.",
+            )
+            for row, led_to, ended in _rows(seen):
+                expected, was_end = known.get(row, (led_to, ended))
+                demand(
+                    ended == was_end and np.allclose(led_to, expected, rtol=1e-3, atol=1e-3),
+                    "the agent is handed a row of the window with another `next_observation` or `terminated`.",
+                    "Keep the columns of a row together: after an end, the next row is another attempt's.",
+                )
+
     @property
     def rehearses(self) -> bool:
         return self.mechanism.reads_replay
@@ -199,7 +222,7 @@ class _Bench:
 
     def ignores_neighbours(self) -> None:
         whole = self.update()
-        for sets in [[2, 0, 1]] if self.agent.shape_sensitive else [[2, 0, 1], [1]]:
+        for sets in [[2, 0, 1]] if needs_full_blocks(self.agent) else [[2, 0, 1], [1]]:
             chosen = np.array(sets)
             part = self.update(
                 take_window(self.window, sets),
@@ -215,7 +238,7 @@ class _Bench:
     def update(self, window: Window | None = None, *, steps: int = 5, **arguments: Any) -> Update:
         record = self.mechanism.model_copy(update={"steps": steps, "window": LENGTH, "scope": self.agent.scopes[0]})
         update = record.update(
-            self.agent,
+            arguments.get("agent", self.agent),
             arguments.get("parameters", self.parameters),
             optimiser=arguments.get("optimiser", self.optimiser),
             origin=arguments.get("origin", self.origin),
@@ -225,6 +248,14 @@ class _Bench:
         remedy = "`worldfork.lab.mechanisms.base.updated` makes one of what `fit` returned."
         demand(isinstance(update, Update), f"`update` returned a {type(update).__name__}, not an Update.", remedy)
         return update
+
+
+def _rows(window: Window) -> Iterator[tuple[bytes, np.ndarray, bool]]:
+    """Of every real row its observation and action, as a key; what they led to; and whether that was an end."""
+    ended = np.zeros(window.reward.shape, np.bool_) if window.terminated is None else window.terminated
+    for p, t in np.argwhere(np.arange(window.reward.shape[1]) < np.asarray(window.size)[:, None]):
+        key = window.observation[p, t].tobytes() + window.action[p, t].tobytes()
+        yield key, window.next_observation[p, t], bool(ended[p, t])
 
 
 def _updates(before: Update, after: Update) -> str:

@@ -91,9 +91,9 @@ def _steps(simulation: PairedSimulation) -> list[np.ndarray]:
     """What some steps from here on show and earn; an end of the episode ends them."""
     shown: list[np.ndarray] = []
     for action in _actions(simulation, STEPS, seed=7):
-        observation, reward, ended, _ = simulation.advance(action)
-        shown += [observation, np.array(reward)]
-        if ended:
+        done = simulation.advance(action)
+        shown += [done.observation, np.array(done.reward)]
+        if done.terminated or done.truncated:
             break
     return shown
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["ContractError", "Problem", "Report", "Rule", "demand", "difference", "examine", "no_global_draws"]
+__all__ = [
+    "ContractError",
+    "Problem",
+    "Report",
+    "Rule",
+    "demand",
+    "difference",
+    "examine",
+    "has_shape",
+    "no_global_draws",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +123,13 @@ def difference(before: Any, after: Any) -> str:
         return ""
     place = np.unravel_index(np.flatnonzero(~same)[0], same.shape)
     return f"{np.sum(~same)} of {same.size} numbers differ, the first {old[place]} and {new[place]}"
+
+
+def has_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Demand an array of that shape, of an agent's."""
+    demand(
+        array.shape == shape, f"{what} has shape {array.shape}.", f"It is {shape}: sets, episodes, and the rest."
+    )
 
 
 @contextlib.contextmanager

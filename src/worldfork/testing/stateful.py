@@ -5,7 +5,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, copied, seeded, transitions_of
+from worldfork.lab.agents.base import taken_by
+from worldfork.lab.agents.stateful import (
+    StatefulAgent,
+    StatefulPlugin,
+    Transitions,
+    copied,
+    seeded,
+    transitions_of,
+)
 from worldfork.lab.environments.base import Environment
 from worldfork.testing.deployments import random_window
 from worldfork.testing.hidden import changed, contents
@@ -17,6 +25,7 @@ GIVES_ITSELF_AWAY: Final = "An agent that keeps its state inside gives all of it
 NEEDED: Final = ("reset", "act", "learn", "get_state", "set_state")
 ROWS: Final = 64
 STEPS: Final = 4
+REHEARSED: Final = 8  # steps, so that some of them draw from the replay
 LEARN_KEY, ACT_KEY = np.array([3, 5], np.uint32), np.array([7, 11], np.uint32)
 IN_BELIEF = (
     "Return it in `get_belief` and put it back in `set_belief`: every episode gets its own memory handed back."
@@ -32,6 +41,8 @@ def examine_stateful(plugin: StatefulPlugin, environment: Environment) -> None:
     bench.learns_from_its_state()
     bench.forgets_episodes()
     bench.remembers_in_its_belief()
+    if StatefulAgent(bench.fresh(), environment).rehearses:
+        bench.rehearses_what_it_is_handed()
 
 
 class _Bench:
@@ -141,6 +152,26 @@ class _Bench:
         seen = f"another episode in between changed what it did ({text}); `act` changes {names or 'nothing seen'}."
         demand(not text, seen, IN_BELIEF)
 
+    def rehearses_what_it_is_handed(self) -> None:
+        """Learning reads the replay that it is handed, leaves it as it is, and keeps nothing of it."""
+        agent = self.fresh()
+        start = copied(agent.get_state())
+
+        def taught(**replayed: Any) -> dict[str, np.ndarray]:
+            agent.set_state(copied(start))
+            self.learn(agent, steps=REHEARSED, **replayed)
+            return copied(agent.get_state())
+
+        plain, replays = taught(), [self.window(stream) for stream in (1, 2)]
+        before = copied(vars(replays[0]))
+        first, other, again = (taught(replay=replay, share=0.9) for replay in (*replays, replays[0]))
+        text = difference(before, vars(replays[0]))
+        demand(not text, f"`learn` changed the replay that it was handed ({text}).", "Copy before you write.")
+        remedy = "Of each minibatch the share `share` comes from `replay`; without the two arguments take neither."
+        demand(bool(difference(first, other)), "another replay made no difference to what it learned.", remedy)
+        text = difference(first, again) or difference(plain, taught())
+        demand(not text, f"something of a replay was left for the next time ({text}).", "Keep none of it inside.")
+
     def turn_by_turn(self, agent: Any, seeds: tuple[int, ...]) -> list[dict[str, np.ndarray]]:
         """What the first of these episodes shows where all of them act, and then all are asked for surprise."""
         remembers = hasattr(agent, "get_belief")
@@ -178,7 +209,9 @@ class _Bench:
         with seeded(np.zeros(2, np.uint32)) as number:
             if hasattr(agent, "seed"):
                 agent.seed(number)
-            measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]))
+            told = {"reward": self.given(np.float64(0.5)), "terminated": self.given(np.False_)}
+            said = {name: told[name] for name in taken_by(agent.surprise, *told)}
+            measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]), **said)
         named = measured if isinstance(measured, Mapping) else {"error": measured}
         return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
@@ -186,12 +219,12 @@ class _Bench:
         with seeded(np.zeros(2, np.uint32)):
             return self.plugin.make(self.world)
 
-    def learn(self, agent: Any) -> None:
+    def learn(self, agent: Any, *, steps: int = 2, **replayed: Any) -> None:
         scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
         with seeded(LEARN_KEY) as number:
             if hasattr(agent, "seed"):
                 agent.seed(number)
-            agent.learn(self.window(), steps=2, rate=1.0, **scope)
+            agent.learn(self.window(), steps=steps, rate=1.0, **scope, **replayed)
 
     def episode(self, agent: Any, *, seed: int = 2) -> list[np.ndarray]:
         """Actions of a few steps; what is observed does not depend on them."""
@@ -210,7 +243,7 @@ class _Bench:
                 agent.seed(number)
             return np.array(agent.act(self.given(observation)), np.float64)
 
-    def given(self, observation: np.ndarray) -> np.ndarray:
+    def given(self, observation: Any) -> Any:
         return np.stack([observation] * 2) if self.together else observation.copy()
 
     def observations(self, seed: int) -> np.ndarray:
@@ -223,5 +256,6 @@ class _Bench:
             state, _, _ = self.world.step(state, random.uniform(-reach, reach, (1, self.world.action_size)))
         return np.array(shown)
 
-    def window(self) -> Transitions:
-        return transitions_of(random_window(self.world, rows=ROWS, sizes=(ROWS,)), 0)
+    def window(self, stream: int = 0) -> Transitions:
+        """What one of several streams showed."""
+        return transitions_of(random_window(self.world, rows=ROWS, sizes=(ROWS,) * (stream + 1)), stream)

@@ -16,6 +16,7 @@ from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
+from worldfork.desk.page import gather, render
 from worldfork.desk.page.deployments import following
 from worldfork.desk.page.foreseen import foreseen
 from worldfork.desk.page.material import Material
@@ -32,9 +33,9 @@ from worldfork.desk.scoring.reliability import AS_FITTED, COVERAGE, FITTING_ANEW
 from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.thresholds import decisions_on, fit_thresholds
 from worldfork.desk.scoring.undefined import Undefined
-from worldfork.desk.tables.deployments import deployments, show_deployments
+from worldfork.desk.tables.deployments import deployments, forecasts, show_deployments
 from worldfork.desk.triggers import read_triggers
-from worldfork.desk.wording import best_first, realised
+from worldfork.desk.wording import AN_ORDER, TERMS, best_first, realised
 from worldfork.errors import WorldforkError
 from worldfork.ledger.deployment import Thresholds, policy_of
 from worldfork.ledger.store import Study
@@ -362,6 +363,27 @@ def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> 
     assert f"covers {AS_FITTED[0]:.0%} to {AS_FITTED[1]:.0%} of the one" in own
     assert "over 10 checkpoints covers" in cautions(19, fitted_here=False)[0]
     assert cautions(max(COVERAGE), fitted_here=False) == ()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_what_the_ledger_says_of_a_policy_comes_with_what_it_leaves_open(score: wf.Score, width: int) -> None:
+    """Its value counts a decision that no episode follows, and an order of policies is no proof of its labels."""
+    console = Console(file=io.StringIO(), width=width)
+    show_deployments({TASK: score.deployment[TASK]}, console)
+    assert isinstance(console.file, io.StringIO)
+    shown = " ".join(console.file.getvalue().split())
+    assert "foresee" not in shown
+    assert TERMS["by the ledger"] in shown
+    assert AN_ORDER in shown
+    assert TERMS["by the ledger"] in forecasts({TASK: score.deployment[TASK]}).caption
+
+
+def test_the_caution_about_intervals_stands_where_the_policies_do(study: Study, score: wf.Score) -> None:
+    """In the table of policies, and on the page below the first of them."""
+    few = score.deployment[TASK].cautions[0]
+    assert few in deployments({TASK: score.deployment[TASK]}).caption
+    page = render(gather(study, permutations=50)).html
+    assert page.count(few) == page.partition('<section id="deployment">')[0].count(few) == 1
 
 
 def scored_with(study: Study, monkeypatch: pytest.MonkeyPatch, **columns: np.ndarray) -> TaskDeployment:

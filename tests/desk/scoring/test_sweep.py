@@ -1,5 +1,8 @@
 """Every threshold against the functions that scoring itself uses, and both nulls against what they should be."""
 
+import dataclasses
+import tracemalloc
+
 import numpy as np
 import pytest
 import worlds
@@ -97,3 +100,30 @@ def test_forks_that_are_not_scored_take_no_part():
 def test_a_signal_that_is_never_there_has_one_row_that_never_fires():
     found = swept(worlds.forks([1.0, 2.0]), [np.nan, np.nan])
     assert (found.total.tolist(), found.fires.tolist()) == ([0.0], [0])
+
+
+@pytest.mark.parametrize("held", [1, 700, 12_345])
+def test_the_figures_are_the_same_to_the_last_digit_whatever_is_held(held):
+    forks = _study()
+    signal = {"s": forks.prefork.signals["residual"]}
+    scored = np.arange(len(forks)) % 7 > 0
+    every, some = (
+        sweep(signal, forks, scored=scored, permutations=101, seed=3, held=bound)["s"] for bound in (10**9, held)
+    )
+    for name, column in dataclasses.asdict(every).items():
+        np.testing.assert_array_equal(column, getattr(some, name), strict=True)
+
+
+def test_memory_does_not_grow_with_forks_times_draws():
+    """A fork in a thousand orders and a thousand shifts, all at once, is 16 KB."""
+
+    def peak(forks):
+        draws = np.random.default_rng(0)
+        measured, signal = worlds.forks(draws.normal(size=forks)), {"s": draws.normal(size=forks)}
+        tracemalloc.start()
+        sweep(signal, measured, scored=np.ones(forks, bool), permutations=1_000, seed=0, most=20, held=1 << 19)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert (peak(6_000) - peak(2_000)) / 4_000 < 1_000

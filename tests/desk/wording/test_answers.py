@@ -93,7 +93,7 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
 )
 def test_advice_compares_never_with_always_where_a_signal_earns_more_than_both(gain, loss, advice):
     """The verdict is about these two alone: a rule that fires at half of the points earned more than either."""
-    said = only(score(lambda c, k: gain + c if k > 6 else loss - c, signal=lambda c, k: float(k)))
+    said = only(score(lambda c, k: gain + 2 * c if k > 6 else loss - c, signal=lambda c, k: float(k)))
     assert said.graded == "resolved"
     assert said.advice.what == advice
 
@@ -115,6 +115,12 @@ def test_the_sentence_names_size_and_scale():
     assert said.sentence.startswith("Updating hurts (resolved): -33.5 [")
     assert "-34% of the 100 that the frozen model returned" in said.sentence
     assert said.helped_words == "Updating helped at 0% of the decision points"
+
+
+def test_forks_that_diverged_stand_beside_the_mean():
+    """UPDATE at or below 30% of the cell's mean HOLD return of 100: a fork of each checkpoint."""
+    said = only(score(lambda c, k: -90.0 if k == 1 else -30.0 - c))
+    assert said.helped_words == "Updating helped at 0% of the decision points; 8 of 96 forks diverged"
 
 
 @pytest.mark.parametrize(("slow", "words"), [(0.0, "are worth"), (-10.0, "cost")])

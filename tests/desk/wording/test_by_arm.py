@@ -65,7 +65,7 @@ def test_triggers_are_counted_over_all_tasks_and_arms():
 
 
 def test_triggers_that_earn_more_than_never_and_always_are_counted_though_none_is_useful():
-    more = scored(lambda c, k: 10.0 * (k - 3), signal=lambda c, k: float(k), checkpoints=8)
+    more = scored(lambda c, k: (10.0 + 0.1 * c) * (k - 3), signal=lambda c, k: float(k), checkpoints=8)
     assert triggers_everywhere({"a": more, "b": more}) == (
         "None of 1 candidate is useful in any of the 2 cases below. "
         "Some beat chance in both, and the better of never and always in both."

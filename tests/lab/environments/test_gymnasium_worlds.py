@@ -151,7 +151,7 @@ def test_the_time_limit_is_part_of_the_state() -> None:
     action = np.ones((1, world.action_size))
     begun = world.reset(np.arange(1))
     halfway = world.step(begun, action)[0]
-    for state, ended in ((begun, 0.0), (halfway, 1.0), (begun, 0.0)):
+    for state, ended in ((begun, 0.0), (halfway, 2.0), (begun, 0.0)):
         assert world.step(state, action)[0].physics[0, 0] == ended
 
 

@@ -123,6 +123,31 @@ def test_what_went_wrong_is_counted_in_the_branch_where_it_did() -> None:
     assert (row.r_update, row.delta) == (None, None)
 
 
+class Rich(world.World):
+    """A world whose episodes return the largest numbers there are: finite, while the sum of two is not."""
+
+    def step(self, state: State, action: Any, level: Any = 0.0) -> Any:
+        after, observation, reward = super().step(state, action, level)
+        return after, observation, np.full_like(reward, 1.7e308 / STEPS)
+
+
+class RichPlugin(world.LinearQuadraticPlugin):
+    """It, by name."""
+
+    def build(self, *, scale: float, threads: int) -> Rich:
+        return Rich(scale=scale)
+
+
+def test_a_mean_whose_sum_overflows_is_undefined_and_no_failure() -> None:
+    context = context_of(
+        ('agent = "linear_quadratic"', f'agent = "linear_quadratic"\nenvironment = "{__name__}:RichPlugin"')
+    )
+    (row,) = rows_of(context, 1)
+    assert row.hold == row.update == (pytest.approx(1.7e308),) * 5
+    assert row.nonfinite_returns == Counts(hold=0, update=0)
+    assert (row.r_hold, row.r_update, row.delta) == (None, None, None)
+
+
 def test_a_shared_hold_is_the_owners_in_every_part() -> None:
     context = context_of()
     many = dataclasses.replace(AWAY, arm="many")
@@ -155,6 +180,8 @@ SEEN: set[tuple[str, int]] = set()
 class Counting(lq.LinearQuadratic):
     """An agent that notes how many parameter sets it is given at a time."""
 
+    shape_sensitive: bool = False
+
     def begin(self, parameters: Any, observation: Any) -> Any:
         SEEN.add(("act", len(parameters["A"])))
         return super().begin(parameters, observation)
@@ -171,8 +198,10 @@ class Counting(lq.LinearQuadratic):
 class CountingPlugin(lq.LinearQuadraticPlugin):
     """It, by name."""
 
+    sensitive: bool = True
+
     def build(self, environment: Any, *, precision: str) -> Counting:
-        return Counting(environment.matrices, **self.model_dump())
+        return Counting(environment.matrices, shape_sensitive=self.sensitive)
 
 
 @pytest.mark.parametrize("ks", [(1, 2), (1, 2, 3)])
@@ -188,6 +217,24 @@ def test_blocks_have_one_shape_whether_full_or_not_and_whether_hold_is_shared_or
     many = dataclasses.replace(AWAY, arm="many")
     assert len(label(context, [Fork(many, row.k, stream, held=row) for row in rows]).rows) == len(ks)
     assert shape == SEEN
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_no_place_of_a_block_is_filled_for_an_agent_that_does_not_feel_its_neighbours(count: int) -> None:
+    counting = f'agent = "{__name__}:CountingPlugin"\nsettings = {{ sensitive = false }}'
+    context = context_of(('agent = "linear_quadratic"', counting))
+    (stream,) = run_streams(context, (AWAY,))
+    SEEN.clear()
+    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 3)[:count]]).rows
+    assert {("fit", len(rows)), ("loss", len(rows)), ("act", 2 * len(rows))} == SEEN
+    SEEN.clear()
+    many = dataclasses.replace(AWAY, arm="many")
+    shared = [Fork(many, row.k, stream, held=row) for row in [*rows, rows[0]][:count]]
+    assert len(label(context, shared).rows) == count
+    parts = {1: {1}, 2: {2}, 4: {3, 1}}[
+        count
+    ]  # where HOLD is shared, a block has room for 6 and trains 3 at a time
+    assert {("act", count), *((what, part) for what in ("fit", "loss") for part in parts)} == SEEN
 
 
 def test_an_update_is_given_its_checkpoints_optimiser_its_own_window_and_its_own_draws() -> None:

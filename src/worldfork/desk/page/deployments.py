@@ -11,6 +11,7 @@ from worldfork.desk.scoring.deployment_records import Advantage, PolicyOutcome, 
 from worldfork.desk.scoring.diverged_deployments import sentences
 from worldfork.desk.scoring.undefined import Figure, Interval, Undefined
 from worldfork.desk.wording import (
+    AN_ORDER,
     FollowedAnswer,
     best_first,
     followed_answer,
@@ -92,6 +93,7 @@ class Following:
     in_per_cent: bool
     family: int
     diverged: Sequence[str]  # policies with deployments that diverged, a sentence each
+    cautions: Sequence[str]  # how far to trust the intervals
 
     @property
     def several_tasks(self) -> bool:
@@ -119,13 +121,16 @@ def following(material: Material) -> Following | None:
             policies.append(
                 FollowedPolicy(task, name, outcome, gains[name], followed_digits(one), never, in_per_cent)
             )
+    diverged = [sentence for one in tasks.values() for sentence in sentences(one.policies, one.cells)]
+    said = dict.fromkeys(caution for one in tasks.values() for caution in one.cautions)
     return Following(
         answers=[followed_answer(task, one) for task, one in tasks.items()],
         policies=policies,
         axis=axis([value for one in policies for value in (one.strip.mean, one.strip.student_t, *one.checkpoints)]),
         in_per_cent=in_per_cent,
         family=max(one.family for one in tasks.values()),
-        diverged=[sentence for one in tasks.values() for sentence in sentences(one.policies, one.cells)],
+        diverged=diverged,
+        cautions=[caution for caution in said if caution not in diverged],
     )
 
 
@@ -144,6 +149,7 @@ def _task(task: str, one: TaskDeployment) -> Mapping[str, object]:
         "one": one,
         "ranked": [(name, one.policies[name]) for name in best_first(one)],
         "foreseen": foreseen(one, digits=followed_digits(one)),
+        "an_order": AN_ORDER,
         "digits": followed_digits(one),
         "added": [
             (name, added)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,8 @@ class Bar:
 def bars(delta: Float[np.ndarray, "forks"]) -> list[Bar]:
     """The bars that hold every fork, between the extremes and zero; empty ones are left out."""
     reach = max(0.0, float(delta.max())) - min(0.0, float(delta.min()))
-    width = _round_width((reach or 1.0) / BARS)
+    # The smallest numbers there are have no thirty-sixth.
+    width = _round_width(max((reach or 1.0) / BARS, sys.float_info.min))
     place, counts = np.unique(np.floor(delta[delta != 0] / width).astype(np.int64), return_counts=True)
     zeros = int((delta == 0).sum())
     most = max(zeros, int(counts.max(initial=0)))

@@ -1,4 +1,4 @@
-"""Does the one-step ledger foresee what following a policy comes to? A dot per policy, on a diagonal if it does."""
+"""A chart of policies: what the one-step ledger says of each against what following it returned."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -19,6 +19,7 @@ from worldfork.desk.wording import (
     contrast_headlines,
     digits_for,
     followed_answer,
+    read_as,
     summarise_pairs,
 )
 from worldfork.ledger.verify import root
@@ -110,7 +111,7 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
     return Line(
         name=name or material.name,
         registered=material.name if name not in ("", material.name) else "",
-        question=study.registration.about if study else "",
+        question=study.registration.about if study else " ".join(read_as(score)),
         verdicts=verdicts,
         contrasts=contrasts,
         forks=sum(figures.forks.attempted for scored in score.arms.values() for figures in scored.tasks.values()),

@@ -51,11 +51,13 @@ def gather(
     seed: int = 0,
     permutations: int = 20_000,
     triggers: Sequence[str | Trigger] | str | None = None,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
     progress: Progress = silent,
 ) -> Material:
     """Read and score a study, a flat table or a data frame. `triggers` are those to compare, where not all that can
-    be read without importing anything."""
-    ledger = open_ledger(source)
+    be read without importing anything; `higher_is_better` and `failure_return` say how a flat table is read."""
+    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
     scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
     file = Path(source) if isinstance(source, str | Path) and ledger.study is None else None
     return Material(ledger, scored, file)

@@ -30,7 +30,7 @@ from worldfork.desk.reading.ledger import Source
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.desk.scoring.undefined import settle
 from worldfork.desk.triggers import Trigger
-from worldfork.desk.wording import TERMS, corrected, predictions_answered, update_words, varies
+from worldfork.desk.wording import TERMS, corrected, predictions_answered, read_as, update_words, varies
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
@@ -78,13 +78,24 @@ def write_page(
     seed: int = 0,
     permutations: int = 20_000,
     triggers: Sequence[str | Trigger] | str | None = None,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
     progress: Progress = silent,
 ) -> Page:
     """Read and score a ledger, and write its page: `folder`/index.html; by default STUDY/report/index.html, or
     NAME.html beside a table or a study in one file. The page of a data frame is only returned, unless a folder is
-    named."""
+    named. `higher_is_better` and `failure_return` say how a flat table is read."""
     place = default_place(source) if folder is None else Path(folder) / "index.html"
-    page = render(gather(source, seed=seed, permutations=permutations, triggers=triggers, progress=progress))
+    material = gather(
+        source,
+        seed=seed,
+        permutations=permutations,
+        triggers=triggers,
+        higher_is_better=higher_is_better,
+        failure_return=failure_return,
+        progress=progress,
+    )
+    page = render(material)
     return page if place is None else page.save(place)
 
 
@@ -129,6 +140,8 @@ def render(material: Material, *, version: str | None = None) -> Page:
             parts=parts,
             sides=view.SIDES,
             following=deployments.following(material),
+            read_as=read_as(material.score),
+            costs=material.score.higher_is_better is False,
             question=arms.question(material, parts),
             predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
             aggregates=arms.aggregates(material),
@@ -200,7 +213,7 @@ def _terms(material: Material) -> dict[str, str]:
     """The words to explain: whether branches met the same draws, only a study says; never is a policy of some."""
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
-        unused.add("never")
+        unused |= {"never", "by the ledger"}
     return {word: means for word, means in TERMS.items() if word not in unused}
 
 

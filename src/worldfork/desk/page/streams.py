@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from worldfork.desk.page.packing import pack
 from worldfork.ledger.arrays import content_digest, read_parquet
@@ -15,7 +15,17 @@ __all__ = ["BINS", "BINS_OF_MANY", "condense", "pack_stream", "read_condensed"]
 BINS: Final = 240  # a pixel or two each at the width of a phone
 BINS_OF_MANY: Final = 120  # of each stream on a page of many forks
 LEVELS: Final = 254  # heights that a packed panel tells apart, in 84 pixels; 255 is a bin without a value
-WORLD: Final = ("step", "env_step", "episode", "level", "rate", "sigma_a", "reward")  # the rest is the agent's
+WORLD: Final = (
+    "step",
+    "env_step",
+    "episode",
+    "level",
+    "rate",
+    "sigma_a",
+    "reward",
+    "terminated",
+    "real",
+)  # the rest is the agent's
 WORDS: Final = {"error": "one-step error (the model's units)", "kl": "KL (nats)"}
 
 
@@ -30,6 +40,7 @@ def condense(log: Mapping[str, np.ndarray], *, bins: int = BINS) -> dict[str, ob
     steps = len(log["step"])
     width = max(1, -(-steps // bins))
     episode = np.asarray(log["episode"], dtype=np.int64)
+    past = ~np.asarray(log["real"], dtype=np.bool_) if "real" in log else np.zeros(steps, np.bool_)
     return {
         "steps": steps,
         "width": width,
@@ -37,7 +48,7 @@ def condense(log: Mapping[str, np.ndarray], *, bins: int = BINS) -> dict[str, ob
         "episode_return": np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:],
         "episode_steps": int((episode == episode[0]).sum()) if steps else 0,
         "panels": [
-            _panel(name, np.asarray(values, dtype=np.float64), width)
+            _panel(name, np.asarray(values, dtype=np.float64), width, past=past)
             for name, values in log.items()
             if name not in WORLD
         ],
@@ -58,10 +69,16 @@ def pack_stream(condensed: Mapping[str, object]) -> dict[str, object]:
     return packed
 
 
-def _panel(name: str, values: Float[np.ndarray, "steps"], width: int) -> dict[str, object]:
+def _panel(
+    name: str, values: Float[np.ndarray, "steps"], width: int, *, past: Bool[np.ndarray, "steps"]
+) -> dict[str, object]:
     """Least, mean and largest finite value of each bin; without them where nothing was logged at all."""
     known = np.isfinite(values)
-    panel: dict[str, object] = {"name": name, "words": WORDS.get(name, name), "non_finite": int((~known).sum())}
+    panel: dict[str, object] = {
+        "name": name,
+        "words": WORDS.get(name, name),
+        "non_finite": int((~known & ~past).sum()),
+    }
     if not known.any():
         return {**panel, "non_finite": 0}
     starts = np.arange(0, len(values), width)

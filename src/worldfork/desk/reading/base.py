@@ -26,6 +26,8 @@ class Table:
     arms: Mapping[str, Mapping[str, Forks]]
     ignored: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
+    # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.
+    higher_is_better: bool | None = None
 
     def __len__(self) -> int:
         return sum(len(forks) for tasks in self.arms.values() for forks in tasks.values())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from worldfork.desk.reading.outcomes import require_scorable
 from worldfork.desk.reading.prefork import CellKey
 from worldfork.ledger.deployment import DeploymentRow
 from worldfork.ledger.store import Study
@@ -71,6 +72,8 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
         known = min(len(by_place[name, place]) for name in names)
         for i, name in enumerate(names):
             for row in by_place[name, place][:known]:
+                where = f"{row.cell} under `{name}`, episode {row.k}"
+                require_scorable((row.episode_return, *(row.evaluation or ())), where=where)
                 value = row.episode_return
                 returns[i, j, row.k - 1] = failure if value is None else value
                 fired[i, j, row.k - 1], steps[i, j, row.k - 1] = row.fired, row.gradient_steps

@@ -37,7 +37,10 @@ def read_frame(path: Path) -> pl.DataFrame:
         return READERS[suffix](path)
     except WorldforkError:
         raise
-    except Exception as error:  # the libraries raise a dozen kinds on a damaged file
+    except (
+        Exception,
+        pl.exceptions.PanicException,
+    ) as error:  # the libraries raise a dozen kinds on a damaged file
         raise WorldforkError(f"`{path}` could not be read as {suffix[1:]}: {_first_line(error)}") from error
 
 
@@ -90,7 +93,13 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     import pyarrow.parquet as pq
 
     with pa.OSFile(str(path)) as source:
-        frame = pl.from_arrow(pq.ParquetFile(source, pre_buffer=False).read(use_threads=False))
+        table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
+    for column in table.schema:
+        if "decimal256" in str(column.type):  # also inside a list
+            raise WorldforkError(
+                f"`{path}`, column `{column.name}`: {column.type} is not read. Write it as float64."
+            )
+    frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
 
 from worldfork.desk.reading.base import Frame, Table
 from worldfork.desk.reading.study import Rows, read_rows, study_table
@@ -28,31 +29,46 @@ class Ledger:
     rows: Rows = dataclasses.field(default_factory=dict)
 
 
+STUDY: Final = "a study has returns, and registers what a failure counts as"
 Source = str | Path | Study | Frame | Table | Ledger
 
 
-def open_ledger(source: Source) -> Ledger:
-    """The forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet, .jsonl) or a data frame."""
+def open_ledger(source: Source, *, higher_is_better: bool = True, failure_return: float | None = None) -> Ledger:
+    """The forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet or .jsonl) or a data frame.
+
+    `higher_is_better` and `failure_return` say how a flat table is read (`read_table`): a study registers it.
+    """
+    said: dict[str, Any] = {} if higher_is_better else {"higher_is_better": False}
+    said |= {} if failure_return is None else {"failure_return": failure_return}
     match source:
         case Ledger():
+            _refuse(said, "it has been read already")
             return source
         case Table():
+            _refuse(said, "it has been read already: give them to read_table")
             return Ledger("table", source)
         case Study():
+            _refuse(said, STUDY)
             return _open_study(source)
         case str() | Path():
-            return _open_path(Path(source))
+            return _open_path(Path(source), said)
         case _:
-            return Ledger("table", _read_table(source))
+            return Ledger("table", _read_table(source, said))
 
 
-def _open_path(path: Path) -> Ledger:
+def _refuse(said: Mapping[str, Any], why: str) -> None:
+    if said:
+        raise WorldforkError(f"{' and '.join(f'`{name}`' for name in said)}: for flat tables; {why}.")
+
+
+def _open_path(path: Path, said: Mapping[str, Any]) -> Ledger:
     if (held := locate(path)).is_dir() or is_archive(held):
+        _refuse(said, f"`{path}`: {STUDY}")
         return _open_study(Study(held))
     if not path.exists():
         expected = "Expected a study (a folder or a .tar.xz) or a table (.csv, .parquet or .jsonl)."
         raise WorldforkError(f"There is no `{path}`.{nearest_study(path)} {expected}")
-    return Ledger(path.name, _read_table(path))
+    return Ledger(path.name, _read_table(path, said))
 
 
 def _open_study(study: Study) -> Ledger:
@@ -77,7 +93,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read_table(source: Path | Frame) -> Table:
+def _read_table(source: Path | Frame, said: Mapping[str, Any]) -> Table:
     from worldfork.desk.reading.table import read_table  # with polars, which a study is read without
 
-    return read_table(source)
+    return read_table(source, **said)

@@ -3,7 +3,8 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,9 +12,21 @@ from jaxtyping import Bool, Float
 from worldfork.desk.reading.prefork import Prefork
 from worldfork.errors import WorldforkError
 
-__all__ = ["Draw", "Forks", "Outcomes", "join", "over_draws", "pad"]
+__all__ = ["Draw", "Forks", "Outcomes", "join", "over_draws", "pad", "require_scorable"]
+
+LARGEST: Final = 1e150  # return whose square is finite: variances are sums of squares
 
 Returns = Sequence[float | None] | Float[np.ndarray, "_"]  # of episodes; None is one that was not finite
+
+
+def require_scorable(returns: Iterable[float | None], *, where: str) -> None:
+    """Refuse returns so large that what is computed from them would overflow."""
+    for value in returns:
+        if value is not None and abs(value) > LARGEST:
+            raise WorldforkError(
+                f"{where}: a return of {value:g}; figures are computed of returns up to {LARGEST:g}. Give the "
+                "world's rewards another unit."
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

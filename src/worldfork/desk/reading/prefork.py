@@ -30,11 +30,12 @@ class StreamLog:
         self, start: int, stop: int, names: Collection[str] | None = None
     ) -> dict[str, Float[np.ndarray, "some"]]:
         """Every column, or those in `names`, from control step `start` + 1 to `stop`: copies, since a view knows
-        what it was cut from."""
+        what it was cut from. Steps past an episode's end, where nothing happened, are left out."""
+        real = self.columns["real"][start:stop] != 0.0 if "real" in self.columns else slice(None)
         columns = {
-            name: column[start:stop].copy()
+            name: column[start:stop][real].copy()
             for name, column in self.columns.items()
-            if names is None or name in names
+            if (names is None or name in names) and name != "real"
         }
         for column in columns.values():
             column.setflags(write=False)
@@ -42,7 +43,7 @@ class StreamLog:
 
     def until(self, step: int) -> "StreamLog":
         """The same log, ended after `step` control steps."""
-        return StreamLog(self.between(0, step))
+        return StreamLog({name: column[:step].copy() for name, column in self.columns.items()})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.desk.reading.base import Table
-from worldfork.desk.reading.outcomes import Draw, Forks, over_draws
+from worldfork.desk.reading.outcomes import Draw, Forks, over_draws, require_scorable
 from worldfork.desk.reading.prefork import CellKey, Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import Answers, ran_by, read_answers
@@ -38,9 +38,17 @@ def read_rows(study: Study) -> Rows:
     return rows
 
 
+def _require_scorable(registration: Registration, rows: Rows) -> None:
+    require_scorable([registration.scoring.failure_return], where="[scoring] failure_return")
+    for cell, in_order in rows.items():
+        for row in in_order:
+            require_scorable((*row.hold, *row.update), where=f"{cell.id}, fork {row.k}")
+
+
 def study_table(study: Study, rows: Rows) -> Table:
     """The forks by arm and task, in the order registered: doses ascend as their author wrote them."""
     registration = study.registration
+    _require_scorable(registration, rows)
     signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
     arms: dict[str, dict[str, Forks]] = {}
     logs: dict[str, StreamLog] = {}
@@ -146,6 +154,7 @@ def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
         checkpoint = read_json(study.cell(cell.id).path / "cell.json").get("checkpoint")
         known = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
         if isinstance(known, float):
+            require_scorable([known], where=f"{cell.id}, clean_return of its checkpoint")
             clean[str(cell.checkpoint)] = known
     return clean
 

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
+from worldfork.desk.scoring.intervals import no_spread
 from worldfork.desk.scoring.undefined import Bounds, Interval, Undefined
 
 __all__ = ["FEWEST", "anytime_interval", "half_width"]
@@ -33,6 +34,8 @@ def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
             f"an anytime-valid interval is shown from {FEWEST} checkpoints on, and there "
             f"{'is' if len(values) == 1 else 'are'} {len(values)}: with fewer it is too wide to be of use"
         )
+    if alike := no_spread(values):
+        return alike
     half = half_width(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
     return Interval(centre - half, centre + half)

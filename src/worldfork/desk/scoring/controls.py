@@ -30,7 +30,7 @@ from worldfork.desk.scoring.shuffles import (
 )
 from worldfork.desk.scoring.undefined import Interval
 
-__all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Policies", "control_totals", "judge", "p_value"]
+__all__ = ["BLOCKS", "VARIANTS", "ArmPolicies", "Policies", "control_totals", "judge", "p_value", "reached"]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -87,8 +87,12 @@ def judge(observed: float, totals: Float[np.ndarray, "permutations"]) -> RandomC
 
 def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float:
     """The share of draws, with the policy itself, that earn as much."""
-    reached = int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
-    return (1 + reached) / (1 + len(totals))
+    return (1 + reached(observed, totals)) / (1 + len(totals))
+
+
+def reached(observed: float, totals: Float[np.ndarray, "permutations"]) -> int:
+    """How many draws earn as much."""
+    return int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
 
 
 def _sharing_cells(arms: Sequence[ArmPolicies]) -> list[list[ArmPolicies]]:

@@ -83,7 +83,7 @@ class PolicyOutcome:
     gradient_steps: float
     regret: Figure  # what the best policy of the task, chosen in hindsight, returned more
     regret_by_checkpoint: Figure  # the same with the best policy of each checkpoint
-    ledger_value: Figure  # mean dR x fired at a decision point, by the one-step ledger
+    ledger_value: Figure  # mean dR x fired over all decision points, by the one-step ledger
     ledger_updates: Figure  # as often as it would have fired on the frozen stream
     parted: Advantage | Undefined  # what was realised less what the ledger says, at every checkpoint
     by_direction: Mapping[str, InDirection]  # of drift; empty for never itself
@@ -101,7 +101,7 @@ class WithinUpdate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerForecast:
-    """Whether the one-step ledger orders policies as following them does."""
+    """The order of policies by the one-step ledger beside that by following them."""
 
     policies: int  # never among them
     rank_correlation: Figure  # Spearman's, of ledger value and realised advantage

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.scoring.few_clusters import SIGNIFICANT, sign_flip_ps, student_p
-from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.intervals import difference_t
 from worldfork.desk.scoring.judgement import Earned, Gain, Usefulness
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
@@ -37,7 +37,7 @@ def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[st
         return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
     return Earned(
         mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
-        student_t=student_t(totals),
+        student_t=difference_t(totals),
         by_checkpoint={name: float(total) for name, total in zip(names, totals, strict=True)},
     )
 
@@ -74,7 +74,7 @@ def gains(
 def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> Gain:
     return Gain(
         mean=float(difference.mean()) if len(difference) else Undefined("there are no forks"),
-        student_t=student_t(difference),
+        student_t=difference_t(difference),
         p_student_t=student_p(difference),
         p_sign_flip=p_sign_flip,
         checkpoints=len(difference),

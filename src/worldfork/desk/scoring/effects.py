@@ -25,8 +25,9 @@ def effect(forks: Forks, *, seed: int) -> Effect:
         by_direction[direction] = _mean(of_direction[~np.isnan(of_direction)])
         known_means = means[~np.isnan(means)]
         intervals_by_direction[direction] = Intervals(
-            bootstrap=intervals.bootstrap(known_means, seed=seed, task=forks.task),
-            student_t=intervals.student_t(known_means),
+            bootstrap=intervals.no_spread(known_means)
+            or intervals.bootstrap(known_means, seed=seed, task=forks.task),
+            student_t=intervals.difference_t(known_means),
         )
     empty = Undefined("no fork of this checkpoint was retained")
     mean = estimate(known, seed=seed, task=forks.task)
@@ -55,11 +56,12 @@ def effect(forks: Forks, *, seed: int) -> Effect:
 
 def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstimate:
     """A mean over checkpoints, with its intervals and its minimum detectable effect."""
+    alike = intervals.no_spread(checkpoint_means)
     return MeanEstimate(
         mean=_mean(checkpoint_means),
-        bootstrap=intervals.bootstrap(checkpoint_means, seed=seed, task=task),
-        student_t=intervals.student_t(checkpoint_means),
-        mde=intervals.detectable(checkpoint_means),
+        bootstrap=alike or intervals.bootstrap(checkpoint_means, seed=seed, task=task),
+        student_t=intervals.difference_t(checkpoint_means),
+        mde=alike or intervals.detectable(checkpoint_means),
         p_student_t=student_p(checkpoint_means),
         p_sign_flip=sign_flip_p(checkpoint_means, seed=seed, task=task),
     )

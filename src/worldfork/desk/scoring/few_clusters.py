@@ -24,7 +24,7 @@ from jaxtyping import Float, UInt8
 from scipy import special, stats
 
 from worldfork.desk.scoring.draws import figure_draws
-from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.intervals import difference_t, no_spread, student_t
 from worldfork.desk.scoring.judgement import Grade, LeaveOneOut
 from worldfork.desk.scoring.undefined import Figure, Undefined
 
@@ -58,10 +58,9 @@ def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
         return _too_few(len(values))
     if not values.any():
         return 1.0
-    deviation = float(values.std(ddof=1))
-    if deviation == 0:
-        return 0.0
-    distance = abs(values.mean()) / deviation * math.sqrt(len(values))
+    if alike := no_spread(values):
+        return alike
+    distance = abs(values.mean()) / float(values.std(ddof=1)) * math.sqrt(len(values))
     return float(2 * special.stdtr(len(values) - 1, -distance))  # what `stats.t.sf` is, without its preparations
 
 
@@ -113,6 +112,8 @@ def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -
     above 0, the upper end of one below."""
     if len(values) < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {len(values)}")
+    if alike := no_spread(values):
+        return alike
     upward = values.mean() > 0
     ends = []
     for index in range(len(values)):
@@ -127,7 +128,7 @@ def grade(
     values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
 ) -> Grade | Undefined:
     """Resolved, leaning or unresolved; both p values come adjusted over the registered family of means."""
-    interval = student_t(values)
+    interval = difference_t(values)
     if isinstance(interval, Undefined):
         return interval
     if interval[0] <= 0 <= interval[1]:
@@ -144,11 +145,12 @@ def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> i
     """
     if len(values) < 2:
         return _too_few(len(values))
-    deviation = float(values.std(ddof=1))
-    counts = np.arange(len(values) + 1, FARTHEST + 1)
-    distance = math.inf if deviation == 0 else abs(float(values.mean())) / deviation
     if not values.any():
         return Undefined("the mean is 0: no number of checkpoints would resolve it")
+    if alike := no_spread(values):
+        return alike
+    counts = np.arange(len(values) + 1, FARTHEST + 1)
+    distance = abs(float(values.mean())) / float(values.std(ddof=1))
     by_t = 2 * stats.t.sf(distance * np.sqrt(counts), counts - 1)
     enough = np.flatnonzero((family * by_t < SIGNIFICANT) & (family * 2.0 ** (1 - counts) < SIGNIFICANT))
     if not len(enough):

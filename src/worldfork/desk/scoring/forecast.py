@@ -1,7 +1,9 @@
-"""Whether the one-step ledger foresees what following a policy comes to.
+"""The one-step ledger's value of a policy beside what following the policy came to.
 
 A policy's ledger value is the mean over decision points of dR where it fires on the frozen stream, and 0 where it
-does not: what it would earn if updates neither lasted nor built on one another.
+does not: what it would earn if updates neither lasted nor built on one another. The last decision counts, though no
+episode of the deployment follows it. A rank correlation of both is no proof that labels of single forks know
+anything: `benchmarks/forecasts.py` sets a count of fires beside it.
 """
 
 import dataclasses

@@ -15,9 +15,19 @@ from scipy import stats
 from worldfork.desk.scoring.draws import figure_draws
 from worldfork.desk.scoring.quantiles import middle_95
 from worldfork.desk.scoring.records import ClusterMean
+from worldfork.desk.scoring.ties import ROUNDING
 from worldfork.desk.scoring.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["bootstrap", "cluster_interval", "detectable", "resamples", "student_t", "times_drawn"]
+__all__ = [
+    "bootstrap",
+    "cluster_interval",
+    "detectable",
+    "difference_t",
+    "no_spread",
+    "resamples",
+    "student_t",
+    "times_drawn",
+]
 
 ENUMERATED = 6  # up to so many clusters all n**n resamples are listed: exact, no seed
 RESAMPLES = 20_000
@@ -49,6 +59,25 @@ def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
     half = _t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
     return Interval(centre - half, centre + half)
+
+
+def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
+    """Why an effect has neither interval nor p where every cluster has the same one; None where they differ.
+
+    A spread of 0 says that the measure is too coarse to show one, or that the clusters are copies, and not that the
+    effect is known exactly. No effect anywhere is what it is: 0.
+    """
+    if len(values) < 2 or not values.any() or not np.ptp(values) <= ROUNDING * np.abs(values).max():
+        return None
+    return Undefined(
+        f"all {len(values)} checkpoints have the same mean, and without a spread there is no interval: are they "
+        "copies of one, or is the return too coarse to tell them apart?"
+    )
+
+
+def difference_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
+    """95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
+    return no_spread(values) or student_t(values)
 
 
 @functools.cache

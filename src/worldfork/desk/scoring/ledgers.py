@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 from worldfork.desk.reading.ledger import Ledger, Source, open_ledger, uncollected
@@ -20,7 +21,7 @@ from worldfork.desk.scoring.rules import Rules
 from worldfork.desk.scoring.score import score
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.triggers import chosen_triggers
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, nearest
 from worldfork.progress import Progress, silent
 from worldfork.registration import Registration
 
@@ -36,22 +37,25 @@ def score_ledger(
     *,
     arm: str | None = None,
     contrast: str | tuple[str, str] | None = None,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
     progress: Progress = silent,
     **changes: Any,
 ) -> Score:
     """Score a study, a flat table or a data frame, by the rules it registered or else the paper's.
 
     `arm` scores one arm alone. Arms are compared as registered (`pairs.py`), those of a table each with the first,
-    or `contrast` names the two to compare, as a pair or as "FIRST,SECOND".
+    or `contrast` names the two to compare, as a pair or as "FIRST,SECOND". `higher_is_better` and `failure_return`
+    say how a flat table is read (`read_table`).
     Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
-    ledger = open_ledger(source)
+    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
     rules = rules_of(ledger, **changes)
     scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
-    scored = dataclasses.replace(scored, name=ledger.name)
+    scored = dataclasses.replace(scored, name=ledger.name, higher_is_better=ledger.table.higher_is_better)
     if ledger.study is None or ledger.registration is None:
         return scored
     tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
@@ -98,7 +102,16 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
     """The rules that a study registered, or the paper's for a flat table, with these changes."""
     known = [field.name for field in dataclasses.fields(Rules)]
     if unknown := [name for name in changes if name not in known]:
-        raise WorldforkError(f"There is no rule `{unknown[0]}`; there are {', '.join(known)}.")
+        raise WorldforkError(
+            f"There is no rule `{unknown[0]}`; there are {', '.join(known)}.{nearest(unknown[0], known)}"
+        )
+    for name, kind in (("divergence", Real), ("rate", Real), ("permutations", Integral), ("seed", Integral)):
+        value = changes.get(name, 1)
+        if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
+            expected = "a whole number" if kind is Integral else "a number"
+            raise WorldforkError(f"The rule `{name}` is {expected}; got {value!r:.40}.")
+    if changes.get("seed", 0) < 0:
+        raise WorldforkError(f"The rule `seed` is a whole number from 0; got {changes['seed']}.")
     if changes.get("triggers") is not None:
         changes["triggers"] = chosen_triggers(changes["triggers"])
     rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)

@@ -73,4 +73,7 @@ def _pearson(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Fi
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Undefined("one of the two does not vary over these forks")
     dx, dy = x - x.mean(), y - y.mean()
-    return float(np.clip(dx @ dy / (np.sqrt(dx @ dx) * np.sqrt(dy @ dy)), -1, 1))
+    size = np.sqrt(dx @ dx) * np.sqrt(dy @ dy)
+    if size == 0:
+        return Undefined("one of the two varies by too little to square")
+    return float(np.clip(dx @ dy / size, -1, 1))

@@ -47,6 +47,8 @@ class Score:
     rules: Rules
     family: Family  # what was registered to be tested together
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
+    # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.
+    higher_is_better: bool | None = None
     missing: str = ""  # how many of the registered forks are not there, in a sentence
     # By task, what policies came to that were followed all the way; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
@@ -95,11 +97,13 @@ class Score:
         """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
         of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
+        of_a_table = {} if self.higher_is_better is None else {"higher_is_better": self.higher_is_better}
         there = {name: value for name, value in of_some_studies.items() if value}
         plain, undefined = settle({**figures, **there})
         assert isinstance(plain, dict)
         return {
             "schema": SCHEMA,
+            **of_a_table,
             **plain,
             "failed": list(self.failed),
             "warnings": list(self.warnings),

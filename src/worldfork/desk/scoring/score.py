@@ -40,6 +40,7 @@ from worldfork.progress import Progress, silent
 __all__ = ["contrast_all", "score"]
 
 T = TypeVar("T")
+LARGEST: Final = 1e300  # of a sum of returns: room for what is computed from it
 NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
 
 
@@ -66,6 +67,7 @@ def score(
         progress("scoring", done, total)
 
     progress("scoring", done, total)
+    _refuse_too_large(arms)
     every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
     readings = read_triggers_together(
         [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
@@ -96,6 +98,20 @@ def score(
         rules=rules,
         failed=tuple(failed),
     )
+
+
+def _refuse_too_large(arms: Mapping[str, Mapping[str, Forks]]) -> None:
+    """Raise where returns can not be added up: every total and every mean would be infinite or no number."""
+    for arm, tasks in arms.items():
+        for task, forks in tasks.items():
+            returns = np.stack([forks.outcomes.r_hold, forks.outcomes.r_update])
+            with np.errstate(over="ignore"):
+                total = np.abs(returns).sum()
+            if not total < LARGEST:
+                raise WorldforkError(
+                    f"{f'{arm}, {task}' if arm else task}: the returns of {len(forks):,} forks, of up to "
+                    f"{np.abs(returns).max():.3g}, are too large to add up. Give them in another unit."
+                )
 
 
 def contrast_all(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from worldfork.desk.scoring.intervals import student_t
+from worldfork.desk.scoring.intervals import difference_t
 from worldfork.desk.scoring.judgement import FreshSeverity, Severity
 from worldfork.desk.scoring.partition import group_means
 from worldfork.desk.scoring.undefined import Undefined
@@ -80,7 +80,7 @@ def _bin(
         helped=int((here > 0).sum()),
         mean=float(here.mean()) if len(here) else nothing,
         checkpoint_mean=float(by_checkpoint.mean()) if len(here) else nothing,
-        student_t=student_t(by_checkpoint),
+        student_t=difference_t(by_checkpoint),
         fresh=halves if isinstance(halves, Undefined) else _fresh(halves, index, nothing),
     )
 
@@ -101,7 +101,7 @@ def _fresh(halves: tuple[Half, Half], index: int, nothing: Undefined) -> FreshSe
     even, odd = (int(here.sum()) for here in chosen)
     return FreshSeverity(
         mean=float(by_checkpoint.mean()) if len(by_checkpoint) else nothing,
-        student_t=student_t(by_checkpoint),
+        student_t=difference_t(by_checkpoint),
         forks_by_even=even,
         forks_by_odd=odd,
         checkpoints=len(by_checkpoint),

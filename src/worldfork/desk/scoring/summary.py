@@ -146,6 +146,8 @@ def normalised(tasks: Mapping[str, TaskScore]) -> Normalised | Undefined:
         variances.append(float(np.var(means, ddof=1)) / len(means) / shown.frozen**2)
         freedoms.append(len(means) - 1)
     mean, variance = float(np.mean(list(shares.values()))), sum(variances) / len(shares) ** 2
+    if variance == 0 and mean != 0:
+        return Undefined("the checkpoints of each task have the same mean, so theirs has no spread")
     if variance == 0:
         return Normalised(share=mean, interval=Interval(mean, mean), tasks=shares)
     freedom = sum(variances) ** 2 / sum(one**2 / count for one, count in zip(variances, freedoms, strict=True))

@@ -4,16 +4,20 @@ Scoring fits one threshold per checkpoint; a reader who moves a threshold by han
 signal, each threshold fires on one value more than the next: so both nulls (docs/scoring.md) are running sums. For
 one cell and one draw, dR is put in random order, and the n-th fork to fire there earns the n-th of them; in the
 shifted null it earns the dR that lies a fixed number of places further around the cell.
+
+Ten thousands of forks in a thousand orders do not fit into a page's memory: some draws of all forks are held at a
+time, and of the sums only those at the thresholds that are shown.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.desk.reading.outcomes import Forks
-from worldfork.desk.scoring.controls import p_value
+from worldfork.desk.scoring.controls import p_value, reached
 from worldfork.desk.scoring.draws import cell_draws
 from worldfork.desk.scoring.policies import between, fires, policy_total
 from worldfork.desk.scoring.quantiles import middle_95
@@ -21,8 +25,9 @@ from worldfork.desk.scoring.ties import rises
 
 __all__ = ["Sweep", "sweep"]
 
-COLUMNS = ("total", "fires", "mean", "low", "high", "p", "p_shift")
-AT_ONCE = 64  # rows whose intervals are read at once
+HELD: Final = 1 << 22  # dR in random order that are held at a time: 32 MB
+ADDED: Final = 1 << 18  # and added up at a time
+AT_ONCE: Final = 64  # rows whose intervals are read at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,86 +54,173 @@ def sweep(
     seed: int,
     most: int | None = None,
     also: Mapping[str, Sequence[float]] | None = None,
+    held: int = HELD,
 ) -> dict[str, Sweep]:
     """Every threshold of every signal on the `scored` forks; all signals are held against the same draws.
 
     `most` asks for an even choice of so many thresholds where there are more; those in `also` are among them.
+    `held` bounds the memory: the same figures come out of any.
     """
     kept = forks.take(scored)
-    draws = _draw(kept, permutations=permutations, seed=seed)
-    return {
-        name: _sweep(signal[scored], kept.delta, draws, most=most, also=(also or {}).get(name, ()))
+    cells = _cells(kept)
+    asked = {
+        name: _ask(signal[scored], kept.delta, cells, most=most, also=(also or {}).get(name, ()))
         for name, signal in signals.items()
     }
+    # Filled draw by draw, signal by signal; memory is taken as it is filled.
+    nulls = {name: np.empty((len(one.rows), permutations)) for name, one in asked.items()}
+    shifted = {name: np.zeros(len(one.rows), np.int64) for name, one in asked.items()}
+    swept = {}
+    width = max(1, held // len(kept))
+    for start in range(0, permutations, width):
+        some = slice(start, min(start + width, permutations))
+        draws = _draw(kept, cells, permutations=permutations, some=some, seed=seed)
+        for name, one in asked.items():
+            shifted[name] += _add_up(one, cells, draws, nulls[name][:, some])
+            if some.stop == permutations:
+                swept[name] = _compare(one, nulls.pop(name), shifted[name])
+    return swept
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cells:
+    """Where the forks of each cell lie."""
+
+    spans: Sequence[tuple[int, slice]]
+    turn: Int[np.ndarray, "forks"]  # which of the spans
+    start: Int[np.ndarray, "forks"]
+    size: Int[np.ndarray, "forks"]
+
+    @property
+    def place(self) -> Int[np.ndarray, "forks"]:
+        return np.arange(len(self.start)) - self.start
+
+
+def _cells(forks: Forks) -> _Cells:
+    spans = list(forks.prefork.spans())
+    sizes = np.array([span.stop - span.start for _, span in spans], dtype=np.int64)
+    starts = np.array([span.start for _, span in spans], dtype=np.int64)
+    return _Cells(spans, np.repeat(np.arange(len(spans)), sizes), np.repeat(starts, sizes), np.repeat(sizes, sizes))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """One signal: the thresholds that were chosen of all, and the forks in the order in which they come to fire as
+    the threshold falls."""
+
+    rows: Float[np.ndarray, "chosen"]  # thresholds, ascending
+    of: int
+    totals: Float[np.ndarray, "chosen"]  # what each of them earns
+    forks: Int[np.ndarray, "known"]
+    drawn: Int[np.ndarray, "known"]  # for each of them, the place in its cell's random order that it earns
+    fired: Int[np.ndarray, "chosen"]  # how many of them fire at each threshold
+
+
+def _ask(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    cells: _Cells,
+    *,
+    most: int | None,
+    also: Sequence[float],
+) -> _Asked:
+    known = np.flatnonzero(~np.isnan(signal))
+    order = known[np.argsort(signal[known], kind="stable")]
+    distinct = rises(signal[order])  # values that differ by rounding alone are one
+    starts = np.flatnonzero(distinct)
+    thresholds = np.array(
+        [
+            -np.inf,
+            *(between(float(signal[order[start - 1]]), float(signal[order[start]])) for start in starts[1:]),
+            *([np.inf] if len(order) else []),
+        ]
+    )
+    chosen = _chosen(thresholds, most, also)
+    firing = order[np.argsort(-np.cumsum(distinct), kind="stable")]
+    return _Asked(
+        rows=thresholds[chosen],
+        of=len(thresholds),
+        totals=np.array([policy_total(fires(signal, threshold), delta) for threshold in thresholds[chosen]]),
+        forks=firing,
+        drawn=_drawn(firing, cells),
+        fired=np.append(len(order) - starts, 0)[chosen],
+    )
+
+
+def _drawn(firing: Int[np.ndarray, "known"], cells: _Cells) -> Int[np.ndarray, "known"]:
+    """The first fork to fire in a cell earns the first of its random order, the next the second, and so on."""
+    by_cell = np.argsort(cells.turn[firing], kind="stable")
+    first = np.searchsorted(cells.turn[firing][by_cell], cells.turn[firing])
+    rank = np.empty_like(firing)
+    rank[by_cell] = np.arange(len(firing))
+    return cells.start[firing] + rank - first
 
 
 @dataclasses.dataclass(frozen=True)
 class _Draws:
-    """Where each fork lies in its cell; per cell, dR in random order and the places it is shifted by."""
+    """Some of the draws: dR of every cell in random order, and by how many places each cell is shifted."""
 
-    cell: Int[np.ndarray, "forks"]
-    place: Int[np.ndarray, "forks"]
-    shuffled: Mapping[int, Float[np.ndarray, "size permutations"]]
-    shifted: Mapping[int, Float[np.ndarray, "size permutations"]]
-
-
-def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
-    place = np.zeros(len(forks), np.int64)
-    shuffled, shifted = {}, {}
-    for index, span in forks.prefork.spans():
-        delta = forks.delta[span]
-        size = len(delta)
-        place[span] = np.arange(size)
-        draws = cell_draws("thresholds", forks.prefork.cells[index], seed=seed, task=forks.task)
-        shuffled[index] = delta[np.argsort(draws.random((size, permutations)), axis=0)]
-        turn = draws.integers(0, size, permutations)
-        shifted[index] = delta[(np.arange(size)[:, None] + turn) % size]
-    return _Draws(forks.prefork.cell, place, shuffled, shifted)
+    delta: Float[np.ndarray, "forks"]
+    shuffled: Float[np.ndarray, "forks draws"]
+    shift: Int[np.ndarray, "spans draws"]
 
 
-def _sweep(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    draws: _Draws,
-    *,
-    most: int | None,
-    also: Sequence[float],
-) -> Sweep:
-    known = np.flatnonzero(~np.isnan(signal))
-    order = known[np.argsort(signal[known], kind="stable")]
-    starts = np.flatnonzero(rises(signal[order]))  # values that differ by rounding alone are one
-    thresholds = [
-        -np.inf,
-        *(between(float(signal[order[start - 1]]), float(signal[order[start]])) for start in starts[1:]),
-        *([np.inf] if len(order) else []),
-    ]
-    permutations = next((drawn.shape[1] for drawn in draws.shuffled.values()), 1)
-    permuted, turned = np.zeros(permutations), np.zeros(permutations)
-    fired_before = dict.fromkeys(draws.shuffled, 0)
-    stops = [*starts[1:].tolist(), len(order)]
-    rows = len(thresholds)
-    chosen = _chosen(np.array(thresholds), most, also)
-    places = {int(row): place for place, row in enumerate(chosen)}
-    columns = {name: np.zeros(len(chosen), int if name == "fires" else float) for name in COLUMNS}
-    swept = Sweep(threshold=np.array(thresholds)[chosen], **columns, of=rows)
-    waiting: dict[int, Float[np.ndarray, permutations]] = {}  # rows without their interval
-    for row in range(rows - 1, -1, -1):
-        for fork in order[starts[row] : stops[row]] if row < len(starts) else ():
-            cell = int(draws.cell[fork])
-            permuted += draws.shuffled[cell][fired_before[cell]]
-            turned += draws.shifted[cell][draws.place[fork]]
-            fired_before[cell] += 1
-        if row not in places:
-            continue
-        place, flags = places[row], fires(signal, thresholds[row])
-        swept.total[place], swept.fires[place] = policy_total(flags, delta), flags.sum()
-        swept.mean[place] = permuted.mean()
-        waiting[place] = permuted.copy()
-        if len(waiting) == AT_ONCE or row == 0:
-            swept.low[list(waiting)], swept.high[list(waiting)] = middle_95(np.array(list(waiting.values())))
-            waiting.clear()
-        swept.p[place], swept.p_shift[place] = (p_value(swept.total[place], null) for null in (permuted, turned))
-    return swept
+def _draw(forks: Forks, cells: _Cells, *, permutations: int, some: slice, seed: int) -> _Draws:
+    """All of a cell's draws are drawn, however few are kept: they are the same whatever the memory."""
+    prefork, delta = forks.prefork, forks.delta
+    shuffled = np.empty((len(forks), some.stop - some.start))
+    shift = np.empty((len(cells.spans), some.stop - some.start), np.int64)
+    at_once = max(1, ADDED // permutations)
+    for turn, (index, span) in enumerate(cells.spans):
+        draws = cell_draws("thresholds", prefork.cells[index], seed=seed, task=forks.task)
+        keys = shuffled[span]  # and then what they put in order
+        for start in range(0, len(keys), at_once):
+            rows = keys[start : start + at_once]
+            rows[:] = draws.random((len(rows), permutations))[:, some]
+        np.take(delta[span], np.argsort(keys, axis=0), out=keys, mode="clip")  # none is out of bounds
+        shift[turn] = draws.integers(0, len(keys), permutations)[some]
+    return _Draws(delta, shuffled, shift)
+
+
+def _add_up(
+    asked: _Asked, cells: _Cells, draws: _Draws, null: Float[np.ndarray, "chosen draws"]
+) -> Int[np.ndarray, "chosen"]:
+    """What firing at each threshold earns in these draws, into `null`, and in how many of them as much as the
+    threshold itself does where its fires are shifted. From the highest threshold down, each has the sum of the one
+    above and what its own forks add."""
+    at_once = max(1, ADDED // null.shape[1])
+    earned = np.zeros((2, null.shape[1]))  # in random order, and shifted
+    as_much = np.zeros(len(asked.rows), np.int64)
+    before = 0
+    for row in range(len(asked.rows) - 1, -1, -1):
+        for start in range(before, int(asked.fired[row]), at_once):
+            new = slice(start, min(start + at_once, int(asked.fired[row])))
+            forks = asked.forks[new]
+            place = (cells.place[forks, None] + draws.shift[cells.turn[forks]]) % cells.size[forks, None]
+            added = draws.shuffled[asked.drawn[new]], draws.delta[cells.start[forks, None] + place]
+            for sums, more in zip(earned, added, strict=True):
+                more[0] += sums
+                np.add.reduce(more, axis=0, out=sums)  # one fork after the other, whatever is held
+        before = int(asked.fired[row])
+        null[row] = earned[0]
+        as_much[row] = reached(float(asked.totals[row]), earned[1])
+    return as_much
+
+
+def _compare(asked: _Asked, null: Float[np.ndarray, "chosen draws"], shifted: Int[np.ndarray, "chosen"]) -> Sweep:
+    ends = [middle_95(null[start : start + AT_ONCE]) for start in range(0, len(null), AT_ONCE)]
+    low, high = np.concatenate(ends, axis=1)
+    return Sweep(
+        threshold=asked.rows,
+        total=asked.totals,
+        fires=asked.fired,
+        mean=np.array([totals.mean() for totals in null]),
+        low=low,
+        high=high,
+        p=np.array([p_value(total, totals) for total, totals in zip(asked.totals, null, strict=True)]),
+        p_shift=(1 + shifted) / (1 + null.shape[1]),
+        of=asked.of,
+    )
 
 
 def _chosen(

@@ -12,7 +12,9 @@ from worldfork.desk.scoring.deployment_records import LedgerForecast, TaskDeploy
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.tables.text_table import TextTable
 from worldfork.desk.wording import (
+    AN_ORDER,
     DASH,
+    TERMS,
     best_first,
     followed_answer,
     followed_digits,
@@ -68,7 +70,10 @@ def deployments(tasks: Tasks) -> TextTable:
         "Policies that were followed all the way: updates and gradient steps of one deployment, the mean return of "
         "its episodes, the paired difference with never (Student-t interval over checkpoints, the larger adjusted "
         "p of Student-t and sign flips, grade), the same on the matched evaluations, and what the best policy in "
-        "hindsight returned more.",
+        "hindsight returned more."
+        + "".join(
+            f" {caution}" for caution in dict.fromkeys(said for one in tasks.values() for said in one.cautions)
+        ),
     )
 
 
@@ -92,9 +97,9 @@ def forecasts(tasks: Tasks) -> TextTable:
         _parted,
         PARTED,
         "forecasts",
-        "What the one-step ledger says of a policy (dR where it fires on the frozen stream, 0 elsewhere, per "
-        "decision point), what following it returned more than never, per episode, the difference of both with its "
-        "grade, how often it fires there and here, and its rank by each.",
+        "What the one-step ledger says of a policy, what following it returned more than never, per episode, the "
+        "difference of both with its grade, how often it fires there and here, and its rank by each. "
+        f"By the ledger: {TERMS['by the ledger']}",
     )
 
 
@@ -113,7 +118,7 @@ def followed_directions(tasks: Tasks) -> TextTable:
 
 
 def show_deployments(tasks: Tasks, console: Console) -> None:
-    """Print every task's policies, and whether the ledger foresaw them."""
+    """Print every task's policies, beside what the ledger says of them."""
     for task, one in tasks.items():
         console.rule(f"[bold]{escape(task)} · followed all the way")
         forecast = one.forecast
@@ -136,12 +141,12 @@ def show_deployments(tasks: Tasks, console: Console) -> None:
             console.print(_table([head for head in ADDED if head != "beside"], of_update, console.width))
         console.print(f"[dim]{escape(_legend(one, narrow=console.width < WIDE))}[/]")
         if isinstance(forecast.rank_correlation, Undefined):
-            console.print(f"Does the ledger foresee it? Undefined: {escape(forecast.rank_correlation.why)}.")
+            console.print(f"Rank correlation with the ledger: undefined, {escape(forecast.rank_correlation.why)}.")
         else:
             console.print(
-                f"Does the ledger foresee it? Rank correlation over {forecast.policies} policies "
+                f"Rank correlation with the ledger over {forecast.policies} policies: "
                 f"{with_span(forecast.rank_correlation, forecast.bootstrap, 2)}, without one checkpoint "
-                f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}."
+                f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}. {AN_ORDER}"
             )
             if forecast.within:
                 console.print(f"Among those that fire one update: {escape(_within(forecast))}.")
@@ -245,7 +250,8 @@ def _legend(one: TaskDeployment, *, narrow: bool) -> str:
     words = (
         f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
         "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
-        "Regret: what the best in hindsight returned more. Rank: by the ledger / followed."
+        "Regret: what the best in hindsight returned more. Rank: by the ledger / followed. By the ledger: "
+        f"{TERMS['by the ledger']}"
     )
     more = f" A screen of {WIDE} columns has more of them, and --tables deployments,forecasts all."
     return words + (more if narrow else "")

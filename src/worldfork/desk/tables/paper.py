@@ -13,7 +13,8 @@ __all__ = ["ARM", "beside_paper", "not_run_yet", "papers_arm", "stated"]
 
 NOT_RUN: Final = "not run yet"
 ARM: Final = "Arm"  # the head of the second column where a table has several
-UPDATE: Final = ("finetune", 200, 10_000, "model")  # the paper's: name, gradient steps, window, scope
+# The paper's name, gradient steps, window and scope. It gives no learning rate: 1.0, pretraining's, is ours.
+UPDATE: Final = ("finetune", 200, 10_000, "model")
 PERIOD: Final = 20_000  # environment steps of its corrected schedule
 LEGACY: Final = {"hopper-hop": 2_000}  # the control's drift went ten times as fast
 

@@ -28,6 +28,7 @@ from worldfork.desk.wording import (
     plural,
     predicted_digits,
     rate,
+    read_as,
     rule_groups,
     span,
     useful_triggers,
@@ -49,6 +50,7 @@ def show(
 ) -> None:
     """Print how the arms compare, then every task of every arm; `verbose`, also what no verdict reads. Of more than
     a screenful of verdicts a line each is printed, unless `verbose`. `registration` says what sets arms apart."""
+    _read_as(score, console)
     _contrasts(score, console, verbose=verbose, registration=registration)
     show_sweeps(score, console)
     brief = sum(len(scored.tasks) for scored in score.arms.values()) > MANY and not verbose
@@ -71,6 +73,11 @@ def show(
         for why in dict.fromkeys(reason["why"] for reason in reasons):
             count = sum(reason["why"] == why for reason in reasons)
             console.print(f"[dim]{plural(count, 'undefined figure')}: {escape(why)}.[/]")
+
+
+def _read_as(score: Score, console: Console) -> None:
+    for sentence in read_as(score):
+        console.print(f"[dim]{escape(sentence)}[/]")
 
 
 def _left_out(score: Score) -> list[str]:

@@ -10,10 +10,12 @@ from worldfork.desk.wording.answers import (
     contrast_answer,
     contrast_summary,
     corrected,
+    read_as,
 )
 from worldfork.desk.wording.by_arm import worth_by_arm
 from worldfork.desk.wording.compared import PairSummary, contrast_headlines, summarise_pairs
 from worldfork.desk.wording.following import (
+    AN_ORDER,
     FollowedAnswer,
     best_first,
     followed_answer,
@@ -41,6 +43,7 @@ from worldfork.desk.wording.sweeps import dose_means, noise_words, signal_digits
 from worldfork.desk.wording.terms import BEATEN, TERMS
 
 __all__ = [
+    "AN_ORDER",
     "AUC_RESTS_ON",
     "BEATEN",
     "DASH",
@@ -79,6 +82,7 @@ __all__ = [
     "predicted_digits",
     "predictions_answered",
     "rate",
+    "read_as",
     "realised",
     "rule_groups",
     "signal_digits",

@@ -45,9 +45,10 @@ def advise(score: TaskScore) -> Advice:
     # Where a trigger earns more than never and always do, the better of the two is not all that can be had.
     paying = bool(_beat_both(score))
     if verdict is None:
-        return Advice(
-            "unresolved", "No advice.", "One checkpoint has no spread: it takes at least six to resolve a mean."
-        )
+        why = "One checkpoint has no spread: it takes at least six to resolve a mean"
+        if score.effect.all_attempted.clusters > 1 and isinstance(score.verdict, Undefined):
+            why = f"{score.verdict.why[0].upper()}{score.verdict.why[1:]}"
+        return Advice("unresolved", "No advice.", why if why.endswith("?") else f"{why}.")
     if verdict == "harmful":
         sure = grade == "resolved"
         what = "Leave the model frozen" if sure else "Rather leave the model frozen"

@@ -21,6 +21,7 @@ __all__ = [
     "contrast_answer",
     "contrast_summary",
     "corrected",
+    "read_as",
 ]
 
 UNIT: Final = " return per episode"
@@ -41,6 +42,7 @@ class Answer:
     scale: Scale
     of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
     helped: Helped
+    diverged: str  # how many forks did, as the end of a sentence; empty where none did
     advice: Advice
     triggers: str  # whether any candidate knew when to update
     not_beaten: str  # which trigger comes nearest to being useful; empty where one is
@@ -52,12 +54,12 @@ class Answer:
 
     @property
     def helped_words(self) -> str:
-        """How often updating helped."""
+        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
         share, low, high = (
             percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
         )
         spread = "" if low == high else f" ({low} to {high} by checkpoint)"
-        return f"Updating helped at {share} of the decision points{spread}"
+        return f"Updating helped at {share} of the decision points{spread}{self.diverged}"
 
     @property
     def sentence(self) -> str:
@@ -81,7 +83,7 @@ class ContrastAnswer:
 
 def answer(score: TaskScore) -> Answer:
     """What one task says, on all attempted forks."""
-    effect, shown = score.effect.all_attempted, scale(score)
+    effect, shown, forks = score.effect.all_attempted, scale(score), score.forks
     verdict = known(score.verdict) or "undecided"
     return Answer(
         word=WORDS.get(verdict, "Not decided") if score.evidence.forks.delta.any() else "No difference",
@@ -91,6 +93,7 @@ def answer(score: TaskScore) -> Answer:
         scale=shown,
         of=_of(shown),
         helped=helped(score),
+        diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
         advice=advise(score),
         triggers=trigger_words(score),
         not_beaten=not_beaten(score),
@@ -176,6 +179,27 @@ def corrected(score: Score) -> str:
     if not parts:
         return "One mean, no candidate trigger: nothing to correct for."
     return f"{', '.join(parts)}. References are not tested."
+
+
+def read_as(score: Score) -> list[str]:
+    """How a flat table was read: which of two returns is the better one, and what failed; nothing of a study."""
+    if score.higher_is_better is None:
+        return []
+    words = [
+        "Larger is better: dR is r_update less r_hold."
+        if score.higher_is_better
+        else "Smaller is better: a return is a cost with its sign turned, so dR is r_hold less r_update."
+    ]
+    if score.failed:
+        (failure,) = {
+            one.evidence.forks.failure_return for arm in score.arms.values() for one in arm.tasks.values()
+        }
+        cost = failure if score.higher_is_better or failure is None else 0.0 - failure
+        words.append(
+            f"{plural(len(score.failed), 'row')} with a return that is missing or not finite: such a branch counts "
+            f"as {cost:g} among all attempted forks, and its fork is not retained."
+        )
+    return words
 
 
 def _of(shown: Scale) -> str:

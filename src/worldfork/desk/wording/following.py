@@ -11,10 +11,22 @@ from worldfork.desk.scoring.judgement import Grade
 from worldfork.desk.scoring.undefined import Undefined
 from worldfork.desk.wording.numbers import digits_for, known, listed, number, percent, rate, with_span
 
-__all__ = ["FollowedAnswer", "best_first", "followed_answer", "followed_digits", "gains_over_never", "realised"]
+__all__ = [
+    "AN_ORDER",
+    "FollowedAnswer",
+    "best_first",
+    "followed_answer",
+    "followed_digits",
+    "gains_over_never",
+    "realised",
+]
 
 NEVER: Final = "never"  # the policy that every other one is compared with
 NAMED: Final = 4  # policies that a sentence lists by name
+AN_ORDER: Final = (
+    "An order alone does not show that the ledger's labels of single forks know anything: how often a policy "
+    "fires, times the mean dR of its update, may order policies as well."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +146,8 @@ def _certainty(one: TaskDeployment, gained: Advantage) -> str:
     least = 2.0 ** (1 - one.checkpoints)
     over = f", corrected over {one.family} comparisons" if one.family > 1 else ""
     grade = _grade(gained)
+    if grade is None and one.checkpoints > 1:
+        return "The same difference at every checkpoint has no spread, and so no interval."
     if grade is None:
         return "One checkpoint has no spread: it takes at least six to resolve a mean."
     if grade == "resolved":

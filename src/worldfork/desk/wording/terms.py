@@ -35,6 +35,10 @@ TERMS: Final[dict[str, str]] = {
         "The policy that never updates: the frozen model, deployed to the end. Every other policy is compared with "
         "it, on the same episodes."
     ),
+    "by the ledger": (
+        "The mean over decision points of dR where the policy fires on the frozen stream, and 0 where it does not. "
+        "The last decision counts, though no episode of the deployment follows it."
+    ),
     "frozen return": "What the model returns when nothing updates it, on the same drifted world (HOLD).",
     "clean return": "What the checkpoint returned before the world drifted.",
     "Student-t 95%": ("The interval of the mean over checkpoints, by Student's t. Verdicts read this one."),

@@ -4,16 +4,18 @@ Anything with the array API's `__array_namespace__` (NumPy, JAX) stays where it 
 be indexed or joined. An agent of another framework keeps its parameters as NumPy arrays at this boundary.
 """
 
+import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays
 
-__all__ = ["choose", "concatenate", "count_non_finite", "digest", "shift", "size", "take"]
+__all__ = ["begun", "choose", "concatenate", "count_non_finite", "digest", "shift", "size", "take"]
 
 
 def size(arrays: Arrays) -> int:
@@ -39,6 +41,27 @@ def choose(chosen: Bool[np.ndarray, " P"], yes: Arrays, no: Arrays) -> dict[str,
         return one.__array_namespace__().where(chosen.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
     return {name: pick(array, no[name]) for name, array in yes.items()}
+
+
+def begun(before: Any, fresh: Any, where: Any) -> Any:
+    """A belief, with the episodes in `where` [P, E] as they are in `fresh`: records, containers and dictionaries of
+    arrays with leading axes P and E. What has other axes belongs to no episode, and stays."""
+    if dataclasses.is_dataclass(before) and not isinstance(before, type):
+        parts = {field.name: getattr(before, field.name) for field in dataclasses.fields(before)}
+        return type(before)(**{name: begun(part, getattr(fresh, name), where) for name, part in parts.items()})
+    if isinstance(before, Mapping):
+        return {name: begun(part, fresh[name], where) for name, part in before.items()}
+    if isinstance(before, list | tuple):
+        parts_of = [begun(part, other, where) for part, other in zip(before, fresh, strict=True)]
+        return type(before)(*parts_of) if hasattr(before, "_fields") else type(before)(parts_of)
+    if np.shape(before)[:2] != where.shape:
+        return before
+    if not hasattr(before, "__array_namespace__"):
+        raise WorldforkError(
+            f"A belief holds a {type(before).__name__}, which can not be begun anew episode by episode: keep "
+            "arrays of NumPy or JAX in it, or say in `begin_again` how it is done."
+        )
+    return before.__array_namespace__().where(where.reshape(*where.shape, *[1] * (before.ndim - 2)), fresh, before)
 
 
 def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:

@@ -7,7 +7,8 @@ beliefs are whatever the agent likes, and only ever handed back to it. Every met
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -19,7 +20,18 @@ from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event
 from worldfork.registry import Plugin
 
-__all__ = ["Agent", "AgentPlugin", "Arrays", "Checkpoint", "Decision", "Fit", "Surprise", "Window"]
+__all__ = [
+    "Agent",
+    "AgentPlugin",
+    "Arrays",
+    "Checkpoint",
+    "Decision",
+    "Fit",
+    "Surprise",
+    "Window",
+    "needs_full_blocks",
+    "taken_by",
+]
 
 Arrays = Mapping[str, Any]  # name -> array with leading axis P (NumPy, JAX, or anything with the array interface)
 Belief = Any
@@ -42,8 +54,9 @@ class Surprise:
     """What the agent makes of the outcome of its last action.
 
     `signals` holds whatever it can measure at a control step, by name: each becomes a column of the stream's log.
-    `error`, the one-step prediction error in the agent's own space, is always among them; `kl` is the raw KL of
-    posterior from prior. Names are the agent's to choose; those of the log's other columns are taken.
+    `error`, the one-step prediction error in the agent's own space, is among them unless the agent says `predicts =
+    False`; `kl` is the raw KL of posterior from prior. Names are the agent's to choose; those of the log's other
+    columns are taken.
     """
 
     signals: Mapping[str, Any]  # [P, E] each
@@ -55,7 +68,9 @@ class Window:
     """The last transitions of P streams, oldest first, padded at the end to one length T.
 
     Row t holds the observation the action was planned on, the planned action, the reward it earned, and the
-    observation it led to. `first` marks the first row of an episode.
+    observation it led to. `first` marks the first row of an episode, and of every attempt where an episode begins
+    anew once it has ended: what a row led to is then not what the next row was planned on. `terminated` marks rows
+    that led to the task's own end, after which nothing is earned; a time limit is none. None where no episode ends.
     """
 
     observation: Float[np.ndarray, "P T O"]
@@ -64,6 +79,13 @@ class Window:
     next_observation: Float[np.ndarray, "P T O"]
     first: Bool[np.ndarray, "P T"]
     size: Int[np.ndarray, " P"]  # rows that are real
+    terminated: Bool[np.ndarray, "P T"] | None = None
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Everything that has a row t, by name."""
+        held = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "size"}
+        return {name: values for name, values in held.items() if values is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,9 +121,28 @@ class Checkpoint:
     replay_digest: str | None = None  # SHA-256 of the replay's file
 
 
+def taken_by(method: Callable[..., Any], *names: str) -> tuple[str, ...]:
+    """Those of the named arguments that a method takes: an agent says by its signature what it wants to be told.
+
+    >>> taken_by(lambda observation, *, reward: None, "reward", "terminated")
+    ('reward',)
+    """
+    taken = inspect.signature(method).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        return names
+    return tuple(name for name in names if name in {parameter.name for parameter in taken})
+
+
 @runtime_checkable
 class Agent(Protocol):
-    """Something that acts from parameters and can be trained on a window."""
+    """Something that acts from parameters and can be trained on a window.
+
+    Beside what is below it may offer `begin_again(parameters, belief, observation, where)`, which returns the
+    belief with the episodes in `where` [P, E] begun anew at their `observation` [P, E, O], and the others as they
+    are: it takes that to be deployed in a world whose episodes end early. `worldfork.lab.agents.arrays.begun` is
+    all of it where a belief is made of arrays. An `observe` that names `reward` or `terminated` [P, E] is given
+    them.
+    """
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -149,6 +190,15 @@ class Agent(Protocol):
         """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained;
         `rate`: the share of the agent's own learning rates to take."""
         ...
+
+
+def needs_full_blocks(agent: Agent) -> bool:
+    """Return True if a parameter set's digits depend on how many others are computed with it.
+
+    Blocks that are not full are padded then, and only then. An agent with `set_by_set = True` computes each set
+    alone: only the number of its episodes may matter to it.
+    """
+    return agent.shape_sensitive and not getattr(agent, "set_by_set", False)
 
 
 class AgentPlugin(Plugin):

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Annotated, Final, Literal, no_type_check
 
 import numpy as np
-from jaxtyping import Float64, UInt32
+from jaxtyping import Bool, Float64, UInt32
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
@@ -72,6 +72,16 @@ class LinearQuadratic:
             error = (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2
         signals = {"error": error, "kl": np.full_like(error, np.nan)}
         return Surprise(signals, dataclasses.replace(belief, observation=observation))
+
+    def begin_again(
+        self,
+        parameters: Arrays,
+        belief: Belief,
+        observation: Float64[np.ndarray, "P E 2"],
+        where: Bool[np.ndarray, "P E"],
+    ) -> Belief:
+        """The belief is the observation, in episodes that begin anew as in the others."""
+        return dataclasses.replace(belief, observation=observation)
 
     def loss(self, parameters: Arrays, window: Window) -> Float64[np.ndarray, " P"]:
         """Mean squared error of the prediction over the window."""

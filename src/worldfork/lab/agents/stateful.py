@@ -12,10 +12,8 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import hashlib
+import inspect
 import json
-import random
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,8 +23,12 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt32
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
-from worldfork.lab.environments.base import Environment
+from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window, taken_by
+from worldfork.lab.agents.seeding import seeded
+from worldfork.lab.agents.stateful_checkpoints import OPTIMISER, REPLAY, keep_replay, parted, read_checkpoint
+from worldfork.lab.agents.training import Rehearsal
+from worldfork.lab.agents.transitions import Transitions, transitions_of
+from worldfork.lab.environments.base import AfterEnd, Environment, can_end
 from worldfork.lab.episodes.standing import standing_returns
 
 __all__ = [
@@ -40,7 +42,6 @@ __all__ = [
     "transitions_of",
 ]
 
-OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optimiser's
 MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
 # Generators are global and an agent is one object: whoever works with them in another thread waits.
 ONE_AT_A_TIME: Final = threading.RLock()
@@ -59,28 +60,17 @@ def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return locked
 
 
-@dataclasses.dataclass(frozen=True)
-class Transitions:
-    """What one update may learn from, oldest first; `first` marks the first row of an episode."""
-
-    observation: Float[np.ndarray, "T O"]
-    action: Float[np.ndarray, "T A"]
-    reward: Float[np.ndarray, " T"]
-    next_observation: Float[np.ndarray, "T O"]
-    first: Bool[np.ndarray, " T"]
-
-    def __len__(self) -> int:
-        return len(self.reward)
-
-
 @runtime_checkable
 class Stateful(Protocol):
     """What an agent that keeps its state inside must offer. With `together = True` it is handed all episodes of a
     parameter set at once: observations are then [E, O] and actions [E, A], and one key serves the whole call.
 
     It may also offer `get_belief()` and `set_belief(belief)`, for what it remembers from step to step; `surprise(
-    observation, action, next_observation)`, a number or several by name; `loss(window)`; `seed(number)`, for
-    generators of its own; `scopes`, what `learn` can be asked to train (it is then handed `scope`); and `device`.
+    observation, action, next_observation)`, a number or several by name, which is given `reward` and `terminated`
+    too if it names them; `loss(window)`; `seed(number)`, for generators of its own; `scopes`, what `learn` can be
+    asked to train (it is then handed `scope`); `device`; and `predicts = False` where it makes no one-step
+    predictions and so has no `error`. Handed all episodes at once, one that remembers can be deployed where
+    episodes end early if its `reset(observation, where)` forgets those in `where` [E] alone.
     """
 
     def reset(self, observation: Any) -> None:
@@ -93,7 +83,7 @@ class Stateful(Protocol):
 
     def learn(self, window: Transitions, *, steps: int, rate: float) -> Mapping[str, float]:
         """Train for `steps` steps at `rate` times the usual learning rate; may say `loss_before`, `loss_after` and
-        `grad_norm`."""
+        `grad_norm`. With arguments `replay` and `share` that may be left out, it can rehearse."""
         ...
 
     def get_state(self) -> Mapping[str, np.ndarray]:
@@ -118,12 +108,17 @@ class Belief:
 class StatefulAgent:
     """A stateful agent as a pure one. Every call loads what it is about and leaves nothing that matters."""
 
+    set_by_set = True
+
     def __init__(self, inner: Any, environment: Environment) -> None:
         self._inner = inner
         self._size = environment.action_size
         self._bound = environment.action_bound
         self._together = bool(getattr(inner, "together", False))
         self._remembers = hasattr(inner, "get_belief")
+        self._resets_some = "where" in taken_by(inner.reset, "where")
+        self.predicts: bool = bool(getattr(inner, "predicts", True))
+        self._told = taken_by(inner.surprise, "reward", "terminated") if hasattr(inner, "surprise") else ()
         self._loaded: tuple[Any, int, bool] | None = None
         state = copied(inner.get_state())
         self._fresh_optimiser = {name: array for name, array in state.items() if name.startswith(OPTIMISER)}
@@ -131,6 +126,7 @@ class StatefulAgent:
         self.device: str = str(getattr(inner, "device", "cpu"))
         # Frameworks round differently in another batch, and then one key serves all episodes of a call.
         self.shape_sensitive: bool = self._together
+        self.rehearses: bool = {"replay", "share"} <= inspect.signature(inner.learn).parameters.keys()
 
     @alone
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
@@ -161,10 +157,42 @@ class StatefulAgent:
         action = np.clip(np.where(replaced[..., None], 0.0, action), -self._bound, self._bound)
         return Decision(action, replaced, Belief(belief.observation, action, tuple(memory)))
 
+    @property
+    def begin_again(self) -> Callable[..., Belief] | None:
+        """None where all episodes have one memory, and `reset` can not forget some of them alone."""
+        together = self._together and self._remembers and not self._resets_some
+        return None if together else self._begin_again
+
     @alone
-    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+    def _begin_again(
+        self,
+        parameters: Arrays,
+        belief: Belief,
+        observation: Float[np.ndarray, "P E O"],
+        where: Bool[np.ndarray, "P E"],
+    ) -> Belief:
+        memory = [list(calls) for calls in belief.memory]
+        for p in np.flatnonzero(where.any(axis=1)) if self._remembers else ():
+            self._load(parameters, int(p))
+            for call, part in enumerate(self._slices(where.shape[1])):
+                if where[p, part].any():
+                    self._remember(memory[p][call])
+                    memory[p][call] = self._first_memory(observation[p, part], where=where[p, part])
+        return Belief(observation, belief.action, tuple(map(tuple, memory)))
+
+    @alone
+    def observe(
+        self,
+        parameters: Arrays,
+        belief: Belief,
+        observation: Float[np.ndarray, "P E O"],
+        *,
+        reward: Float[np.ndarray, "P E"] | None = None,
+        terminated: Bool[np.ndarray, "P E"] | None = None,
+    ) -> Surprise:
+        outcome: dict[str, Any] = {"reward": reward, "terminated": terminated}
         sets, episodes = observation.shape[:2]
-        signals = {"error": np.full((sets, episodes), np.nan)}
+        signals = {"error": np.full((sets, episodes), np.nan)} if self.predicts else {}
         memory = [list(calls) for calls in belief.memory]
         for p in range(sets if hasattr(self._inner, "surprise") else 0):
             if not self._load(parameters, p):
@@ -172,8 +200,9 @@ class StatefulAgent:
             for call, part in enumerate(self._slices(episodes)):
                 self._remember(memory[p][call])
                 seen = (belief.observation[p, part], belief.action[p, part], observation[p, part])
+                told = {name: self._given(outcome[name][p, part]) for name in self._told}
                 with self._drawing(None):
-                    measured = self._inner.surprise(*map(self._given, seen))
+                    measured = self._inner.surprise(*map(self._given, seen), **told)
                 for name, values in (measured if isinstance(measured, Mapping) else {"error": measured}).items():
                     column = signals.setdefault(name, np.full((sets, episodes), np.nan))
                     column[p, part] = np.asarray(values, np.float64).reshape(-1)
@@ -201,15 +230,18 @@ class StatefulAgent:
         scope: str,
         batch_keys: UInt32[np.ndarray, "P 2"],
         rate: float = 1.0,
+        rehearsal: Rehearsal | None = None,
     ) -> Fit:
         if scope not in self.scopes:
             raise WorldforkError(f"It trains {', '.join(self.scopes)}; got the scope {scope!r}.")
-        chosen = {"scope": scope} if hasattr(self._inner, "scopes") else {}
+        chosen: dict[str, Any] = {"scope": scope} if hasattr(self._inner, "scopes") else {}
         trained: list[Mapping[str, np.ndarray]] = []
         measured = {name: np.full(len(batch_keys), np.nan) for name in MEASURED}
         for p in range(len(batch_keys)):
             self._load({**parameters, **optimiser}, p, everything=True)
             self._loaded = None  # it is about to become something else
+            if rehearsal is not None:
+                chosen |= {"replay": transitions_of(rehearsal.replay, p), "share": rehearsal.share}
             with self._drawing(batch_keys[p]):
                 report = self._inner.learn(transitions_of(window, p), steps=steps, rate=rate, **chosen) or {}
             for name in MEASURED:
@@ -254,13 +286,14 @@ class StatefulAgent:
     def _parts(self, observation: np.ndarray) -> list[np.ndarray]:
         return [observation[part] for part in self._slices(len(observation))]
 
-    def _given(self, values: np.ndarray) -> np.ndarray:
+    def _given(self, values: np.ndarray) -> Any:
         """As the agent takes it: [E, ...] together, or one episode without that axis."""
         return values.copy() if self._together else values[0].copy()
 
-    def _first_memory(self, observation: np.ndarray) -> Any:
+    def _first_memory(self, observation: np.ndarray, *, where: np.ndarray | None = None) -> Any:
+        chosen = {"where": np.ones(len(observation), np.bool_) if where is None else where.copy()}
         with self._drawing(None):
-            self._inner.reset(self._given(observation))
+            self._inner.reset(self._given(observation), **(chosen if self._resets_some else {}))
         return self._memory()
 
     def _memory(self) -> Any:
@@ -280,9 +313,10 @@ class StatefulAgent:
 
 class StatefulPlugin(AgentPlugin):
     """What the name of an agent that keeps its state inside stands for. Its checkpoints are a .safetensors file of
-    its state and a .json file with its clean return: `save_checkpoint` writes both."""
+    its state, a .json file with its clean return, and perhaps a replay: `save_checkpoint` writes them."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    optional_suffixes: ClassVar[tuple[str, ...]] = (REPLAY,)
 
     @abc.abstractmethod
     def make(self, environment: Environment) -> Any:
@@ -295,13 +329,7 @@ class StatefulPlugin(AgentPlugin):
             return StatefulAgent(self.make(environment), environment)
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
-        from safetensors.numpy import load_file
-
-        file = path.with_suffix(".safetensors")
-        state, record = load_file(file), json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        parameters, optimiser = _parted(state)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        return Checkpoint(parameters, optimiser, float(record["clean_return"]), digest, record.get("remark", ""))
+        return read_checkpoint(path)
 
 
 def save_checkpoint(
@@ -312,79 +340,41 @@ def save_checkpoint(
     environment: Environment,
     episodes: int = 10,
     remark: str = "",
+    after_end: AfterEnd = "reset",
+    replay: Transitions | None = None,
 ) -> float:
-    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that."""
+    """Write a trained state as a checkpoint, with what it returns in the clean world; returns that.
+
+    `after_end` is what the studies that it is made for register, where an episode can end early; `replay` is some
+    of what it was trained on, for mechanisms that rehearse.
+    """
     from safetensors.numpy import save_file
 
     file = Path(path).with_suffix(".safetensors")
     file.parent.mkdir(parents=True, exist_ok=True)
-    parameters, _ = _parted(state)
+    parameters, _ = parted(state)
     returns = standing_returns(
-        agent, environment, parameters, checkpoints=[file.stem], episodes=episodes, occasion="report"
+        agent,
+        environment,
+        parameters,
+        checkpoints=[file.stem],
+        episodes=episodes,
+        occasion="report",
+        after_end=after_end,
     )
     save_file({name: np.array(array, order="C") for name, array in state.items()}, file)
     record = {"clean_return": float(returns.mean()), "episodes": episodes, "remark": remark}
+    if can_end(environment):
+        record["after_end"] = after_end
+    if replay is not None:
+        record |= keep_replay(file, dataclasses.asdict(replay))
     file.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     return record["clean_return"]  # type: ignore[return-value]
-
-
-@contextlib.contextmanager
-def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
-    """Within this, every global generator (Python's, NumPy's, PyTorch's if it is there) begins from `key`; after it
-    they are what they were. Yields the seed.
-
-    >>> with seeded(np.array([1, 2], np.uint32)):
-    ...     first = random.random()
-    >>> with seeded(np.array([1, 2], np.uint32)):
-    ...     first == random.random()
-    True
-    """
-    number = int(key[0]) << 32 | int(key[1])
-    pythons, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
-    torch: Any = sys.modules.get("torch")
-    torchs = torch.get_rng_state() if torch else None
-    cudas = torch.cuda.get_rng_state_all() if torch and torch.cuda.is_initialized() else None
-    random.seed(number)
-    np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
-    if torch:
-        _seeder()(number)
-    try:
-        yield number
-    finally:
-        random.setstate(pythons)
-        np.random.set_state(numpys)  # noqa: NPY002
-        if torch and torchs is not None:
-            torch.set_rng_state(torchs)
-        if cudas is not None:
-            torch.cuda.set_rng_state_all(cudas)
-
-
-@functools.cache
-def _seeder() -> Callable[[int], Any]:
-    """How PyTorch is seeded. `torch.manual_seed` also prepares accelerators that are not there, which takes longer
-    than what a small agent does between two calls."""
-    torch: Any = sys.modules["torch"]
-    seed: Callable[[int], Any] = torch.manual_seed
-    return seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
 
 
 def _some(names: list[str]) -> str:
     """The first few of them."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A state as parameters and optimiser, each array with a leading axis of one."""
-    whole = {name: np.asarray(array)[None] for name, array in state.items()}
-    optimiser = {name: array for name, array in whole.items() if name.startswith(OPTIMISER)}
-    return {name: array for name, array in whole.items() if name not in optimiser}, optimiser
-
-
-def transitions_of(window: Window, p: int) -> Transitions:
-    """What parameter set p may learn from, without padding."""
-    size = int(window.size[p])
-    names = [field.name for field in dataclasses.fields(Transitions)]
-    return Transitions(**{name: getattr(window, name)[p, :size].copy() for name in names})
 
 
 def copied(values: Any) -> Any:

@@ -30,6 +30,7 @@ __all__ = [
     "chosen_prefixes",
     "rehearsed",
     "scheduled",
+    "takes_replay",
 ]
 
 # Gradient step n draws from fold_in(batch_key, n). What else is drawn has numbers that no step reaches.
@@ -166,6 +167,12 @@ class Trainable(Protocol):
 def black_box(agent: Agent) -> bool:
     """Whether mechanisms must leave the training to the agent."""
     return not (isinstance(agent, Trainable) and agent.groups)
+
+
+def takes_replay(agent: Agent) -> bool:
+    """Return True for a black box that can be handed a replay: it says `rehearses = True`, and its `fit` takes
+    `rehearsal`, a `Rehearsal`."""
+    return black_box(agent) and bool(getattr(agent, "rehearses", False))
 
 
 def scheduled(shape: str, step: Any, steps: Any, *, warmup: Any, final: Any, xp: Any) -> Any:

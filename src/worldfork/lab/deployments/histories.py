@@ -52,7 +52,7 @@ def whole(stream: Stream | None, points: int) -> Recording:
 
 def segment_of(episode: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:
     """One episode as a trigger is shown it: copies, which it can not write to."""
-    steps = {name: np.array(column, np.float64) for name, column in episode.log.columns().items()}
+    steps = {name: np.array(column, np.float64) for name, column in episode.log.of_episode(k).items()}
     for column in steps.values():
         column.setflags(write=False)
     known = {name: float("nan") if value is None else value for name, value in signals.items()}

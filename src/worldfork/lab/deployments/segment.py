@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.deployments.histories import extended, segment_of
 from worldfork.lab.deployments.state import Decision, Shape, Spent, State, decide, update
 from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
@@ -102,6 +103,7 @@ def roll_episode(context: Context, shape: Shape, state: State, *, record: Record
         action_noise=_noise(context, shape),
         trace=True,
         record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 
@@ -129,6 +131,7 @@ def evaluate(
         action_noise=_noise(context, shape),
         halves=context.registration.execution.halves,
         record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 
@@ -207,8 +210,9 @@ def _validation_losses(
     )
     losses = []
     for start in range(0, len(episodes), size):
-        part = np.minimum(np.arange(start, start + size), len(episodes) - 1)
-        seen = segment([episodes[index].recording for index in part], [1] * size)
+        stop = start + size if needs_full_blocks(agent) else min(start + size, len(episodes))
+        part = np.minimum(np.arange(start, stop), len(episodes) - 1)
+        seen = segment([episodes[index].recording for index in part], [1] * len(part))
         losses.append(np.asarray(agent.loss(arrays.take(state.parameters, part), seen), np.float64))
     return np.concatenate(losses)[: len(episodes)]
 

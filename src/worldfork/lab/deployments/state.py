@@ -15,7 +15,7 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Arrays
+from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.deployments.histories import episode_of, segment_of, whole
 from worldfork.lab.deployments.plan import Batch
 from worldfork.lab.forks.context import Context
@@ -75,9 +75,9 @@ class Spent:
 
 
 def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
-    """The batch, padded where the agent's digits depend on its shape, and each set's policy."""
+    """The batch, padded where the agent needs full blocks, and each set's policy."""
     filled, real = batch, tuple(range(len(batch.sets)))
-    if context.agent(batch.task).shape_sensitive:
+    if needs_full_blocks(context.agent(batch.task)):
         filled, real = batch.padded()
     policies = tuple(
         policy_of(context.registration, name, threshold=thresholds.of(name, cell.task, cell.checkpoint))
@@ -115,7 +115,7 @@ def decide(shape: Shape, state: State, segments: Mapping[int, Segment]) -> tuple
 
 
 def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
-    """Train the sets that fired at decision `state.k`, in blocks of one shape; they go on with what came out.
+    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out.
 
     Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
     same so far are updated alike, so that one training serves both.
@@ -142,8 +142,8 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
                 spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
             state = dataclasses.replace(
                 state,
-                parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
-                optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
+                parameters=_put(state.parameters, trained.parameters, places, state=state, what="parameters"),
+                optimiser=_put(state.optimiser, trained.optimiser, places, state=state, what="optimiser state"),
                 digests=tuple(digests),
             )
     return state, spent
@@ -162,17 +162,18 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
 
 
 def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
-    """The update of these sets at the block's full size, which the last of them fills; and their digests."""
-    size = context.registration.forks_per_block(shape.batch.sets[chosen[0]][1].arm)
+    """The update of these sets, and their digests. The last set fills the block where the agent needs full ones."""
+    arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
+    agent = context.agent(shape.batch.task, arm)
+    size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
     block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
     cells = [shape.batch.sets[index][1] for index in block]
-    arm = context.registration.arm(cells[0].arm)
     mechanism = context.mechanism(arm)
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
     events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
     recordings = [whole(state.streams[index], arm.stream.decision_points) for index in block]
     trained = mechanism.update(
-        context.agent(shape.batch.task, arm),
+        agent,
         arrays.take(state.parameters, block),
         optimiser=arrays.take(state.optimiser, block),
         origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
@@ -212,15 +213,16 @@ def rebuild(
     return state
 
 
-def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:
-    """`group` with entries of `trained`, by their `places` there: one gather, whose shape is always the same."""
+def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, state: State, what: str) -> Arrays:
+    """`group`, a part of `state`, with entries of `trained`, by their `places` there: one gather, whose shape is
+    always the same. An agent may well have no optimiser state."""
     before, after = ({name: np.shape(array)[1:] for name, array in part.items()} for part in (group, trained))
     if before != after:
         raise WorldforkError(
             f"The mechanism gives back another {what} than it was given (other names or shapes), so that a "
             "deployment can not go on with it. Use a mechanism that keeps them."
         )
-    index = np.arange(arrays.size(group))
+    index = np.arange(len(state.digests))
     index[list(places)] = len(index) + np.array(list(places.values()))
     return arrays.take(arrays.concatenate([group, trained]), index)
 

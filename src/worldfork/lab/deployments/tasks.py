@@ -10,7 +10,7 @@ import time
 
 from worldfork import registry
 from worldfork.blobs import Blob
-from worldfork.errors import Failed
+from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.deployments.history import History
 from worldfork.lab.deployments.plan import Batch, deployment_batches
 from worldfork.lab.deployments.segment import advance
@@ -32,6 +32,7 @@ from worldfork.lab.stream import Stream
 from worldfork.ledger.deployment import DeploymentRow, Thresholds, recorded_signals
 from worldfork.ledger.provenance import source_digest
 from worldfork.registration import Cell, deployments
+from worldfork.triggers import Trigger
 from worldfork.triggers.policy import CONSTANT
 
 __all__ = ["Advance", "DescribeDeployments", "Ended", "describe", "perform"]
@@ -131,6 +132,7 @@ def describe(context: Context) -> Described:
     configurations: list[dict[str, object]] = []
     files: dict[str, dict[str, str]] = {}
     for name, cell in deployments(registration):
+        _require_columns(context, name, cell)
         modules = _modules(context, name, cell)
         files.setdefault(source := source_digest(modules), modules)
         resolved = configuration(context, cell)
@@ -145,6 +147,21 @@ def describe(context: Context) -> Described:
         }
         configurations.append(resolved)
     return Described(configurations, [], files, {})
+
+
+def _require_columns(context: Context, name: str, cell: Cell) -> None:
+    """Refuse a policy that reads the one-step error of an agent that has none: it would never fire."""
+    registration = context.registration
+    assert registration.deployment is not None
+    trigger = registration.deployment.every()[name].trigger
+    if getattr(context.agent(cell.task), "predicts", True) or trigger in CONSTANT:
+        return
+    read = context.signals[trigger] if trigger in context.signals else registry.load("triggers", trigger, Trigger)
+    if "error" in read.needs:
+        raise WorldforkError(
+            f"[deployment.policies.{name}]: `{trigger}` reads the one-step `error`, and the agent of {cell.task} "
+            "makes no one-step predictions (`predicts = False`): follow a trigger that reads something else."
+        )
 
 
 def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:

@@ -5,17 +5,29 @@ Axes: B environments, A actions, O observations, S numbers of physical state.
 
 import abc
 import dataclasses
-from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Integer
+from jaxtyping import Bool, Float64, Int8, Integer
 
 from worldfork.registry import Plugin
 
-__all__ = ["Environment", "EnvironmentPlugin", "State", "concatenate"]
+__all__ = [
+    "TERMINATED",
+    "TRUNCATED",
+    "AfterEnd",
+    "Environment",
+    "EnvironmentPlugin",
+    "State",
+    "can_end",
+    "concatenate",
+]
 
 Level = float | Float64[np.ndarray, " B"]
+AfterEnd = Literal["reset", "wait"]  # of an episode that has ended: begin anew within it, or stay there
+TERMINATED: Final = 1  # in `State.ended`: the task's own end, such as a fall
+TRUNCATED: Final = 2  # a time limit of the simulator, after which the task would have gone on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,24 +41,46 @@ class State:
     physics: Float64[np.ndarray, "B S"]
     observation: Float64[np.ndarray, "B O"]
     unstable: Bool[np.ndarray, " B"]  # the simulator has warned of divergence since reset
+    # How the episode has ended, by the last step or one before it: 0 it goes on, 1 terminated, 2 truncated. None in
+    # a world whose episodes do not end early.
+    ended: Int8[np.ndarray, " B"] | None = None
 
     def __len__(self) -> int:
         return len(self.physics)
 
     def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
         """The worlds at `index` (a slice or an array), as copies."""
-        return State(*(np.array(getattr(self, field.name)[index]) for field in dataclasses.fields(self)))
+        return _each(lambda values: np.array(values[index]), [self])
 
 
 def concatenate(states: Sequence[State]) -> State:
     """One batch from several."""
-    names = [field.name for field in dataclasses.fields(State)]
-    return State(*(np.concatenate([getattr(state, name) for state in states]) for name in names))
+    return _each(lambda *values: np.concatenate(values), states)
+
+
+def _each(change: Callable[..., np.ndarray], states: Sequence[State]) -> State:
+    """The state of which each array is made from those of these states; what they lack it lacks too."""
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(state, field.name) for state in states] for field in dataclasses.fields(State)
+    }
+    made: dict[str, Any] = {
+        name: None if values[0] is None else change(*values) for name, values in columns.items()
+    }
+    return State(**made)
+
+
+def can_end(environment: Any) -> bool:
+    """Whether an episode may end before its last control step: a world that says nothing of it does not."""
+    return bool(getattr(environment, "can_end", False))
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """A batch of worlds. Pure: what a call returns depends on its arguments alone."""
+    """A batch of worlds. Pure: what a call returns depends on its arguments alone.
+
+    A world whose episodes may end early says `can_end = True` and fills `State.ended` in `reset` and `step`. Once
+    an episode has ended it stays as it is and earns nothing until it is reset.
+    """
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from pydantic import field_validator
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin
-from worldfork.lab.environments.one_at_a_time import OneAtATime, Simulation
+from worldfork.lab.environments.one_at_a_time import Advanced, OneAtATime, Simulation
 from worldfork.lab.environments.restorable import WORDS, generator_numbers, restore_generator
 
 __all__ = ["GymnasiumPlugin"]
@@ -38,6 +38,8 @@ STATELESS: Final = (
     "RescaleObservation",
 )
 TIME_LIMIT: Final = "TimeLimit"
+# Environments whose tasks have no end of their own; an episode is never longer than their time limit.
+ENDLESS: Final = ("HalfCheetah-", "HumanoidStandup-", "Pusher-", "Reacher-", "Swimmer-")
 # Attributes of an environment that are no state of its own, or are kept by other means.
 KNOWN: Final = ("model", "data", "_np_random", "_np_random_seed", "mujoco_renderer", "spec")
 PROBED: Final = 5  # steps after which an environment has shown which attributes it changes
@@ -99,6 +101,7 @@ class GymnasiumPlugin(EnvironmentPlugin):
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
+            can_end=not (self.id.startswith(ENDLESS) or self.arguments.get("terminate_when_unhealthy") is False),
         )
 
 
@@ -140,7 +143,7 @@ class GymnasiumSimulation(Simulation):
         observation, _ = self._env.reset(seed=seed)
         return np.array(observation, np.float64)
 
-    def advance(self, action: Float64[np.ndarray, " A"]) -> tuple[Float64[np.ndarray, " O"], float, bool, bool]:
+    def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
         if self._centre is not None:
             action = self._centre + self._reach * action
         data = self._inner.data
@@ -148,7 +151,7 @@ class GymnasiumSimulation(Simulation):
         with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
             observation, reward, terminated, truncated, _ = self._env.step(action)
         failed = bool(data.warning.number.any())
-        return np.array(observation, np.float64), float(reward), bool(terminated or truncated), failed
+        return Advanced(np.array(observation, np.float64), float(reward), bool(terminated), bool(truncated), failed)
 
     def save(self) -> Float64[np.ndarray, " S"]:
         begun = self._before_last is None

@@ -9,23 +9,34 @@ Axes: B environments, A actions, O observations, S numbers of state.
 """
 
 import abc
+import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments import check
-from worldfork.lab.environments.base import State
+from worldfork.lab.environments.base import TERMINATED, TRUNCATED, State
 from worldfork.lab.environments.drift import factor
 
-__all__ = ["OneAtATime", "Simulation"]
+__all__ = ["Advanced", "OneAtATime", "Simulation"]
 
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
-ENDED: Final = 0  # the first number of a row: whether the episode is over
+ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
+
+
+class Advanced(NamedTuple):
+    """An environment step that a simulation has taken."""
+
+    observation: Float64[np.ndarray, " O"]
+    reward: float
+    terminated: bool  # the task's own end
+    truncated: bool  # a time limit
+    failed: bool = False  # the simulator broke down
 
 
 class Simulation(abc.ABC):
@@ -44,9 +55,8 @@ class Simulation(abc.ABC):
         """Begin the episode of that seed; returns its first observation."""
 
     @abc.abstractmethod
-    def advance(self, action: Float64[np.ndarray, " A"]) -> tuple[Float64[np.ndarray, " O"], float, bool, bool]:
-        """One environment step: the observation, the reward, whether the episode is over, and whether the
-        simulator broke down."""
+    def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
+        """One environment step."""
 
     @abc.abstractmethod
     def save(self) -> Float64[np.ndarray, " S"]:
@@ -64,8 +74,8 @@ class Simulation(abc.ABC):
 class OneAtATime:
     """The environment contract over simulations that hold one world each.
 
-    An episode that ends early stays where it ended and earns nothing more: every episode has `episode_steps`
-    control steps. A world whose simulator breaks down is marked unstable and stays where it last was well.
+    An episode that ends early stays where it ended and earns nothing more until it is reset, and `State.ended` says
+    how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
     """
 
     def __init__(
@@ -79,10 +89,12 @@ class OneAtATime:
         action_repeat: int,
         scale: float,
         threads: int,
+        can_end: bool = True,
     ) -> None:
+        """`can_end` = False is a promise that no episode ends before `episode_steps`."""
         self.name, self.simulator, self.parameter = name, simulator, parameter
         self.episode_steps, self.action_repeat = episode_steps, action_repeat
-        self.scale = check.scale(scale)
+        self.scale, self.can_end = check.scale(scale), can_end
         self._make = make
         self._simulations = [make()]
         first = self._simulations[0]
@@ -107,7 +119,7 @@ class OneAtATime:
             state.physics[world, 1:] = simulation.save()
 
         self._each(begin, len(numbers))
-        return state
+        return self._said(state)
 
     def step(
         self, state: State, action: Shaped[np.ndarray, "..."], level: Numbers = 0.0
@@ -125,19 +137,19 @@ class OneAtATime:
             simulation.restore(state.physics[world, 1:])
             simulation.set_factor(float(factors[world]))
             for _ in range(self.action_repeat):
-                observation, earned, ended, failed = simulation.advance(actions[world].copy())
-                if failed or not (np.isfinite(observation).all() and np.isfinite(earned)):
+                done = simulation.advance(actions[world].copy())
+                if done.failed or not (np.isfinite(done.observation).all() and np.isfinite(done.reward)):
                     after.unstable[world] = True
                     return
-                after.observation[world] = observation
-                reward[world] += earned
-                after.physics[world, ENDED] = float(ended)
-                if ended:
+                after.observation[world] = done.observation
+                reward[world] += done.reward
+                if done.terminated or done.truncated:
+                    after.physics[world, ENDED] = TERMINATED if done.terminated else TRUNCATED
                     break
             after.physics[world, 1:] = simulation.save()
 
         self._each(advance, batch)
-        return after, after.observation.copy(), reward
+        return self._said(after), after.observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:
         """What drifts, as a simulation that has been in use holds it at level 0."""
@@ -149,6 +161,15 @@ class OneAtATime:
     def nominal(self) -> dict[str, float]:
         """The same parameters in a simulator that was made anew and touched by nobody."""
         return self._make().parameters()
+
+    def _said(self, state: State) -> State:
+        """The state, with what its rows say of ends."""
+        ended = state.physics[:, ENDED].astype(np.int8)
+        if self.can_end:
+            return dataclasses.replace(state, ended=ended)
+        if (ended == TERMINATED).any():
+            raise WorldforkError(f"An episode of {self.name} ended, and it says `can_end = False`: say True.")
+        return state
 
     def _empty(self, batch: int) -> State:
         return State(

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin
-from worldfork.lab.environments.one_at_a_time import OneAtATime, Simulation
+from worldfork.lab.environments.one_at_a_time import Advanced, OneAtATime, Simulation
 
 __all__ = ["WORDS", "RestorablePlugin", "generator_numbers", "restore_generator"]
 
@@ -23,12 +23,13 @@ WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment
 class RestorablePlugin(EnvironmentPlugin):
     """A world of a simulator with Gymnasium's interface: `reset(seed=...)` and `step(action)`.
 
-    An episode has `episode_steps` control steps; one that the simulator ends earlier stays where it ended and earns
-    nothing more.
+    An episode has `episode_steps` control steps. Where the simulator ends it earlier, the registration says what
+    happens in the rest of them (`after_end`); a world that never does says `can_end = False`.
     """
 
     simulator: ClassVar[str]  # in words, with its version: part of a ledger's identity
     parameter: ClassVar[str]  # what drifts
+    can_end: ClassVar[bool] = True  # whether `step` may say that an episode is over
 
     episode_steps: int = Field(default=200, ge=1)
     action_repeat: int = Field(default=1, ge=1)
@@ -73,6 +74,7 @@ class RestorablePlugin(EnvironmentPlugin):
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
+            can_end=self.can_end,
         )
 
 
@@ -91,9 +93,10 @@ class PairedSimulation(Simulation):
         first = self._env.reset(seed=seed)
         return _flat(first[0] if isinstance(first, tuple) else first, "the observation of `reset`")
 
-    def advance(self, action: Float64[np.ndarray, " A"]) -> tuple[Float64[np.ndarray, " O"], float, bool, bool]:
+    def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
         observation, reward, terminated, truncated, *_ = self._env.step(action)
-        return _flat(observation, "the observation of `step`"), float(reward), bool(terminated or truncated), False
+        seen = _flat(observation, "the observation of `step`")
+        return Advanced(seen, float(reward), bool(terminated), bool(truncated))
 
     def save(self) -> Float64[np.ndarray, " S"]:
         return _flat(self._plugin.save(self._env), "what `save` returned")

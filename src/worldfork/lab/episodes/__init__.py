@@ -2,6 +2,6 @@
 
 from worldfork.lab.episodes.draws import Draws
 from worldfork.lab.episodes.filming import Film
-from worldfork.lab.episodes.rolling import Record, Rolled, Trace, roll_out
+from worldfork.lab.episodes.rolling import Record, Rolled, Trace, objection_to_ends, roll_out
 
-__all__ = ["Draws", "Film", "Record", "Rolled", "Trace", "roll_out"]
+__all__ = ["Draws", "Film", "Record", "Rolled", "Trace", "objection_to_ends", "roll_out"]

@@ -21,7 +21,8 @@ class Draws:
     Three streams, as the paper pins them: initial states, action noise, planner and model sampling.
     """
 
-    seeds: Int64[np.ndarray, "P E"]
+    seeds: Int64[np.ndarray, "P E"]  # of the initial states
+    start_keys: UInt32[np.ndarray, "P E 2"]  # that they come from
     noise_keys: UInt32[np.ndarray, "P E 2"]
     plan_keys: UInt32[np.ndarray, "P E 2"]
 
@@ -38,10 +39,14 @@ class Draws:
         by_purpose = {
             purpose: keys(purpose) for purpose in (Purpose.INITIAL_STATE, Purpose.ACTION_NOISE, Purpose.PLANNING)
         }
-        # The same integers as `randomness.seed` gives event by event: step 0, iteration 0.
-        seeds = fold_in(by_purpose[Purpose.INITIAL_STATE], 0, 0)
-        consume(seeds, Purpose.INITIAL_STATE)
-        return cls(seeds[..., 0].astype(np.int64), by_purpose[Purpose.ACTION_NOISE], by_purpose[Purpose.PLANNING])
+        starts = by_purpose[Purpose.INITIAL_STATE]
+        seeds = _seeds(starts, np.zeros(starts.shape[:-1], np.int64))
+        return cls(seeds, starts, by_purpose[Purpose.ACTION_NOISE], by_purpose[Purpose.PLANNING])
+
+    def attempts(self, number: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
+        """The seeds of the initial states of these attempts of each episode, counted from 0: that of attempt j is a
+        matter of the episode and j, however long the attempts before it lasted."""
+        return _seeds(self.start_keys, number)
 
     def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
         """The planner's keys at a control step; the planner folds its iterations in itself."""
@@ -57,4 +62,12 @@ class Draws:
 
     def __getitem__(self, index: slice) -> "Draws":
         """The draws of some of the episodes."""
-        return Draws(self.seeds[:, index], self.noise_keys[:, index], self.plan_keys[:, index])
+        names = (field.name for field in dataclasses.fields(self))
+        return Draws(**{name: getattr(self, name)[:, index] for name in names})
+
+
+def _seeds(keys: UInt32[np.ndarray, "P E 2"], attempt: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
+    """The same integers as `randomness.seed` gives event by event: step 0, and the attempt as the iteration."""
+    drawn = fold_in(fold_in(keys, 0), attempt)
+    consume(drawn, Purpose.INITIAL_STATE)
+    return np.asarray(drawn[..., 0].astype(np.int64))

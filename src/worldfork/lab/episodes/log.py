@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, UInt32
+from jaxtyping import Bool, Float64, Int8, Int64, UInt32
 
 from worldfork.lab.agents.base import Decision, Surprise
-from worldfork.lab.environments.base import State
+from worldfork.lab.environments.base import TERMINATED, State
 
-__all__ = ["Log", "Outcome", "Received", "Rolled", "Trace"]
+__all__ = ["Ends", "Log", "Outcome", "Received", "Rolled", "Trace"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +27,26 @@ class Trace:
     reward: Float64[np.ndarray, "P E T"]
     signals: Mapping[str, Float64[np.ndarray, "P E T"]]  # whatever the agent measures, by name
     final: Float64[np.ndarray, "P E O"]  # the observation after the last action
+    ends: "Ends | None" = None  # None in a world whose episodes do not end early
+
+
+@dataclasses.dataclass(frozen=True)
+class Ends:
+    """What ended within an episode's control steps."""
+
+    next_observation: Float64[np.ndarray, "P E T O"]  # that the action led to, which at an end no action follows
+    first: Bool[np.ndarray, "P E T"]  # an attempt begins here
+    terminated: Bool[np.ndarray, "P E T"]  # the task's own end: nothing comes after it
+    real: Bool[np.ndarray, "P E T"]  # not past an end
 
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """Every random array that reached the agent or the world, as it reached them."""
+    """Every random array that reached the agent or the world, as it reached them, whatever was done there.
+
+    Attempts after the first begin where an earlier one ended: their seeds are a matter of the episode and of their
+    number, and when they are drawn is a matter of the actions.
+    """
 
     start: Float64[np.ndarray, "P E S"]  # the initial states, which the seeds became
     plan_keys: UInt32[np.ndarray, "P E T 2"]
@@ -66,9 +81,11 @@ class Outcome(NamedTuple):
     planned: Float64[np.ndarray, "P E A"]
     finite: Bool[np.ndarray, "P E"]  # whether the agent's action was
     decision: Decision
-    state: State  # after it
+    state: State  # after it, before an attempt begins anew
     reward: Float64[np.ndarray, " B"]
     surprise: Surprise
+    past: Bool[np.ndarray, "P E"]  # whether the episode had ended before it, and waits
+    first: Bool[np.ndarray, "P E"]  # whether an attempt begins with it
 
 
 class Log:
@@ -83,9 +100,11 @@ class Log:
     ) -> None:
         self.shape = start.shape[:2]
         self.returns, self.replaced = np.zeros(self.shape), np.zeros(self.shape, np.int64)
+        self.unstable = np.zeros(self.shape, np.bool_)
         self.start, self.trace, self.record = start, trace, record
         self.steps: list[dict[str, Any]] = []
         self.signals: list[Mapping[str, Any]] = []
+        self.ends: list[dict[str, np.ndarray]] = []
         if record:
             record(0, start, self.returns)
 
@@ -96,15 +115,18 @@ class Log:
             self.record(len(self.steps) + 1, outcome.state.physics.reshape(*self.shape, -1), reward)
         with np.errstate(invalid="ignore"):
             self.returns += reward
-        self.replaced += np.asarray(outcome.decision.replaced) | ~outcome.finite
+        self.replaced += (np.asarray(outcome.decision.replaced) | ~outcome.finite) & ~outcome.past
+        self.unstable |= outcome.state.unstable.reshape(self.shape)
         known = {"plan_keys": outcome.plan_keys, "noise": outcome.noise}
         if self.trace:
             known.update(observation=outcome.observation, action=outcome.planned, reward=reward)
-            self.signals.append(outcome.surprise.signals)
+            self.signals.append(_without(outcome.surprise.signals, outcome.past))
+            if outcome.state.ended is not None:
+                self.ends.append(_ends(outcome, outcome.state.ended.reshape(self.shape)))
         self.steps.append(known)
 
-    def rolled(self, state: State, observation: Float64[np.ndarray, "P E O"]) -> Rolled:
-        """All of it, once the last step has been taken down: `state` and `observation` are those after it."""
+    def rolled(self, observation: Float64[np.ndarray, "P E O"]) -> Rolled:
+        """All of it, once the last step has been taken down: `observation` is the one after it."""
         along = {name: np.stack([known[name] for known in self.steps], axis=2) for name in self.steps[0]}
         received = Received(self.start, along.pop("plan_keys"), along.pop("noise"))
         along = {name: values.astype(np.float64) for name, values in along.items()}
@@ -112,5 +134,26 @@ class Log:
             name: np.stack([values[name] for values in self.signals], axis=2).astype(np.float64)
             for name in (self.signals[0] if self.signals else ())
         }
-        traced = Trace(**along, signals=signals, final=observation) if self.trace else None
-        return Rolled(self.returns, self.replaced, state.unstable.reshape(self.shape), received, traced)
+        ends = {name: np.stack([step[name] for step in self.ends], axis=2) for name in (self.ends or [{}])[0]}
+        traced = None
+        if self.trace:
+            traced = Trace(**along, signals=signals, final=observation, ends=Ends(**ends) if ends else None)
+        return Rolled(self.returns, self.replaced, self.unstable, received, traced)
+
+
+def _ends(outcome: Outcome, ended: Int8[np.ndarray, "P E"]) -> dict[str, np.ndarray]:
+    """The fields of `Ends` at one control step."""
+    now = ~outcome.past
+    return {
+        "next_observation": outcome.state.observation.reshape(*now.shape, -1),
+        "first": outcome.first,
+        "terminated": (ended == TERMINATED) & now,
+        "real": now,
+    }
+
+
+def _without(signals: Mapping[str, Any], past: Bool[np.ndarray, "P E"]) -> Mapping[str, Any]:
+    """What was measured, but for episodes that were over: nothing happened there."""
+    if not past.any():
+        return signals
+    return {name: np.where(past, np.nan, np.asarray(values, np.float64)) for name, values in signals.items()}

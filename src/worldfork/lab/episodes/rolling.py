@@ -5,6 +5,8 @@ decides where they run: `overlapped` steps one half of the episodes on a thread 
 half. The results do not depend on it. A physics call waits for the actions it needs, so that an accelerator has the
 next half's plan to compute before it is done with this one's. Between an observation and the call that plans on it
 lies nothing but the filter: what else a control step leaves to do is done once the next plan is being computed.
+
+Where an episode ends early, its next attempt begins within the physics call that ended it, or the world waits.
 """
 
 import dataclasses
@@ -16,13 +18,14 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Bool, Float64, UInt32
 
-from worldfork.lab.agents.base import Agent, Arrays, Decision
-from worldfork.lab.environments.base import Environment
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Agent, Arrays, Decision, taken_by
+from worldfork.lab.environments.base import TERMINATED, AfterEnd, Environment, State, can_end, concatenate
 from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episodes.draws import Draws
 from worldfork.lab.episodes.log import Log, Outcome, Rolled, Trace
 
-__all__ = ["Record", "Rolled", "Trace", "roll_out"]
+__all__ = ["Record", "Rolled", "Trace", "objection_to_ends", "roll_out"]
 
 KEYS_AT_ONCE: Final = 4096  # of the planner: a small batch needs few at a step, and does not wait for them
 Physics = Callable[[], Any]
@@ -42,11 +45,16 @@ def roll_out(
     halves: int = 1,
     trace: bool = False,
     record: Record | None = None,
+    after_end: AfterEnd = "reset",
 ) -> Rolled:
     """Whole episodes of T control steps; `action_noise` is sigma_a.
 
-    Parameter set p meets the drift `levels[p]`: the same in all its episodes, or one row for each.
+    Parameter set p meets the drift `levels[p]`: the same in all its episodes, or one row for each. `after_end`
+    says what an episode does once it has ended, in a world where it can: begin anew, attempt after attempt within
+    its T steps, or stay where it is.
     """
+    if objection := objection_to_ends(agent, environment, after_end=after_end):
+        raise WorldforkError(objection)
     sets, episodes = draws.seeds.shape
     each_level = np.broadcast_to(levels.reshape(sets, -1, levels.shape[-1]), (sets, episodes, levels.shape[-1]))
     cuts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(episodes), min(halves, episodes))]
@@ -61,6 +69,7 @@ def roll_out(
                 action_noise=action_noise,
                 trace=trace,
                 record=functools.partial(record, cut) if record else None,
+                again=after_end == "reset",
             )
             for cut in cuts
         ]
@@ -78,8 +87,9 @@ def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolle
         pending: list[tuple[int, Future[Any]]] = [(i, pool.submit(next(batch))) for i, batch in enumerate(batches)]
         while pending:
             index, physics = pending.pop(0)
+            came = physics.result()  # a StopIteration of the world's own must not pass for the batch's end
             try:
-                pending.append((index, pool.submit(batches[index].send(physics.result()))))
+                pending.append((index, pool.submit(batches[index].send(came))))
             except StopIteration as end:
                 finished[index] = end.value
     return [rolled for rolled in finished if rolled is not None]
@@ -89,8 +99,9 @@ def _alone(batch: Generator[Physics, Any, Rolled]) -> Rolled:
     """Drive one batch here: there is nothing to overlap it with."""
     physics = next(batch)
     while True:
+        came = physics()  # as above
         try:
-            physics = batch.send(physics())
+            physics = batch.send(came)
         except StopIteration as end:
             rolled: Rolled = end.value
             return rolled
@@ -106,6 +117,7 @@ def _episodes(
     action_noise: float,
     trace: bool,
     record: Callable[[int, np.ndarray, np.ndarray], None] | None,
+    again: bool,
 ) -> Generator[Physics, Any, Rolled]:
     """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
     shape, size = draws.seeds.shape, environment.action_size
@@ -113,6 +125,9 @@ def _episodes(
     state = yield lambda: environment.reset(draws.seeds.reshape(-1), by_world[:, 0])
     observation = state.observation.reshape(*shape, -1)
     log = Log(state.physics.reshape(*shape, -1), trace=trace, record=record)
+    starts = _Starts(environment, draws)
+    past, first = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
+    told = taken_by(agent.observe, "reward", "terminated")
     parameters = ready(agent, parameters, shape)
     belief = agent.begin(parameters, observation)
     each_keys = _planning_keys(draws, levels.shape[-1])
@@ -127,17 +142,68 @@ def _episodes(
         disturb = functools.partial(
             noisy_action, normal=normal, sigma_a=action_noise, bound=environment.action_bound
         )
-        planned, finite, (state, seen, reward) = yield _step(
-            environment, state, decision, disturb, by_world[:, step]
+        going_on = again and step + 1 < levels.shape[-1]
+        planned, finite, (reached, seen, reward), (begun, state) = yield _step(
+            environment,
+            state,
+            decision,
+            disturb,
+            by_world[:, step],
+            starts=functools.partial(starts, level=by_world[:, step + 1]) if going_on else None,
         )
         before, observation = observation, seen.reshape(*shape, -1)
-        surprise = agent.observe(parameters, decision.belief, observation)
+        outcome_of = {"reward": reward.reshape(shape), "terminated": _terminated(reached).reshape(shape)}
+        said = {name: outcome_of[name] for name in told}
+        surprise = agent.observe(parameters, decision.belief, observation, **said)
         belief = surprise.belief
-        outcome = Outcome(plan_keys, normal, before, planned, finite, decision, state, reward, surprise)
-        plan_keys = upcoming
+        outcome = Outcome(
+            plan_keys, normal, before, planned, finite, decision, reached, reward, surprise, past, first
+        )
+        plan_keys, first = upcoming, begun.reshape(shape)
+        past = np.zeros(shape, np.bool_) if state.ended is None else state.ended.reshape(shape) != 0
+        if first.any():
+            observation = state.observation.reshape(*shape, -1)
+            belief = agent.begin_again(parameters, belief, observation, first)  # type: ignore[attr-defined]
     if outcome:
         log.add(outcome)
-    return log.rolled(state, observation)
+    return log.rolled(observation)
+
+
+class _Starts:
+    """Begins the next attempt of episodes that have ended."""
+
+    def __init__(self, environment: Environment, draws: Draws) -> None:
+        self._environment, self._draws = environment, draws
+        self._attempt = np.zeros(draws.seeds.shape, np.int64)
+
+    def __call__(self, state: State, *, level: Float64[np.ndarray, " B"]) -> tuple[Bool[np.ndarray, " B"], State]:
+        """Which worlds began anew, and all of them as they are then."""
+        over = np.zeros(len(state), np.bool_) if state.ended is None else state.ended != 0
+        if not over.any():
+            return over, state
+        self._attempt += over.reshape(self._attempt.shape)
+        seeds = self._draws.attempts(self._attempt).reshape(-1)
+        fresh = self._environment.reset(seeds[over], level[over])
+        both = concatenate([state, fresh])
+        place = np.arange(len(state))
+        place[over] = len(state) + np.arange(len(fresh))
+        return over, both[place]
+
+
+def _terminated(state: State) -> Bool[np.ndarray, " B"]:
+    return np.zeros(len(state), np.bool_) if state.ended is None else np.asarray(state.ended == TERMINATED)
+
+
+def objection_to_ends(agent: Agent, environment: Environment, *, after_end: AfterEnd) -> str:
+    """Why this agent can not be rolled out where episodes end early, in a sentence; nothing if it can."""
+    if after_end == "wait" or not can_end(environment) or getattr(agent, "begin_again", None) is not None:
+        return ""
+    return (
+        f"an episode of {environment.name} may end before its last step and then begins anew, and this agent "
+        "has no `begin_again(parameters, belief, observation, where)`, which begins its belief anew in those "
+        "episodes alone: offer it (an agent that keeps its state inside and takes all episodes at once offers "
+        '`reset(observation, where)`), or register after_end = "wait" in the task\'s table (docs/gymnasium.md).'
+    )
 
 
 def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E 2"]]:
@@ -154,12 +220,20 @@ def ready(agent: Agent, parameters: Arrays, shape: tuple[int, ...]) -> Arrays:
 
 
 def _step(
-    environment: Environment, state: Any, decision: Decision, disturb: Callable[[Any], Any], level: Any
+    environment: Environment,
+    state: State,
+    decision: Decision,
+    disturb: Callable[[Any], Any],
+    level: Any,
+    *,
+    starts: Callable[[State], tuple[Bool[np.ndarray, " B"], State]] | None,
 ) -> Physics:
     def physics() -> Any:
         planned, finite = _finite(decision.action)  # waits, if it is still being computed
         executed = disturb(planned).reshape(-1, environment.action_size)
-        return planned, finite, environment.step(state, executed, level)
+        stepped = environment.step(state, executed, level)
+        begun = starts(stepped[0]) if starts else (np.zeros(len(stepped[0]), np.bool_), stepped[0])
+        return planned, finite, stepped, begun
 
     return physics
 

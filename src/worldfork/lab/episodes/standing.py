@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.lab.agents.base import Agent, Arrays
-from worldfork.lab.environments.base import Environment
+from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.randomness import Event, Purpose
 
@@ -21,6 +21,7 @@ def standing_returns(
     occasion: str,
     level: float = 0.0,
     record: Record | None = None,
+    after_end: AfterEnd = "reset",
 ) -> Float64[np.ndarray, "P E"]:
     """Returns of whole episodes at one drift level without noise.
 
@@ -34,5 +35,7 @@ def standing_returns(
     ]
     levels = np.full((len(checkpoints), environment.episode_steps), level)
     draws = Draws.of(events, np.arange(episodes))
-    rolled = roll_out(agent, environment, parameters, draws, levels=levels, action_noise=0.0, record=record)
+    rolled = roll_out(
+        agent, environment, parameters, draws, levels=levels, action_noise=0.0, record=record, after_end=after_end
+    )
     return rolled.returns

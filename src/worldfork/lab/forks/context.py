@@ -10,8 +10,10 @@ from worldfork.blobs import Blob, as_files
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
 from worldfork.lab.environments import Environment, EnvironmentPlugin
+from worldfork.lab.environments.base import AfterEnd, can_end
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.environments.schedules import schedule
+from worldfork.lab.episodes import objection_to_ends
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
 from worldfork.ledger.deployment import recorded_signals
@@ -53,6 +55,18 @@ class Context:
             where=f"[tasks.{task}.environment_settings]",
         )
         return plugin.build(scale=float(registered.drift_scale), threads=self.threads)
+
+    def after_end(self, task: str) -> AfterEnd | None:
+        """What an episode of the task does once it has ended; None in a world whose episodes do not end early."""
+        registered, environment = self.registration.tasks[task].after_end, self.environment(task)
+        if can_end(environment):
+            return registered or "reset"
+        if registered is not None:
+            raise WorldforkError(
+                f'[tasks.{task}]: after_end = "{registered}" says what happens once an episode has ended early, '
+                f"and those of `{environment.name}` never do (it does not say `can_end = True`): leave it out."
+            )
+        return None
 
     def agent_plugin(self, task: str, arm: Arm | None = None) -> AgentPlugin:
         """The task's agent as named and set; an arm's settings change its evaluations and updates."""
@@ -120,10 +134,14 @@ class Context:
 
     def accepted(self, arm: Arm, task: str) -> Mechanism:
         """The arm's mechanism, if it can update the task's agent; refused here, it is never refused in a block."""
-        mechanism, steps = self.mechanism(arm), self.environment(task).episode_steps
+        mechanism, environment = self.mechanism(arm), self.environment(task)
+        steps, after_end = environment.episode_steps, self.after_end(task)
+        for agent in (self.agent(task), self.agent(task, arm)):
+            if refused := after_end and objection_to_ends(agent, environment, after_end=after_end):
+                raise WorldforkError(f"[tasks.{task}], agent `{self.registration.tasks[task].agent}`: {refused}")
         objection = mechanism.objection(
             self.agent(task, arm),
-            shortest=min(mechanism.window, steps),
+            shortest=1 if after_end == "wait" else min(mechanism.window, steps),  # it may end at the first step
             longest=min(mechanism.window, arm.stream.decision_points * steps),
         )
         if objection:
@@ -137,7 +155,8 @@ class Context:
                 f"arm `{arm.name}`: the mechanism `{arm.mechanism.name}` reads what a checkpoint was pretrained "
                 f"on, and checkpoint {index} of {task} keeps none. Pretrain it with `replay` in its recipe, the "
                 "number of transitions to keep, or collect some with it: "
-                "worldfork evaluate CHECKPOINT --collect-replay N."
+                "worldfork evaluate CHECKPOINT --collect-replay N. For an agent that keeps its state inside, "
+                "save_checkpoint(..., replay=transitions) keeps them."
             )
 
     @functools.cached_property

@@ -1,8 +1,8 @@
 """Stage 2, paired labels (paper, "Paired labels"): a block of forks is updated, evaluated, and becomes ledger rows.
 
 A block evaluates 2F parameter sets: UPDATE and HOLD of F forks, or, where the HOLD branch is already in the ledger
-because another arm shares it, UPDATE of 2F forks. What is missing to a full block is padded with the last fork: one
-shape, one set of digits.
+because another arm shares it, UPDATE of 2F forks. For an agent whose digits depend on the shape, what is missing to
+a full block is padded with the last fork: one shape, one set of digits.
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Arrays
+from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, segment, window
 from worldfork.lab.stream.signals import Episode, read_signal
-from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
+from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
 
@@ -33,6 +33,7 @@ __all__ = [
     "fork_event",
     "fork_levels",
     "label",
+    "parts_of",
     "read_signals",
     "update_forks",
     "validation_losses",
@@ -94,7 +95,7 @@ def label(context: Context, forks: Sequence[Fork]) -> Block:
     arm, size = context.registration.arm(name), context.registration.forks_per_block(name)
     block = evaluate_block(context, forks, size=size, episodes=np.arange(arm.evaluation.episodes))
     branches = block.branches()
-    losses = np.concatenate([validation_losses(context, part) for part in _parts(forks, size)])
+    losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
         hold = _held(fork.held) if fork.held else branches[block.hold + index]
@@ -117,7 +118,7 @@ def evaluate_block(
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
     agent, environment = context.agent(task, arm), context.environment(task)
     share = forks[0].held is not None
-    parts = _parts(forks, size)
+    parts = parts_of(context, forks, size=size)
     full = [fork for part in parts for fork in part]
     began = time.perf_counter()
     updates = [update_forks(context, part) for part in parts]
@@ -134,16 +135,20 @@ def evaluate_block(
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
+        after_end=context.after_end(task) or "reset",
     )
     seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
     return Evaluation(updates, updated, rolled, hold=len(full), seconds=seconds)
 
 
-def _parts(forks: Sequence[Fork], size: int) -> list[list[Fork]]:
-    """The block, padded with its last fork: training and validation always see `size` forks at a time, twice where
-    HOLD is shared."""
-    share = forks[0].held is not None
-    full = [*forks, *[forks[-1]] * (size * (2 if share else 1) - len(forks))]
+def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list[Fork]]:
+    """The forks of a block that are trained and validated together, at most `size` at a time. Where the agent needs
+    full blocks, the last fork fills this one up: `size` forks, or twice as many where HOLD is shared."""
+    agent = context.agent(forks[0].cell.task, context.registration.arm(forks[0].cell.arm))
+    full = list(forks)
+    if needs_full_blocks(agent):
+        share = forks[0].held is not None
+        full += [forks[-1]] * (size * (2 if share else 1) - len(forks))
     return [full[start : start + size] for start in range(0, len(full), size)]
 
 
@@ -215,11 +220,10 @@ def fit_record(update: Update, index: int) -> FitRecord:
 
 def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
     """Every registered signal on the episode before a fork."""
-    log = fork.stream.log
-    before = log.episode == fork.k
+    logged = fork.stream.log.of_episode(fork.k)
     episode = Episode(
         k=fork.k,
-        steps={"reward": log.reward[before], **{name: values[before] for name, values in log.signals.items()}},
+        steps={name: logged[name] for name in ("reward", *fork.stream.log.signals)},
         level=level,
         clean_return=context.checkpoint(fork.cell.task, fork.cell.checkpoint).clean_return,
         validation_loss=validation_loss,
@@ -249,7 +253,7 @@ def _row(
         update=update.returns,
         r_hold=r_hold,
         r_update=r_update,
-        delta=None if r_hold is None or r_update is None else r_update - r_hold,
+        delta=gain(r_hold, r_update),
         fit=fit,
         nonfinite_actions=Counts(hold=hold.replaced, update=update.replaced),
         nonfinite_returns=Counts(hold=hold.returns.count(None), update=update.returns.count(None)),

@@ -17,7 +17,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episodes import Film
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, evaluate_block
+from worldfork.lab.forks.label import Fork, evaluate_block, parts_of
 from worldfork.lab.forks.plan import Block, fork_blocks, read_stream
 from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.row import ForkRow
@@ -178,7 +178,8 @@ def _film(
             "says where the study was changed."
         )
     size = 1 if alone else context.registration.forks_per_block(fork[0].arm)
-    sets = {"update": index, "hold": size + index}  # where nothing is shared, HOLD follows UPDATE
+    updated = sum(map(len, parts_of(context, forks, size=size)))
+    sets = {"update": index, "hold": updated + index}  # where nothing is shared, HOLD follows UPDATE
     every = np.arange(context.registration.arm(fork[0].arm).evaluation.episodes)
     film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)
     episodes = every[[pair.episode - 1]] if alone else every

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
 from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
@@ -211,16 +212,27 @@ def _perform(task: Task) -> Described | Streamed | Labelled:
 
 
 def attempted(work: Callable[[], Result]) -> Result | Failed:
-    """What comes of `work`; whatever a simulator or an agent raises, the study survives it."""
+    """What comes of `work`; whatever a simulator or an agent raises, the study survives it: also `sys.exit` and the
+    panic of a compiled library, which are no `Exception`. Ctrl-C alone ends it.
+    """
     try:
         return work()
     except _Unfit as error:
         return Failed(str(error), traceback.format_exc(), unfit=True)
     except WorldforkError as error:
         return Failed(str(error), traceback.format_exc(), exhausted=_ran_out_of_memory(error))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return Failed(reason, traceback.format_exc(), exhausted=_ran_out_of_memory(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return Failed(_reason(error), traceback.format_exc(), exhausted=_ran_out_of_memory(error))
+
+
+def _reason(error: BaseException) -> str:
+    """The error in words; a generator hides a StopIteration that ended it in an error of its own."""
+    raised = error.__cause__ if isinstance(error.__cause__, StopIteration) else error
+    if isinstance(raised, SystemExit):
+        return f"SystemExit: something called sys.exit({'' if raised.code is None else repr(raised.code)})"
+    return f"{type(raised).__name__}: {raised}".removesuffix(": ")
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:
@@ -281,7 +293,7 @@ def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
     """The streams of these cells, in a batch that is padded to the registered size where the agent needs it."""
     arm, task = context.registration.arm(cells[0].arm), cells[0].task
     agent = context.agent(task)
-    size = context.registration.execution.streams_per_batch if agent.shape_sensitive else len(cells)
+    size = context.registration.execution.streams_per_batch if needs_full_blocks(agent) else len(cells)
     full = [*cells, *[cells[-1]] * (size - len(cells))]
     streams = deploy(
         agent,
@@ -291,6 +303,7 @@ def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
         schedules=[context.schedule(cell) for cell in full],
         decision_points=arm.stream.decision_points,
         action_noise=arm.stream.action_noise,
+        after_end=context.after_end(task) or "reset",
     )
     return streams[: len(cells)]
 
@@ -334,6 +347,7 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
     checkpoint = context.checkpoint(cell.task, cell.checkpoint)
     mechanism = context.accepted(arm, cell.task)
     context.require_replay(arm, cell.task, cell.checkpoint)
+    after_end = context.after_end(cell.task)
     return {
         "schema": "worldfork.cell/2",
         "cell": cell.id,
@@ -344,6 +358,7 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
         "task": task.model_dump(mode="json"),
         "signals": list(registration.signals),
         "units": {"episode_steps": environment.episode_steps, "action_repeat": environment.action_repeat},
+        **({"after_end": after_end} if after_end else {}),
         "checkpoint": {
             "digest": checkpoint.digest,
             "clean_return": checkpoint.clean_return,

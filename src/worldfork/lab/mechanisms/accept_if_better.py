@@ -87,5 +87,4 @@ def _latest(window: Window, size: Int[np.ndarray, " P"], *, longest: int) -> Win
     rows = (window.size - size)[:, None] + np.arange(longest)
     rows = np.minimum(rows, window.reward.shape[1] - 1)
     stream = np.arange(len(size))[:, None]
-    names = ("observation", "action", "reward", "next_observation", "first")
-    return Window(**{name: getattr(window, name)[stream, rows] for name in names}, size=size)
+    return Window(**{name: values[stream, rows] for name, values in window.columns.items()}, size=size)

@@ -12,9 +12,10 @@ from pydantic import Field
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window
+from worldfork.lab.agents.training import Trainable
 from worldfork.registry import Plugin
 
-__all__ = ["Mechanism", "Origin", "Update", "last", "unchanged", "updated", "within_window"]
+__all__ = ["Mechanism", "Origin", "Update", "last", "saying_ends", "unchanged", "updated", "within_window"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Origin:
         """Those of some parameter sets."""
         columns = None
         if self.replay is not None:
-            names = (field.name for field in dataclasses.fields(Window))
-            columns = Window(**{name: getattr(self.replay, name)[index] for name in names})
+            rows = {name: values[index] for name, values in self.replay.columns.items()}
+            columns = Window(**rows, size=self.replay.size[index])
         return Origin(arrays.take(self.parameters, index), arrays.take(self.optimiser, index), columns)
 
 
@@ -107,6 +108,12 @@ class Mechanism(Plugin):
         if self.scope not in agent.scopes:
             known = ", ".join(map(repr, agent.scopes))
             return f"the scope of [mechanism] is {self.scope!r}, and the agent can train {known}."
+        length = agent.minibatch[1] if isinstance(agent, Trainable) and self.steps else 1
+        if shortest < length:
+            return (
+                f"it may see no more than {shortest} transitions, and the agent trains on sequences of {length}. "
+                'Where episodes end early and after_end = "wait", a window holds what came before the ends alone.'
+            )
         return ""
 
     @abc.abstractmethod
@@ -179,14 +186,7 @@ def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
         kept = values[stream, rows]
         return np.where(real.reshape(*real.shape, *[1] * (kept.ndim - 2)), kept, np.zeros((), kept.dtype))
 
-    return Window(
-        observation=cut(window.observation),
-        action=cut(window.action),
-        reward=cut(window.reward),
-        next_observation=cut(window.next_observation),
-        first=cut(window.first),
-        size=size,
-    )
+    return Window(**{name: cut(values) for name, values in window.columns.items()}, size=size)
 
 
 def _spelled(value: object) -> str:
@@ -204,12 +204,21 @@ def _replay(checkpoint: Checkpoint) -> Window:
 def _side_by_side(windows: Sequence[Window]) -> Window:
     """One window per parameter set, padded at the end to the longest."""
     length = max(window.reward.shape[1] for window in windows)
+    if any(window.terminated is not None for window in windows):
+        windows = [saying_ends(window) for window in windows]
 
     def column(name: str) -> np.ndarray:
-        parts = [getattr(window, name) for window in windows]
+        parts = [window.columns[name] for window in windows]
         return np.concatenate(
             [np.pad(x, [(0, 0), (0, length - x.shape[1]), *[(0, 0)] * (x.ndim - 2)]) for x in parts]
         )
 
-    names = ("observation", "action", "reward", "next_observation", "first")
-    return Window(**{name: column(name) for name in names}, size=np.concatenate([w.size for w in windows]))
+    sizes = np.concatenate([window.size for window in windows])
+    return Window(**{name: column(name) for name in windows[0].columns}, size=sizes)
+
+
+def saying_ends(window: Window) -> Window:
+    """The window with `terminated`, which is False everywhere where it did not say."""
+    if window.terminated is not None:
+        return window
+    return dataclasses.replace(window, terminated=np.zeros(window.reward.shape, np.bool_))

@@ -5,7 +5,7 @@ cut the window -> where training begins -> what is trained, on what, how -> trai
 
 import dataclasses
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import UInt32
@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
-from worldfork.lab.agents.training import Course, Optimiser, Schedule, Trainable, black_box
+from worldfork.lab.agents.training import Course, Optimiser, Schedule, Trainable, black_box, takes_replay
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
 
 __all__ = ["Composed", "Start", "carry_out"]
@@ -130,6 +130,9 @@ def carry_out(
     agent: Agent, begun: Start, window: Window, *, course: Course, batch_keys: UInt32[np.ndarray, "P 2"]
 ) -> Fit:
     """Train: by the agent's own `fit` where that is all there is to it, else as composed."""
+    handed: dict[str, Any] = {}
+    if course.rehearsal is not None and takes_replay(agent):
+        handed, course = {"rehearsal": course.rehearsal}, dataclasses.replace(course, rehearsal=None)
     if course.plain:
         return agent.fit(
             begun.parameters,
@@ -139,6 +142,7 @@ def carry_out(
             scope=course.scope,
             batch_keys=batch_keys,
             rate=course.rate,
+            **handed,
         )
     if not isinstance(agent, Trainable):
         raise WorldforkError(f"This course can not be trained: {BLACK_BOX}.")

@@ -6,20 +6,27 @@ replay for a world model in "ARROW" (2026, arXiv:2603.11395).
 """
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.training import Course, Rehearsal, Trainable, rehearsed
-from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.agents.training import Course, Rehearsal, Trainable, black_box, rehearsed, takes_replay
+from worldfork.lab.mechanisms.base import Origin, saying_ends
+from worldfork.lab.mechanisms.composed import BLACK_BOX, Composed
 
 __all__ = ["Rehearse"]
 
+TAKES: Final = (
+    "One that keeps its state inside can rehearse if its `learn` takes `replay` and `share` (docs/stateful.md)."
+)
+
 
 class Rehearse(Composed):
-    """Of each minibatch the share `share` is drawn from the replay of pretraining, the rest from the window."""
+    """Of each minibatch the share `share` is drawn from the replay of pretraining, the rest from the window.
+
+    A black box that takes the replay is handed it with the share, and draws for itself.
+    """
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
@@ -27,12 +34,15 @@ class Rehearse(Composed):
     def reads_replay(self) -> bool:
         return True
 
-    def needs(self) -> list[str]:
-        return [*super().needs(), "minibatches mixed with replay"]
-
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
         if said := super().objection(agent, shortest=shortest, longest=longest):
             return said
+        if black_box(agent):
+            return (
+                ""
+                if takes_replay(agent)
+                else f"minibatches mixed with replay can not be had here: {BLACK_BOX}. {TAKES}"
+            )
         assert isinstance(agent, Trainable)
         sequences, _ = agent.minibatch
         if rehearsed(self.share, sequences) in (0, sequences):
@@ -45,4 +55,6 @@ class Rehearse(Composed):
     def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
         assert origin.replay is not None
         plain = super().course(agent, origin=origin, window=window)
-        return dataclasses.replace(plain, rehearsal=Rehearsal(origin.replay, self.share))
+        # Minibatches mix rows of both: what the window says of ends, the replay says too.
+        replay = origin.replay if window.terminated is None else saying_ends(origin.replay)
+        return dataclasses.replace(plain, rehearsal=Rehearsal(replay, self.share))

@@ -6,7 +6,7 @@ P cells and all their episodes at once; belief resets where an episode begins, d
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays
-from worldfork.lab.environments.base import Environment
+from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, Trace, roll_out
 from worldfork.ledger.arrays import Columns, content_digest
@@ -35,10 +35,13 @@ class StreamLog:
     sigma_a: Float64[np.ndarray, " T"]
     reward: Float64[np.ndarray, " T"]
     signals: Mapping[str, Float64[np.ndarray, " T"]]  # what the agent measured, a column each
+    # Where episodes can end early: which steps ended one by the task's own end, and which were not past an end.
+    terminated: Bool[np.ndarray, " T"] | None = None
+    real: Bool[np.ndarray, " T"] | None = None
 
     def columns(self) -> Columns:
         """As the ledger stores it."""
-        fixed = {name: getattr(self, name) for name in LOGGED}
+        fixed = {name: values for name in LOGGED if (values := getattr(self, name)) is not None}
         if taken := sorted(set(fixed) & set(self.signals)):
             raise WorldforkError(f"The agent logs {taken[0]!r}, which is the name of another column: rename it.")
         return {**fixed, **self.signals}
@@ -47,7 +50,12 @@ class StreamLog:
     def of(cls, columns: Columns) -> "StreamLog":
         """Back from the ledger."""
         signals = {name: values for name, values in columns.items() if name not in LOGGED}
-        return cls(**{name: columns[name] for name in LOGGED}, signals=signals)
+        return cls(**{name: columns[name] for name in LOGGED if name in columns}, signals=signals)
+
+    def of_episode(self, k: int) -> Columns:
+        """What was logged in episode k, without steps past its end."""
+        chosen = self.episode == k if self.real is None else (self.episode == k) & self.real
+        return {name: values[chosen] for name, values in self.columns().items() if name != "real"}
 
 
 LOGGED: Final = tuple(field.name for field in dataclasses.fields(StreamLog) if field.name != "signals")
@@ -55,17 +63,25 @@ LOGGED: Final = tuple(field.name for field in dataclasses.fields(StreamLog) if f
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """All transitions of one stream, which updates learn from."""
+    """All transitions of one stream, which updates learn from.
+
+    Where episodes can end early it also says what each action led to, since what follows an end is another attempt,
+    and which rows are past an end and no transitions at all.
+    """
 
     observation: Float64[np.ndarray, "T O"]  # that the action was planned on
     action: Float64[np.ndarray, "T A"]  # as planned
     reward: Float64[np.ndarray, " T"]
-    first: Bool[np.ndarray, " T"]  # whether an episode begins here
+    first: Bool[np.ndarray, " T"]  # whether an episode begins here, or begins anew
     final: Float64[np.ndarray, "K O"]  # the last observation of each episode
+    next_observation: Float64[np.ndarray, "T O"] | None = None
+    terminated: Bool[np.ndarray, " T"] | None = None
+    real: Bool[np.ndarray, " T"] | None = None
 
     def columns(self) -> Columns:
         """As the ledger stores it."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        held = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: values for name, values in held.items() if values is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +105,7 @@ def deploy(
     schedules: Sequence[Schedule],
     decision_points: int,
     action_noise: float,
+    after_end: AfterEnd = "reset",
 ) -> list[Stream]:
     """Run P streams of `decision_points` episodes.
 
@@ -105,6 +122,7 @@ def deploy(
         levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
         action_noise=action_noise,
         trace=True,
+        after_end=after_end,
     )
     assert rolled.trace is not None
     return [
@@ -116,12 +134,14 @@ def deploy(
 def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int = 0) -> Stream:
     """The stream of parameter set p, its episodes end to end; there were so many episodes `before` them."""
 
-    def along(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def along(values: NDArray[Any]) -> NDArray[Any]:
         return values[p].reshape(-1, *values.shape[3:])
 
     episodes, steps = trace.reward.shape[1:]
     step = np.arange(before * steps, (before + episodes) * steps)
     level = schedule.level(step * repeat)
+    ends = trace.ends
+    known = {} if ends is None else {name: along(getattr(ends, name)) for name in ("terminated", "real")}
     log = StreamLog(
         step=step,
         env_step=step * repeat,
@@ -131,12 +151,15 @@ def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: 
         sigma_a=np.full(len(step), action_noise),
         reward=along(trace.reward),
         signals={name: along(values) for name, values in trace.signals.items()},
+        **known,
     )
     recording = Recording(
         observation=along(trace.observation),
         action=along(trace.action),
         reward=along(trace.reward),
-        first=step % steps == 0,
+        first=step % steps == 0 if ends is None else along(ends.first),
         final=trace.final[p],
+        next_observation=None if ends is None else along(ends.next_observation),
+        **known,
     )
     return Stream(log, recording)

@@ -8,6 +8,7 @@ of yours: log what it needs in `Surprise.signals`, read it here, and name it in 
 import abc
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -32,6 +33,8 @@ class Episode:
 class Signal(Plugin):
     """What a signal's name stands for."""
 
+    needs: ClassVar[tuple[str, ...]] = ()  # columns without which it has nothing to say
+
     @abc.abstractmethod
     def read(self, episode: Episode) -> float:
         """The signal at the decision point; NaN where there is nothing to say."""
@@ -39,6 +42,8 @@ class Signal(Plugin):
 
 def read_signal(name: str, signal: Signal, episode: Episode) -> float:
     """The signal at the decision point, or one clear error about the class that stands for it."""
+    if any(column not in episode.steps for column in signal.needs):
+        return float("nan")
     try:
         return signal.read(episode)
     except Exception as error:
@@ -51,6 +56,8 @@ def read_signal(name: str, signal: Signal, episode: Episode) -> float:
 
 class Residual(Signal):
     """Mean one-step prediction error."""
+
+    needs = ("error",)
 
     def read(self, episode: Episode) -> float:
         return float(np.mean(episode.steps["error"]))
@@ -66,6 +73,8 @@ class RawKL(Signal):
 class RunningVariance(Signal):
     """Variance of the one-step error."""
 
+    needs = ("error",)
+
     def read(self, episode: Episode) -> float:
         error = episode.steps["error"]
         return float(np.var(error, ddof=1)) if len(error) > 1 else float("nan")
@@ -73,6 +82,8 @@ class RunningVariance(Signal):
 
 class Percentile(Signal):
     """95th percentile of the one-step error."""
+
+    needs = ("error",)
 
     def read(self, episode: Episode) -> float:
         return float(np.percentile(episode.steps["error"], 95))

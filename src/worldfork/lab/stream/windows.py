@@ -1,4 +1,7 @@
-"""The stream as a mechanism sees it at a decision point: its last transitions, and nothing after the fork."""
+"""The stream as a mechanism sees it at a decision point: its last transitions, and nothing after the fork.
+
+Rows past an episode's end are no transitions, and are in no window: a window has as many rows as are real.
+"""
 
 from collections.abc import Sequence
 
@@ -39,13 +42,10 @@ def _stacked(recordings: Sequence[Recording], spans: Sequence[tuple[int, int]], 
 def _rows(recording: Recording, begin: int, end: int) -> dict[str, NDArray[np.generic]]:
     steps = len(recording.reward) // len(recording.final)
     span = slice(begin * steps, end * steps)
+    columns = {name: values[span] for name, values in recording.columns().items() if name != "final"}
+    if (real := columns.pop("real", None)) is not None:
+        return {name: values[real] for name, values in columns.items()}
     # What an action led to is the next observation, and at an episode's end the last one of that episode.
     after = recording.observation[span].reshape(end - begin, steps, -1)
     led_to = np.concatenate([after[:, 1:], recording.final[begin:end, None]], axis=1)
-    return {
-        "observation": recording.observation[span],
-        "action": recording.action[span],
-        "reward": recording.reward[span],
-        "next_observation": led_to.reshape(len(recording.observation[span]), -1),
-        "first": recording.first[span],
-    }
+    return {**columns, "next_observation": led_to.reshape(len(columns["observation"]), -1)}

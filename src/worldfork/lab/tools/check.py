@@ -4,18 +4,17 @@ import dataclasses
 import itertools
 from pathlib import Path
 
-import numpy as np
-
 from worldfork.errors import WorldforkError
-from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context, outside_code
+from worldfork.lab.forks.label import read_signals, validation_losses
 from worldfork.lab.forks.models import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.stream import Recording, segment, window
-from worldfork.lab.stream.signals import Episode, read_signal
+from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
+from worldfork.lab.tools.ends import count_ends
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
+from worldfork.lab.tools.short_episode import short_episode
 from worldfork.ledger.deployment import policy_of
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Event, Purpose, words
@@ -23,8 +22,6 @@ from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
 __all__ = ["Check", "Seconds", "check"]
-
-CONTROL_STEPS = 2  # that are taken in each task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +56,7 @@ class Check:
     seconds: tuple[Seconds, ...]
     followed: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     followed_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
+    ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
@@ -91,7 +89,7 @@ def check(
             _accepted(context, arm, task)
     _policies_accepted(registered)
     missing = _missing(registered, root)
-    stepped, seconds = [], []
+    stepped, seconds, ends = [], [], []
     followed_seconds: list[dict[str, float]] = []
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
@@ -101,6 +99,7 @@ def check(
                 context.require_replay(arm, task, index)
         if step:
             stepped = _steps(context, progress)
+            ends = [said for task in registered.tasks if (said := count_ends(context, task))]
         if measure:
             seconds = _times(context, progress)
             followed_seconds = [cost.measure_deployments(context, one) for one in cost.count_deployments(context)]
@@ -114,6 +113,7 @@ def check(
         idle=tuple(idle_settings(registered, units)),
         missing=tuple(missing),
         stepped=tuple(stepped),
+        ends=tuple(ends),
         work=tuple(cost.count(context)),
         seconds=tuple(seconds),
         followed=tuple(cost.count_deployments(context)),
@@ -151,7 +151,7 @@ def _missing(registered: Registration, root: Path) -> list[str]:
 
 
 def _steps(context: Context, progress: Progress) -> list[str]:
-    """A few control steps, the signals on them, and one update, in every arm and task that differ in these."""
+    """A short episode, the signals on it, and one update, in every arm and task that differ in these."""
     done: dict[str, str] = {}
     pairs = [(arm, task) for arm in context.registration.arms for task in arm.tasks]
     for number, (arm, task) in enumerate(pairs, start=1):
@@ -169,48 +169,17 @@ def _steps(context: Context, progress: Progress) -> list[str]:
 
 
 def _take_step(context: Context, arm: Arm, task: str) -> None:
-    agent, world = context.agent(task, arm), context.environment(task)
-    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
-    event = Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")
-    rolled = roll_out(
-        agent,
-        world,
-        checkpoint.parameters,
-        Draws.of([event], np.arange(1)),
-        levels=np.zeros((1, CONTROL_STEPS)),
-        action_noise=arm.stream.action_noise,
-        trace=True,
-    )
-    assert rolled.trace is not None
-    # An episode's worth of data, most of it made up: what matters is that everyone accepts its shape.
-    steps = world.episode_steps
-    noise = np.random.default_rng(0)
-    recording = Recording(
-        observation=noise.normal(size=(steps, world.observation_size)),
-        action=np.zeros((steps, world.action_size)),
-        reward=np.zeros(steps),
-        first=np.arange(steps) == 0,
-        final=np.zeros((1, world.observation_size)),
-    )
-    loss = float(np.asarray(agent.loss(checkpoint.parameters, segment([recording], [1])))[0])
-    logged = {name: values[0, 0] for name, values in rolled.trace.signals.items()}
-    episode = Episode(
-        k=1,
-        steps={"reward": rolled.trace.reward[0, 0], **logged},
-        level=0.0,
-        clean_return=checkpoint.clean_return,
-        validation_loss=loss,
-    )
-    for name, signal in context.signals.items():
-        read_signal(name, signal, episode)
+    fork = short_episode(context, arm, task)
+    loss = float(validation_losses(context, [fork])[0])
+    read_signals(context, fork, level=0.0, validation_loss=loss)
     mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
-    origin = Origin.of([checkpoint], replay=mechanism.reads_replay)
+    origin = Origin.of([context.checkpoint(task, fork.cell.checkpoint)], replay=mechanism.reads_replay)
     mechanism.update(
-        agent,
+        context.agent(task, arm),
         origin.parameters,
         optimiser=origin.optimiser,
         origin=origin,
-        window=window([recording], [1]),
+        window=window([fork.stream.recording], [fork.k]),
         batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
     )
 
@@ -220,11 +189,12 @@ def _times(context: Context, progress: Progress) -> list[Seconds]:
     times, counts = [], cost.count(context)
     for number, counted in enumerate(counts, start=1):
         arm = context.registration.arm(counted.arm)
-        timing = cost.measure(context, arm, counted.task)
+        forks = cost.forks_together(context, arm, counted)
+        timing = cost.measure(context, arm, counted.task, forks=forks)
         spent = cost.seconds(
             counted,
             timing,
-            episodes_per_block=2 * context.registration.forks_per_block(arm.name) * arm.evaluation.episodes,
+            episodes_per_block=2 * forks * arm.evaluation.episodes,
             episode_steps=context.environment(counted.task).episode_steps,
         )
         times.append(Seconds(counted.arm, counted.task, **spent, episodes=timing.episodes))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.deployments.plan import deployment_batches
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
@@ -19,6 +20,7 @@ from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording
 from worldfork.lab.stream import window as window_of
+from worldfork.lab.tools.short_episode import short_episode
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm
 
@@ -28,6 +30,7 @@ __all__ = [
     "Timing",
     "count",
     "count_deployments",
+    "forks_together",
     "measure",
     "measure_deployments",
     "seconds",
@@ -165,9 +168,10 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     assert registered is not None
     arm = context.registration.arm(registered.arm or context.registration.arms[0].name)
     size, steps = context.registration.forks_per_block(arm.name), context.environment(counted.task).episode_steps
-    blocks = (
-        counted.batches * counted.segments * -(-counted.sets * (counted.policies - 1) // counted.policies // size)
-    )
+    updated = counted.sets * (counted.policies - 1) // counted.policies
+    if not needs_full_blocks(context.agent(counted.task, arm)):
+        size = min(size, updated)
+    blocks = counted.batches * counted.segments * -(-updated // size)
     own = _roll(context, None, counted.task, counted.sets, 1) / STEPS
     evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
     return {
@@ -177,12 +181,17 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     }
 
 
-def measure(context: Context, arm: Arm, task: str) -> Timing:
-    """Run a few control steps at several numbers of parallel episodes, and a few gradient steps, here."""
-    streams, forks = (
-        context.registration.execution.streams_per_batch,
-        context.registration.forks_per_block(arm.name),
-    )
+def forks_together(context: Context, arm: Arm, counted: Count) -> int:
+    """How many forks a block of this arm and task has on average, or where it is padded always."""
+    size = context.registration.forks_per_block(arm.name)
+    if needs_full_blocks(context.agent(counted.task, arm)):
+        return size
+    return min(size, -(-counted.updates // counted.blocks))
+
+
+def measure(context: Context, arm: Arm, task: str, *, forks: int) -> Timing:
+    """Run a few control steps at several numbers of parallel episodes, and a few gradient steps of `forks`."""
+    streams = context.registration.execution.streams_per_batch
     sets, m = 2 * forks, arm.evaluation.episodes
     sizes = sorted({1, -(-m // 2), m})
     times = [_roll(context, arm, task, sets, size) / STEPS for size in sizes]
@@ -223,28 +232,21 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
             levels=np.zeros((sets, STEPS)),
             action_noise=0.0,
             halves=halves,
+            after_end=context.after_end(task) or "reset",
         )
 
     return _second_time(go)
 
 
 def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
-    """Seconds for one block's updates, from a few gradient steps on an empty world. A block lasts as long as the
-    longest of its updates."""
+    """Seconds for one block's updates, from a few gradient steps on an episode over and over. A block lasts as long
+    as the longest of its updates."""
     if (longest := _dose(context, arm, task, arm.stream.decision_points)) == 0:
         return 0.0
-    agent, environment = context.agent(task, arm), context.environment(task)
+    agent, points = context.agent(task, arm), arm.stream.decision_points
     checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
-    points, steps = arm.stream.decision_points, environment.episode_steps
-    length = points * steps
-    noise = np.random.default_rng(0)
-    recording = Recording(
-        observation=noise.normal(size=(length, environment.observation_size)),
-        action=noise.normal(size=(length, environment.action_size)),
-        reward=np.zeros(length),
-        first=np.arange(length) % steps == 0,
-        final=np.zeros((points, environment.observation_size)),
-    )
+    columns = short_episode(context, arm, task).stream.recording.columns()
+    recording = Recording(**{name: np.concatenate([values] * points) for name, values in columns.items()})
     trained = min(TRAINED, longest)
     mechanism = context.mechanism(arm)
     fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}

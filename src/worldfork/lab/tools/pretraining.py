@@ -326,9 +326,7 @@ def _settings(
 ) -> dict[str, Any]:
     """The settings of a named executor, as they suit trainings: one may take hours, and a single group needs no
     process but this one."""
-    given = {**settings, **({} if workers is None else {"workers": workers})}
-    if executor == "local" and groups == 1:
-        return {"workers": 1, **given}
+    suited: dict[str, Any] = {"workers": 1} if executor == "local" and groups == 1 else {}
     if isinstance(executor, str) and "deadline" in load("executors", executor, ExecutorPlugin).model_fields:
-        return {"deadline": None, **given}
-    return given
+        suited["deadline"] = None
+    return {**suited, **settings, **({} if workers is None else {"workers": workers})}

@@ -124,8 +124,9 @@ def probe_setting(
     shaped = _with(setting, _reduced(registration, chosen, forks_per_block=2))
     whole, once = Trial(small, shaped), Trial(small, None)
     if executor is not None:
-        results: dict[int, Attempt] = dict(executor.map(attempt, [whole, once]))
-        answers: list[Attempt] = [results[0], results[1]]
+        results: dict[int, Attempt | Failed] = dict(executor.map(attempt, [whole, once]))
+        came = [results[0], results[1]]  # a worker may be lost over a trial
+        answers = [Attempt({}, problem=one.reason) if isinstance(one, Failed) else one for one in came]
     else:
         with _asked_elsewhere(once) as wait:
             answers = [attempt(whole)]
@@ -167,7 +168,7 @@ def attempt(trial: Trial) -> Attempt:
         rows = _computed(trial.small)
         if trial.shaped is None or _not_null(rows):
             return Attempt(rows)
-        shaped = None if _shape_sensitive(trial.small) else _computed(trial.shaped)
+        shaped = None if _shape_sensitive(trial.small) else _computed(trial.shaped, copies=2)
         return Attempt(rows, _computed(trial.small), shaped)
     except _Refused as refusal:
         return Attempt({}, problem=str(refusal))
@@ -233,6 +234,7 @@ def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_bl
                 update={"forks_per_block": forks_per_block, "streams_per_batch": 1}
             ),
             "predictions": (),
+            "deployment": None,  # no policy changes what a fork comes to
         }
     )
 
@@ -246,8 +248,8 @@ def _with(setting: Setting, registration: Registration) -> Setting:
     return Setting(spelled, setting.checkpoints).only(cells(registration))
 
 
-def _computed(setting: Setting) -> dict[str, ForkRow]:
-    """The rows of the small study, by cell."""
+def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:
+    """The rows of the small study, by cell; every fork so many times in its block."""
     registration, context = restore(setting.registration), context_of_setting(setting)
     stream_of, hold_of = stream_owner(registration), hold_owner(registration)
     streams: dict[Cell, Stream] = {}
@@ -257,8 +259,8 @@ def _computed(setting: Setting) -> dict[str, ForkRow]:
     for shared in (False, True):
         for block in fork_blocks(registration, shared=shared):
             forks = [Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block]
-            labelled = _done(lambda: label(context, forks))  # noqa: B023
-            rows.update(zip((cell for cell, _ in block), labelled.rows, strict=True))
+            labelled = _done(lambda: label(context, forks * copies))  # noqa: B023
+            rows.update(zip((cell for cell, _ in block), labelled.rows, strict=False))
     return {cell.id: row for cell, row in rows.items()}
 
 

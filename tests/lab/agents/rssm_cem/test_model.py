@@ -101,6 +101,21 @@ def test_replay_value_loss_ignores_the_last_latent_of_an_episode():
     assert float(loss(latent.deter.at[:, 0].add(5.0))) != pytest.approx(float(loss(latent.deter)), rel=1e-6)
 
 
+def test_replay_value_loss_looks_no_further_than_a_fall():
+    """Where every step falls, what the value head promises of what comes after means nothing."""
+    before = parameters()
+    promising = {**before, "value/head/2/weight": jax.random.normal(jax.random.key(1), (8, 11))}
+
+    @jax.jit
+    def loss(slow, rows):
+        return replay_value_loss(MODEL, promising, slow, rows, filtered(before, rows))
+
+    for fell in (None, jnp.zeros((2, 2), bool), jnp.ones((2, 2), bool)):
+        rows = batch(length=2)._replace(terminated=fell)
+        same = float(loss(promising, rows)) == pytest.approx(float(loss(before, rows)), rel=1e-6)
+        assert same == (fell is not None and bool(fell.all()))
+
+
 def test_kl_is_zero_for_equal_and_positive_for_different_beliefs():
     first = jnp.log(jnp.array([[[0.7, 0.1, 0.1, 0.1], [0.25] * 4]]))
     second = jnp.log(jnp.array([[[0.1, 0.7, 0.1, 0.1], [0.25] * 4]]))

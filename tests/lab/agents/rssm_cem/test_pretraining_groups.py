@@ -147,3 +147,17 @@ def test_another_recipe_is_not_mixed_into_a_folder_that_is_half_done(recipe, tmp
 def test_minutes_are_for_this_process_alone(recipe, tmp_path):
     with pytest.raises(WorldforkError, match="`minutes` are for a training in this process alone"):
         pretrain(recipe, tmp_path, executor=Idle(), minutes=1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "expected"),
+    [
+        (({}, None), 1, {"workers": 1, "deadline": None}),
+        (({}, 2), 1, {"workers": 2, "deadline": None}),
+        (({}, None), 3, {"deadline": None}),
+        (({"deadline": 60}, 2), 3, {"workers": 2, "deadline": 60}),
+    ],
+)
+def test_a_training_has_no_deadline_but_the_one_that_is_asked_for(given, groups, expected):
+    settings, workers = given
+    assert pretraining._settings("local", workers, settings, groups=groups) == expected

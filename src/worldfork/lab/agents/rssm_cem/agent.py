@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, UInt32
+from jaxtyping import Array, Bool, Float, Float32, UInt32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import differentiable
+from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.rssm_cem import responding
 from worldfork.lab.agents.rssm_cem.imagining import imagination
@@ -111,6 +111,18 @@ class RSSMCEM:
         latent, error, kl = _observe(self.model, dict(parameters), belief, _single(observation))
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
+    def begin_again(
+        self,
+        parameters: Arrays,
+        belief: Any,
+        observation: Float[np.ndarray, "P E O"],
+        where: Bool[np.ndarray, "P E"],
+    ) -> Belief | Outcome:
+        """The belief, dropped in the episodes that begin anew: no state before them, and no plan to start from."""
+        if isinstance(parameters, Frozen):  # of a single environment
+            return responding.begin(parameters, observation) if where.all() else belief
+        return _begin_again(self.model, self.planner.horizon, dict(parameters), belief, _single(observation), where)
+
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
         sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
@@ -200,6 +212,10 @@ def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]
 
 @program(static_argnums=(0, 1))
 def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Belief:
+    return _first_belief(model, horizon, params, observation)
+
+
+def _first_belief(model: RSSM, horizon: int, params: Params, observation: Array) -> Belief:
     latent = jax.vmap(model.begin)(params, observation)
     batch = observation.shape[:2]
     return Belief(
@@ -207,6 +223,15 @@ def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Bel
         jnp.zeros((*batch, model.action_size)),
         jnp.zeros((*batch, horizon, model.action_size)),
     )
+
+
+@program(static_argnums=(0, 1))
+def _begin_again(
+    model: RSSM, horizon: int, params: Params, belief: Belief, observation: Array, where: Array
+) -> Belief:
+    fresh = _first_belief(model, horizon, params, observation)
+    picked: Belief = arrays.begun(belief, fresh, where)
+    return picked
 
 
 @program(static_argnums=(0, 1), static_argnames="fused")

@@ -44,7 +44,8 @@ class SequenceLesson:
             jnp.asarray(x, jnp.float32)
             for x in (window.observation, window.action, window.reward, window.next_observation)
         )
-        return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first))
+        terminated = None if window.terminated is None else jnp.asarray(window.terminated)
+        return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first), terminated)
 
     def sample(self, rows: Sequences, size: Array, key: Array) -> Sequences:
         return sample_sequences(rows, size, key, sequences=self.sequences, length=self.length)
@@ -72,11 +73,12 @@ def sample_sequences(rows: Sequences, size: Array, key: Array, *, sequences: int
     """A minibatch from rows [T, ...] of which the first `size` are real: starts drawn uniformly."""
     starts = jax.random.randint(key, (sequences,), 0, size - length + 1)
     index = starts[:, None] + jnp.arange(length)
-    return Sequences(*(x[index] for x in rows))
+    drawn: Sequences = jax.tree.map(lambda x: x[index], rows)
+    return drawn
 
 
 def cut_into_pieces(rows: Sequences, size: Array, *, length: int) -> tuple[Sequences, Array]:
     """Rows [T, ...] as whole sequences in order [n, 1, length, ...], and which of them are real."""
     whole = rows.reward.shape[0] // length
-    pieces = Sequences(*(x[: whole * length].reshape(whole, 1, length, *x.shape[1:]) for x in rows))
+    pieces: Sequences = jax.tree.map(lambda x: x[: whole * length].reshape(whole, 1, length, *x.shape[1:]), rows)
     return pieces, (jnp.arange(whole) + 1) * length <= size

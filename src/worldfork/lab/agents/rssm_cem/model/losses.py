@@ -1,7 +1,8 @@
 """What the model and the value head are trained on: sequences of transitions.
 
 Axes: B sequences, L transitions. Row t holds the observation the action was planned on, the action, its reward and
-the observation it led to; `first` marks the first row of an episode, where the carried latent is dropped.
+the observation it led to; `first` marks the first row of an episode, where the carried latent is dropped, and
+`terminated` rows that led to the task's own end.
 """
 
 from typing import NamedTuple
@@ -25,6 +26,7 @@ class Sequences(NamedTuple):
     reward: Float[Array, "B L"]
     next_observation: Float[Array, "B L O"]
     first: Bool[Array, "B L"]
+    terminated: Bool[Array, "B L"] | None = None  # None in a world whose episodes do not end early
 
 
 class Filtered(NamedTuple):
@@ -103,10 +105,13 @@ def replay_value_loss(
 ) -> Float[Array, ""]:
     """TD(lambda) along recorded sequences, bootstrapped by the parameters `slow`.
 
-    Time limits are no terminations: the last latent of an episode has no target and no weight.
+    Time limits are no terminations: the last latent of an episode has no target and no weight. What led to the
+    task's own end is worth its reward and nothing after it.
     """
     latent = jax.lax.stop_gradient(latent)
     bootstrap = jax.lax.stop_gradient(model.value(slow, latent))
+    if batch.terminated is not None:
+        bootstrap = jnp.where(batch.terminated, 0.0, bootstrap)
     returns = lambda_returns(
         batch.reward[:, 1:].T, bootstrap[:, 1:].T, discount=model.discount, trace=trace, cut=batch.first[:, 1:].T
     ).T

@@ -1,7 +1,6 @@
 """How checkpoints are trained: a registered, strict record (`registrations/pretrain-*.toml`)."""
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.plugin import Count, Rate, RSSMCEMPlugin, Search, Size, Training
 from worldfork.records import Record, explain
+from worldfork.registration import toml
 from worldfork.registration.canonical import digest
 from worldfork.registration.library import find_recipe
 
@@ -125,11 +125,10 @@ def read_recipe(recipe: str | Path) -> Recipe:
     """The recipe in a TOML file, or the one of that name that comes with worldfork; or one clear error."""
     path = find_recipe(recipe)
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WorldforkError(f"A recipe is a TOML file; `{path}` could not be read ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise WorldforkError(f"{path} is not valid TOML: {error}.") from None
+    tables = toml.loads(text, name=str(path), kind="a recipe for pretraining")
     schema = str(tables.get("schema", ""))
     # A registration that extends another need not repeat its schema.
     if schema.startswith("worldfork.registration/") or tables.keys() & {"extends", "grid", "arms"}:

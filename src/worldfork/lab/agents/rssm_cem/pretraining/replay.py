@@ -39,8 +39,9 @@ def add(
     first: Bool[Array, "M E"],
 ) -> Sequences:
     """The transition that every environment made at control step `step`."""
-    rows = (observation, action, reward, next_observation, first)
-    return Sequences(*(buffer.at[:, :, step].set(row) for buffer, row in zip(replay, rows, strict=True)))
+    rows = Sequences(observation, action, reward, next_observation, first)
+    added: Sequences = jax.tree.map(lambda buffer, row: buffer.at[:, :, step].set(row), replay, rows)
+    return added
 
 
 def sample(
@@ -51,7 +52,8 @@ def sample(
     who = jax.random.randint(who_key, (sequences,), 0, replay.reward.shape[0])[:, None]
     starts = jax.random.randint(when_key, (sequences,), 0, filled - length + 1)
     when = starts[:, None] + jnp.arange(length)
-    return Sequences(*(buffer[who, when] for buffer in replay))
+    drawn: Sequences = jax.tree.map(lambda buffer: buffer[who, when], replay)
+    return drawn
 
 
 def keep_some(
@@ -68,5 +70,6 @@ def keep_some(
     columns = {
         name: np.asarray(buffer[member])[who[:, None], when].reshape(count * length, *buffer.shape[3:])
         for name, buffer in replay._asdict().items()
+        if buffer is not None
     }
     return {**columns, "first": columns["first"] | (np.arange(count * length) % length == 0)}
