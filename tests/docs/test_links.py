@@ -12,7 +12,6 @@ HEADING = re.compile(r"^#+ (.+)$", flags=re.MULTILINE)
 NAMED = re.compile(
     r"(?:(?:src/worldfork|tests|benchmarks|registrations|docs)/|(?:lab|desk|ledger|executors)/)[\w./-]+"
 )
-HISTORY = ("CHANGELOG.md",)  # says what was
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -39,8 +38,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @every_page
 def test_files_that_are_named_are_there(page: Path) -> None:
-    if page.name in HISTORY:
-        pytest.skip("a changelog names files that are gone")
     spans = SPAN.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     named = {match.rstrip("./") for span in spans for match in NAMED.findall(span) if not re.search(r"[<{*]", span)}
     missing = [
