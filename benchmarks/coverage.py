@@ -20,12 +20,24 @@ from rich.console import Console
 from rich.progress import track
 from scipy import stats
 
-from worldfork.desk.reading.prefork import CellKey, Prefork
-from worldfork.desk.scoring import anytime, controls, earnings, few_clusters, position, slopes, swapped
-from worldfork.desk.scoring.equivalence import equivalence
-from worldfork.desk.scoring.intervals import bootstrap, student_t
-from worldfork.desk.scoring.policies import fires, leave_one_checkpoint_out, policy_total
-from worldfork.desk.scoring.undefined import Undefined
+from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.score import (
+    contraction,
+    cross_checkpoint_null,
+    permutation_nulls,
+    policy_returns,
+)
+from worldfork.analysis.score import (
+    intervals as anytime,
+)
+from worldfork.analysis.score import (
+    intervals as few_clusters,
+)
+from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
+from worldfork.analysis.score.effects import equivalence
+from worldfork.analysis.score.intervals import bootstrap, student_t
+from worldfork.analysis.score.undefined import Undefined
+from worldfork.triggers import CellKey
 
 CLUSTERS = (3, 5, 10, 20)
 CORRELATIONS = (0.0, 0.5, 0.9)
@@ -72,17 +84,17 @@ def level(correlation: float, worlds: int, draws: np.random.Generator, *, labels
         step=np.zeros(forks, np.int64),
     )
     checkpoint = np.repeat(np.arange(CHECKPOINTS), K * len(DIRECTIONS))
-    rejected: dict[str, float] = dict.fromkeys((*controls.VARIANTS, "random and shift"), 0.0)
+    rejected: dict[str, float] = dict.fromkeys((*permutation_nulls.VARIANTS, "random and shift"), 0.0)
     for world in track(range(worlds), f"level, correlation {correlation}", console=PROGRESS, transient=True):
         signal, delta = (autoregression(correlation, (len(cells), K), draws).ravel() for _ in range(2))
         seen = delta if labels == "fitted" else autoregression(correlation, (len(cells), K), draws).ravel()
         fits = leave_one_checkpoint_out(signal, seen, checkpoint, count=CHECKPOINTS)[checkpoint]
         fired = fires(signal, 0.5 if labels == "fixed beforehand" else fits)
-        chosen = controls.Policies(np.ones(forks, bool), fired[:, None])
-        tested = controls.ArmPolicies(prefork, delta, [chosen])
-        ((nulls,),) = controls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
+        chosen = permutation_nulls.Policies(np.ones(forks, bool), fired[:, None])
+        tested = permutation_nulls.ArmPolicies(prefork, delta, [chosen])
+        ((nulls,),) = permutation_nulls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
         observed = policy_total(fired, delta)
-        p = {name: controls.judge(observed, totals[:, 0]).p for name, totals in nulls.items()}
+        p = {name: permutation_nulls.judge(observed, totals[:, 0]).p for name, totals in nulls.items()}
         for name, value in p.items():
             rejected[name] += (value < 0.05) / worlds
         rejected["random and shift"] += (max(p["random"], p["shift"]) < 0.05) / worlds
@@ -145,8 +157,8 @@ def lines(clusters: int, worlds: int, draws: np.random.Generator) -> dict[str, f
         x = 550 + draws.normal(0, 100, len(checkpoint))
         slope = 0.3 + draws.normal(0, 0.15, clusters)[checkpoint]
         y = 500 + slope * (x - 500) + draws.normal(0, 40, clusters)[checkpoint] + draws.normal(0, 40, len(x))
-        line = slopes.line(x, y, checkpoint, seed=world, task="lines")
-        cells = slopes.line(x, y, np.repeat(np.arange(2 * clusters), 24), seed=world, task="lines")
+        line = contraction.line(x, y, checkpoint, seed=world, task="lines")
+        cells = contraction.line(x, y, np.repeat(np.arange(2 * clusters), 24), seed=world, task="lines")
         intervals = {
             "slope, cells": (cells.slope.bootstrap, 0.3),
             "slope, bootstrap": (line.slope.bootstrap, 0.3),
@@ -191,7 +203,7 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
         signals={},
         step=np.zeros(forks, np.int64),
     )
-    everyone, place = np.ones(forks, bool), position.strata(direction, k)
+    everyone, place = np.ones(forks, bool), policy_returns.strata(direction, k)
     columns = ("controls", "position table", "swapped", "without swapped", "useful", "useful, knowing")
     found = dict.fromkeys(columns, 0.0)
     for world in track(range(worlds), f"useful, {clusters} clusters, {shape}", console=PROGRESS, transient=True):
@@ -206,29 +218,35 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
         passed = []
         for signal in (plain, knowing):
             fired = fires(signal, leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint])
-            tested = controls.ArmPolicies(prefork, delta, [controls.Policies(everyone, fired[:, None])])
-            ((nulls,),) = controls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
+            tested = permutation_nulls.ArmPolicies(
+                prefork, delta, [permutation_nulls.Policies(everyone, fired[:, None])]
+            )
+            ((nulls,),) = permutation_nulls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
             observed = policy_total(fired, delta)
-            crossed = swapped.cross_totals(fired, delta, everyone, place, checkpoint)
-            swap = swapped.swapped_control(crossed, permutations=PERMUTATIONS, seed=world, task="useful")
+            crossed = cross_checkpoint_null.cross_totals(fired, delta, everyone, place, checkpoint)
+            swap = cross_checkpoint_null.swapped_control(
+                crossed, permutations=PERMUTATIONS, seed=world, task="useful"
+            )
             assert not isinstance(swap, Undefined)
             totals = {
-                name: earnings.checkpoint_totals(flags, delta, checkpoint, count=clusters)
+                name: policy_returns.checkpoint_totals(flags, delta, checkpoint, count=clusters)
                 for name, flags in (
                     ("always", everyone),
-                    ("position_table", position.position_table(delta, place, checkpoint)),
+                    ("position_table", policy_returns.position_table(delta, place, checkpoint)),
                     ("own", fired),
                 )
             }
-            better = earnings.yardsticks(totals["always"], {})["better_of_both"]
+            better = policy_returns.yardsticks(totals["always"], {})["better_of_both"]
             ahead = {}
             for name, than in (("position_table", totals["position_table"]), ("better_of_both", better)):
-                gain = earnings.gain(totals["own"], than, seed=world, task="useful")
+                gain = policy_returns.gain(totals["own"], than, seed=world, task="useful")
                 assert isinstance(gain.mean, float)
                 assert isinstance(gain.p_student_t, float)
                 assert isinstance(gain.p_sign_flip, float)
                 ahead[name] = gain.mean > 0 and max(gain.p_student_t, gain.p_sign_flip) < 0.05
-            control = max(controls.judge(observed, nulls[name][:, 0]).p for name in ("random", "shift")) < 0.05
+            control = (
+                max(permutation_nulls.judge(observed, nulls[name][:, 0]).p for name in ("random", "shift")) < 0.05
+            )
             passed.append((control, ahead["position_table"], swap.p < 0.05, ahead["better_of_both"]))
         (control, table, exchanged, constant), sees = passed
         hits = (control, table, exchanged, control and table and constant, all(passed[0]), all(sees))
@@ -241,7 +259,7 @@ def swapped_level(clusters: int, worlds: int, draws: np.random.Generator) -> tup
     """The share of worlds in which exchanging checkpoints gives p <= .05 although the signal knows position and
     noise of its own alone; with a threshold fixed beforehand, and with fitted ones."""
     k, checkpoint = np.tile(np.arange(1, K + 1), 2 * clusters), np.repeat(np.arange(clusters), 2 * K)
-    place = position.strata(np.tile(np.repeat([0, 1], K), clusters), k)
+    place = policy_returns.strata(np.tile(np.repeat([0, 1], K), clusters), k)
     everyone, hits = np.ones(len(k), bool), np.zeros(2)
     for world in track(range(worlds), f"swapped, {clusters} clusters", console=PROGRESS, transient=True):
         effect, known = schedule(NOISY, draws)
@@ -250,8 +268,12 @@ def swapped_level(clusters: int, worlds: int, draws: np.random.Generator) -> tup
         signal = np.tile(known.ravel(), clusters) + 0.3 * autoregression(0.5, (2 * clusters, K), draws).ravel()
         fitted = leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint]
         for index, threshold in enumerate((np.full(len(k), 0.6), fitted)):
-            crossed = swapped.cross_totals(fires(signal, threshold), delta, everyone, place, checkpoint)
-            control = swapped.swapped_control(crossed, permutations=PERMUTATIONS, seed=world, task="swapped")
+            crossed = cross_checkpoint_null.cross_totals(
+                fires(signal, threshold), delta, everyone, place, checkpoint
+            )
+            control = cross_checkpoint_null.swapped_control(
+                crossed, permutations=PERMUTATIONS, seed=world, task="swapped"
+            )
             assert not isinstance(control, Undefined)
             hits[index] += control.p <= 0.05
     return float(hits[0] / worlds), float(hits[1] / worlds)
@@ -312,7 +334,7 @@ def show_lines(share: int, draws: np.random.Generator) -> None:
 
 def show_controls(share: int, draws: np.random.Generator) -> None:
     print("\nFalse positives at a nominal 5%: five checkpoints, two directions, 24 forks, nothing to find\n")
-    heads = (*controls.VARIANTS, "random and shift")
+    heads = (*permutation_nulls.VARIANTS, "random and shift")
     show(("threshold", "autocorrelation", *heads), text=1)
     for kind in ("fixed beforehand", "fitted on fresh labels", "fitted"):
         for correlation in CORRELATIONS:

@@ -19,12 +19,12 @@ import dataclasses
 import numpy as np
 from scipy import stats
 
-from worldfork.desk.reading.deployments import read_deployments
-from worldfork.desk.reading.study import read_rows, study_table
-from worldfork.desk.scoring import few_clusters, intervals
-from worldfork.desk.scoring.family import adjust
-from worldfork.desk.scoring.thresholds import decisions_on
-from worldfork.ledger.deployment import THRESHOLDS, Thresholds, policy_of
+from worldfork.analysis.read.deployments import read_deployments
+from worldfork.analysis.read.study import read_rows, study_table
+from worldfork.analysis.score import intervals
+from worldfork.analysis.score.thresholds import decisions_on
+from worldfork.analysis.score.verdicts import adjust
+from worldfork.ledger.deployments import THRESHOLDS, Thresholds, policy_of
 from worldfork.ledger.records import check, read_json
 from worldfork.ledger.store import Study
 
@@ -109,12 +109,11 @@ def compared(study: Study) -> dict[str, Compared]:
 def grades(differences: np.ndarray, task: str) -> np.ndarray:
     """The grade of each policy's mean difference, after Holm's adjustment over all policies but never."""
     rest = range(1, len(differences))
-    by_t = adjust({i: few_clusters.student_p(differences[i]) for i in rest}, rest)
-    flips = few_clusters.sign_flip_ps(differences[1:], seed=0, task=task)
+    by_t = adjust({i: intervals.student_p(differences[i]) for i in rest}, rest)
+    flips = intervals.sign_flip_ps(differences[1:], seed=0, task=task)
     by_flips = adjust(dict(zip(rest, flips, strict=True)), rest)
     found = [
-        few_clusters.grade(differences[i], adjusted_student_p=by_t[i], adjusted_sign_flip_p=by_flips[i])
-        for i in rest
+        intervals.grade(differences[i], adjusted_student_p=by_t[i], adjusted_sign_flip_p=by_flips[i]) for i in rest
     ]
     return np.array(["unresolved", *found])
 

@@ -41,17 +41,17 @@ from jax.sharding import SingleDeviceSharding
 
 import worldfork.lab  # noqa: F401  (pins the compiler before JAX starts)
 from worldfork.lab.agents.base import Decision
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, responding
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, small_batch
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.kernel import available
 from worldfork.lab.agents.rssm_cem.model.rssm import Latent
-from worldfork.lab.agents.rssm_cem.responding import Settings
+from worldfork.lab.agents.rssm_cem.planning import available
+from worldfork.lab.agents.rssm_cem.small_batch import Settings
+from worldfork.lab.compilation import Program
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.lab.episodes.rolling import ready
 from worldfork.lab.planner import cem
-from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
 PARTS = ("queued", "arriving", "deciding", "physics", "observing")
@@ -71,15 +71,15 @@ def acting(
     *, frozen: bool, unrolled: bool, awake: bool = False, empty: bool = False, copied: bool = False
 ) -> Iterator[None]:
     """Within this context agents act in this way; programs are compiled anew."""
-    kept = RSSMCEM.frozen, cem.plan, responding._Columns.__array__
-    programs = responding._planning_on, responding._respond, responding._advance
+    kept = RSSMCEM.frozen, cem.plan, small_batch._Columns.__array__
+    programs = small_batch._planning_on, small_batch._respond, small_batch._advance
 
     def as_they_are(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         return parameters
 
     def forced(self: RSSMCEM, parameters: Any, *, sets: int, episodes: int) -> Any:
         kernel = self.fused and available(self.imagined, self.planner.candidates)
-        return responding.freeze(parameters, self.compiled_for, kernel=kernel)
+        return small_batch.freeze(parameters, self.compiled_for, kernel=kernel)
 
     def plan(*arguments: Any, **settings: Any) -> cem.Plan:
         return kept[1](*arguments, **{**settings, "unrolled": unrolled})
@@ -93,16 +93,16 @@ def acting(
     RSSMCEM.frozen = forced if frozen else as_they_are  # type: ignore[method-assign]
     cem.plan = plan
     if awake:
-        responding._Columns.__array__ = awaited  # type: ignore[method-assign]
+        small_batch._Columns.__array__ = awaited  # type: ignore[method-assign]
     if empty:
-        responding._respond = no_plan
-        responding._advance = Program(no_advance, static_argnums=0, keep_unused=True)
-    responding._planning_on = functools.cache(functools.partial(planning_on, copied=copied, keep_unused=empty))
+        small_batch._respond = no_plan
+        small_batch._advance = Program(no_advance, static_argnums=0, keep_unused=True)
+    small_batch._planning_on = functools.cache(functools.partial(planning_on, copied=copied, keep_unused=empty))
     try:
         yield
     finally:
-        responding._planning_on, responding._respond, responding._advance = programs
-        RSSMCEM.frozen, cem.plan, responding._Columns.__array__ = kept  # type: ignore[method-assign]
+        small_batch._planning_on, small_batch._respond, small_batch._advance = programs
+        RSSMCEM.frozen, cem.plan, small_batch._Columns.__array__ = kept  # type: ignore[method-assign]
 
 
 def no_plan(settings: Settings, correcting: Any, planning: Any, deter: Any, warm: Any, given: Any) -> Any:
@@ -121,7 +121,7 @@ def planning_on(device: jax.Device, *, copied: bool, keep_unused: bool) -> Calla
     """`responding._planning_on`; `copied` starts to copy the action once it is computed."""
     host = None if copied else SingleDeviceSharding(device, memory_kind="pinned_host")
     places = (host, None, None, None)
-    planned = Program(responding._respond, static_argnums=0, out_shardings=places, keep_unused=keep_unused)
+    planned = Program(small_batch._respond, static_argnums=0, out_shardings=places, keep_unused=keep_unused)
 
     def fetched(*arguments: Any) -> Any:
         answers = planned(*arguments)

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from scoring import multiplied, table
 
-from worldfork.desk.page import gather, render
+from worldfork.analysis.present.page import gather, render
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("desk/page", "")]
 

@@ -26,14 +26,13 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float64
 
-from worldfork.lab.deployments.histories import extended
-from worldfork.lab.deployments.plan import deployment_batches
+from worldfork.lab.deployments.history import deployment_batches, extended
 from worldfork.lab.deployments.segment import evaluate, roll_episode
 from worldfork.lab.deployments.state import Shape, State, begin, shape_of, update
 from worldfork.lab.forks.context import Context
 from worldfork.lab.stream import Stream, cut
 from worldfork.lab.tools.policy_values import expected_returns_of
-from worldfork.ledger.deployment import Thresholds
+from worldfork.ledger.deployments import Thresholds
 from worldfork.registration import Registration, parse
 
 POINTS: Final = 8
@@ -192,7 +191,7 @@ def _updated(context: Context, shape: Shape, state: State, *, own_window: bool) 
 
 def report(parted: dict[str, tuple[Advantages, Advantages]]) -> None:
     """The known terms, and how far the ledger and the deployment parted as measured, with the desk's interval."""
-    from worldfork.desk.scoring.intervals import student_t
+    from worldfork.analysis.score.intervals import student_t
 
     print(f"| switched on | {' | '.join(TERMS)} | parted by, known | as measured |")
     print("|---|" + "---:|" * (len(TERMS) + 2))
@@ -208,7 +207,7 @@ def report(parted: dict[str, tuple[Advantages, Advantages]]) -> None:
 
 def draw(parted: dict[str, tuple[Advantages, Advantages]], path: Path) -> None:
     """One panel per scenario: from what the ledger says, step by step, to what following came to."""
-    from worldfork.desk.figures.drawing import INK, Drawing, tidy
+    from worldfork.analysis.present.figures.drawing import INK, Drawing, tidy
 
     figure = Drawing(figsize=(11, 3.1), layout="constrained")
     panels = figure.subplots(1, len(parted), sharey=True)
@@ -227,7 +226,7 @@ def draw(parted: dict[str, tuple[Advantages, Advantages]], path: Path) -> None:
 
 def _waterfall(axes: Any, terms: dict[str, float]) -> None:
     """Both ends as bars from zero, and what lies between them as steps from one to the other."""
-    from worldfork.desk.figures.drawing import BAND, HELP, HURT, SOFT
+    from worldfork.analysis.present.figures.drawing import BAND, HELP, HURT, SOFT
 
     reached = 0.0
     for place, (term, value) in enumerate(terms.items()):

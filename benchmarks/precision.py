@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load_file
 
-from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem import planning as fused
 from worldfork.lab.agents.rssm_cem.agent import imagination
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
 from worldfork.lab.agents.rssm_cem.model import layers, rssm

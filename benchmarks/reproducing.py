@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from worldfork.desk.scoring.doses import dose_groups
-from worldfork.desk.tables import choose, markdown, planned_tables
+from worldfork.analysis.present.tables import choose, markdown, planned_tables
+from worldfork.analysis.score.sweeps import dose_groups
 from worldfork.ledger.archive import locate
 from worldfork.registration import read
 

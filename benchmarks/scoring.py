@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from worldfork.desk.reading import read_table
-from worldfork.desk.scoring import Rules, score, score_ledger
+from worldfork.analysis.read import read_table
+from worldfork.analysis.score import Rules, score, score_ledger
 from worldfork.ledger.arrays import write_parquet
 from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.row import seal
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, canonical, cells, restore
-from worldfork.registration.canonical import digest
+from worldfork.registration.records import digest
 
 FORKS_PER_CELL = 24
 SIGNALS = 8

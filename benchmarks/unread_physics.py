@@ -15,8 +15,8 @@ import mujoco
 import numpy as np
 
 from worldfork.lab.environments import load, suite
-from worldfork.lab.environments.clock import stop_clock
-from worldfork.lab.environments.suite_files import compile_model, compiled, read_model
+from worldfork.lab.environments.simulators import stop_clock
+from worldfork.lab.environments.suite import compile_model, compiled, read_model
 
 TASKS = ("cartpole-swingup", "walker-walk", "cheetah-run", "hopper-hop")
 WORLDS = 256

@@ -15,9 +15,9 @@ from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
-from worldfork.desk.scoring import Rules
-from worldfork.desk.scoring.predictions import prediction_problems
-from worldfork.desk.tables.deployments import show_deployments
+from worldfork.analysis.present.tables.deployments import show_deployments
+from worldfork.analysis.score import Rules
+from worldfork.analysis.score.predictions import prediction_problems
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.registration import Registration, difference, parse, read
 from worldfork.registration.library import recipe_of, registrations

@@ -12,7 +12,7 @@ import tiny
 from deployed import DEPLOYED
 
 import worldfork as wf
-from worldfork.desk.scoring import score_ledger
+from worldfork.analysis.score import score_ledger
 
 ROOT = Path(__file__).parents[1]
 FOLLOWED = (

@@ -19,6 +19,9 @@ from worldfork.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from worldfork import testing as testing
+    from worldfork.analysis.present import figures as plot
+    from worldfork.analysis.score import Rules as Rules
+    from worldfork.analysis.score import Score as Score
     from worldfork.api import Study as Study
     from worldfork.api import check as check
     from worldfork.api import power as power
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
     from worldfork.api import run as run
     from worldfork.api import score as score
     from worldfork.api import verify as verify
-    from worldfork.desk import figures as plot
-    from worldfork.desk.scoring import Rules as Rules
-    from worldfork.desk.scoring import Score as Score
     from worldfork.registration import Registration as Registration
 
 __all__ = [
@@ -56,11 +56,11 @@ __all__ = [
 # name -> "module:attribute", or "module" where the name is a module
 _NAMES = {
     "Registration": "worldfork.registration:Registration",
-    "Rules": "worldfork.desk.scoring:Rules",
-    "Score": "worldfork.desk.scoring:Score",
+    "Rules": "worldfork.analysis.score:Rules",
+    "Score": "worldfork.analysis.score:Score",
     "Study": "worldfork.api:Study",
     "check": "worldfork.api:check",
-    "plot": "worldfork.desk.figures",
+    "plot": "worldfork.analysis.present.figures",
     "power": "worldfork.api:power",
     "pretrain": "worldfork.api:pretrain",
     "read_table": "worldfork.api:read_table",

@@ -14,12 +14,12 @@ from worldfork.registration import Registration
 if TYPE_CHECKING:
     import polars as pl
 
-    from worldfork.desk.page import Page
-    from worldfork.desk.reading import Frame, Source, Table
-    from worldfork.desk.scoring import Score
-    from worldfork.desk.scoring.planned import Power
+    from worldfork.analysis.present.page import Page
+    from worldfork.analysis.read import Frame, Source, Table
+    from worldfork.analysis.score import Score
+    from worldfork.analysis.score.design import Power
     from worldfork.executors.base import Executor
-    from worldfork.lab.agents.rssm_cem.pretraining.record import Pretraining
+    from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
     from worldfork.lab.deployments.replay import FollowedReplay
     from worldfork.lab.deployments.stage import FitThresholds
     from worldfork.lab.forks.replay import Replay
@@ -49,19 +49,19 @@ class Study(store.Study):
 
     def forks(self) -> "pl.DataFrame":
         """One row per fork: where it was, what was known before it, and what both branches returned."""
-        from worldfork.desk.reading import study_frame
+        from worldfork.analysis.read import study_frame
 
         return study_frame(self)
 
     def episodes(self) -> "pl.DataFrame":
         """One row per policy, cell and episode of what was followed all the way."""
-        from worldfork.desk.reading import deployment_frame
+        from worldfork.analysis.read import deployment_frame
 
         return deployment_frame(self)
 
     def streams(self) -> "pl.DataFrame":
         """One row per control step of every deployment, with its cell."""
-        from worldfork.desk.reading import stream_frame
+        from worldfork.analysis.read import stream_frame
 
         return stream_frame(self)
 
@@ -90,7 +90,7 @@ def run(
     """
     from worldfork.lab.run import run as run_study
     from worldfork.ledger.archive import locate
-    from worldfork.triggers.candidates import build_candidates
+    from worldfork.triggers.feeding import build_candidates
 
     if not (
         locate(Path(folder)) / "registration.json"
@@ -143,7 +143,7 @@ def score(
     >>> score["table"].effect.retained.by_checkpoint["2"]
     Undefined(why='no fork of this checkpoint was retained')
     """
-    from worldfork.desk.scoring import score_ledger
+    from worldfork.analysis.score import score_ledger
 
     return score_ledger(
         source,
@@ -168,7 +168,7 @@ def read_table(
     >>> len(wf.read_table(pl.DataFrame(rows)))
     2
     """
-    from worldfork.desk.reading import read_table as read
+    from worldfork.analysis.read import read_table as read
 
     return read(source, higher_is_better=higher_is_better, failure_return=failure_return)
 
@@ -187,7 +187,7 @@ def report(
     It is written to `folder`/index.html; by default into a study's `report`, and beside a table under its name.
     `triggers` are those to compare; these and how a flat table is read are as in `score`.
     """
-    from worldfork.desk.page import write_page
+    from worldfork.analysis.present.page import write_page
 
     return write_page(
         source,
@@ -212,10 +212,10 @@ def check(
     `measure` times a few steps; `probe` computes one small block several times, where its answer is known. A
     prediction that no score could answer, and a candidate that no score could read, are refused.
     """
-    from worldfork.desk.scoring import Rules
-    from worldfork.desk.scoring.predictions import prediction_problems
+    from worldfork.analysis.score import Rules
+    from worldfork.analysis.score.predictions import prediction_problems
     from worldfork.lab.tools.check import check as check_registration
-    from worldfork.triggers.candidates import build_candidates
+    from worldfork.triggers.feeding import build_candidates
 
     candidates = _outside_candidates(registration)
     build_candidates(candidates)
@@ -235,9 +235,8 @@ def power(
     """What every arm and task of a registration could detect, from the variances of an earlier ledger (`like`) or
     from the registration's own guess. `cost` says what a checkpoint, a draw of an update and an episode cost, in
     any one unit; then also how best to spend as much as the registration does."""
-    from worldfork.desk.reading import open_ledger
-    from worldfork.desk.scoring.budget import Cost
-    from worldfork.desk.scoring.planned import planned_power
+    from worldfork.analysis.read import open_ledger
+    from worldfork.analysis.score.design import Cost, planned_power
     from worldfork.registration import read
     from worldfork.registration.library import find
 
@@ -315,10 +314,10 @@ def replay(
 
 def _outside_candidates(registration: Registration | Path | str) -> "list[Located]":
     """The registered candidates that do not come with worldfork; one that nobody knows is refused."""
-    from worldfork.ledger.deployment import recorded_signals
+    from worldfork.ledger.deployments import recorded_signals
     from worldfork.registration import open_authored
     from worldfork.registration.records import CANDIDATES
-    from worldfork.triggers.candidates import locate_candidates
+    from worldfork.triggers.feeding import locate_candidates
 
     registered = open_authored(registration)[0].registration
     candidates = registered.scoring.triggers
@@ -335,6 +334,6 @@ def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds
     deployment = authored.registration.deployment
     if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):
         return None
-    from worldfork.desk.scoring.thresholds import threshold_fitter
+    from worldfork.analysis.score.thresholds import threshold_fitter
 
     return threshold_fitter(root)

@@ -64,7 +64,7 @@ def test_verify_passes_and_fails_by_exit_code(folder: Path, tmp_path: Path) -> N
 def test_what_is_exported_can_be_scored(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"forks.{kind}"
     assert CliRunner().invoke(app, ["export", str(folder / "study"), "-o", str(path)]).exit_code == 0
-    from worldfork.desk.reading import read_table
+    from worldfork.analysis.read import read_table
 
     read = read_table(path)
     assert set(read.arms) == {"few", "many"}

@@ -9,8 +9,8 @@ import pytest
 from tiny import AUTHORED, write
 from typer.testing import CliRunner
 
+from worldfork.analysis.read.table import write_template
 from worldfork.cli.main import app, main
-from worldfork.desk.reading.template import write_template
 from worldfork.errors import WorldforkError
 
 FULL = Path("/dev/full")  # a disk on which there never is room

@@ -19,7 +19,7 @@ from worldfork.cli.stages import Stages
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, authored, cells, parse, read
 from worldfork.registration.library import find, registrations
-from worldfork.registration.subset import only_tasks
+from worldfork.registration.reading import only_tasks
 
 SMALL = """
 schema = "worldfork.registration/1"

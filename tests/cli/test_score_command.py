@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from worldfork.analysis.present.tables import screen
 from worldfork.cli.main import app, main
-from worldfork.desk.tables import screen
 from worldfork.errors import WorldforkError
 
 RUNNER = CliRunner()

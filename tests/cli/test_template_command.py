@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import worldfork as wf
+from worldfork.analysis.present.tables.table import scalars
+from worldfork.analysis.read.table import COLUMNS, template_frame, write_template
+from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
-from worldfork.desk.reading.template import COLUMNS, template_frame, write_template
-from worldfork.desk.scoring import score_ledger
-from worldfork.desk.tables.scalars import scalars
 from worldfork.errors import WorldforkError
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_figures_for_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = write_template(tmp_path / "forks.csv")
     quick = functools.partial(score_ledger, permutations=50)
-    monkeypatch.setattr("worldfork.desk.scoring.score_ledger", quick)
+    monkeypatch.setattr("worldfork.analysis.score.score_ledger", quick)
     done = CliRunner().invoke(app, ["export", str(table), "-o", str(tmp_path / "figures.jsonl"), "--figures"])
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]

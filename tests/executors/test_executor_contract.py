@@ -10,8 +10,7 @@ import pytest
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
-from worldfork.executors.gpus import CHOSEN_BY_THE_USER
-from worldfork.executors.local import Local
+from worldfork.executors.local import CHOSEN_BY_THE_USER, Local
 from worldfork.executors.ray import _require_same_cluster, _Worker
 from worldfork.testing import check_executor
 

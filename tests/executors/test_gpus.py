@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worldfork.executors.gpus import CHOSEN_BY_THE_USER, _kernels_at_once, shared
+from worldfork.executors.local import CHOSEN_BY_THE_USER, _kernels_at_once, shared
 
 PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 

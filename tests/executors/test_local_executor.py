@@ -18,8 +18,7 @@ from waiting import PATIENCE, until
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors import local
-from worldfork.executors.gpus import CHOSEN_BY_THE_USER, share_memory, visible_gpus
-from worldfork.executors.local import Local, _spawning
+from worldfork.executors.local import CHOSEN_BY_THE_USER, Local, _spawning, share_memory, visible_gpus
 
 
 def die(how: str) -> None:
@@ -305,7 +304,7 @@ synchronize.SemLock._cleanup = staticmethod(let_go)
 """
 INTERRUPTED = """
 import test_local_executor as here
-from worldfork.cli.interrupts import interruptible
+from worldfork.cli.progress import interruptible
 from worldfork.executors.local import Local
 with interruptible('go on'):
     for _ in Local(workers=2).map(here.say_and_wait, TASKS):

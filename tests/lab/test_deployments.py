@@ -25,8 +25,7 @@ from worldfork.lab.deployments import state
 from worldfork.lab.deployments.state import State
 from worldfork.lab.deployments.tasks import Advance
 from worldfork.lab.run import run
-from worldfork.ledger.deployment import DeploymentRow
-from worldfork.ledger.segments import read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.deployments import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.randomness import Event, Purpose

@@ -11,9 +11,9 @@ from kill_and_resume import chained
 from typer.testing import CliRunner
 
 import worldfork as wf
+from worldfork.analysis.read.study import read_rows, study_table
+from worldfork.analysis.read.triggers import segments
 from worldfork.cli.main import app
-from worldfork.desk.reading.study import read_rows, study_table
-from worldfork.desk.triggers.reading import segments
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, Transitions, transitions_of
 from worldfork.lab.deployments.replay import find_episode, replay_episode
@@ -25,7 +25,7 @@ from worldfork.lab.forks.replay import find, replay
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.run import run
 from worldfork.lab.stream import Stream, deploy, segment, window
-from worldfork.ledger.conformity import departures
+from worldfork.ledger.cell import departures
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
 from worldfork.randomness import Event, Purpose, seed

@@ -20,12 +20,12 @@ from tiny import TWO_ARMS, contents, findings, write
 from typer.testing import CliRunner
 
 import worldfork as wf
+from worldfork.analysis.present.page import default_place
+from worldfork.analysis.read import study_frame
 from worldfork.cli.main import app
-from worldfork.desk.page import default_place
-from worldfork.desk.reading import study_frame
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
-from worldfork.ledger import archive, packed
+from worldfork.ledger import archive, compact
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
@@ -51,9 +51,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plain(folder: Path) -> dict[str, bytes]:
     """Every file of a study by its place, rows as plain lines."""
-    suffix = packed.SUFFIX
+    suffix = compact.SUFFIX
     return {
-        place.removesuffix(suffix): packed.read(folder / place) if place.endswith(suffix) else content
+        place.removesuffix(suffix): compact.read(folder / place) if place.endswith(suffix) else content
         for place, content in contents(folder).items()
     }
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger.chained import restored, without_digests
+from worldfork.ledger.compact import restored, without_digests
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
-from worldfork.registration.canonical import canonical, digest
+from worldfork.registration.records import canonical, digest
 
 RESULTS = Path(__file__).parents[2] / "results"
 GENESIS = digest({"a": "cell"})

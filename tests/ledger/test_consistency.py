@@ -13,7 +13,7 @@ from tiny import AUTHORED, CELL, STREAM, forge, rechain, write
 from worldfork.lab.run import run
 from worldfork.ledger import arrays
 from worldfork.ledger.consistency import _signals
-from worldfork.ledger.segments import read_log_parts, segment_files
+from worldfork.ledger.deployments import read_log_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 

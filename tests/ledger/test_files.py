@@ -259,8 +259,8 @@ def test_everything_but_writing_works_where_there_is_no_fcntl() -> None:
     """As on Windows: only taking the lock needs it."""
     script = (
         "import sys; sys.modules['fcntl'] = None\n"
-        "import worldfork.cli.main, worldfork.ledger.verify, worldfork.desk.reading.table\n"
-        "import worldfork.desk.scoring.score\n"
+        "import worldfork.cli.main, worldfork.ledger.verify, worldfork.analysis.read.table\n"
+        "import worldfork.analysis.score.run\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

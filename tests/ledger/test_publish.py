@@ -11,11 +11,11 @@ from tiny import CELL, TWO_ARMS, contents, findings, rechain, write
 from typer.testing import CliRunner
 
 import worldfork
+from worldfork.analysis.read import stream_frame, study_frame
+from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
-from worldfork.desk.reading import stream_frame, study_frame
-from worldfork.desk.scoring import score_ledger
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, packed
+from worldfork.ledger import arrays, compact
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
@@ -125,7 +125,7 @@ def test_rows_are_compressed_and_the_same_rows_give_the_same_bytes(tmp_path: Pat
     stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
     assert not stored.with_suffix("").exists()
     assert gzip.decompress(stored.read_bytes()) == lines
-    assert stored.read_bytes() == packed.pack(lines)
+    assert stored.read_bytes() == compact.pack(lines)
     assert Study(tmp_path / "slim").cell(CELL).rows() == study.cell(CELL).rows()
 
 
@@ -140,9 +140,9 @@ def test_compressed_rows_whose_last_line_has_no_end_are_damaged(tmp_path: Path) 
     """A kill tears the line that it interrupts; what was compressed afterwards was whole."""
     publish(write(tmp_path / "study"), tmp_path / "slim")
     stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
-    lines = packed.read(stored)
+    lines = compact.read(stored)
     for torn in (lines[:-1], lines[:-9], lines + b"{"):
-        stored.write_bytes(packed.pack(torn) or b"")
+        stored.write_bytes(compact.pack(torn) or b"")
         assert findings(tmp_path / "slim") == f"{stored} is damaged: its last line has no end."
 
 
@@ -159,23 +159,23 @@ def test_a_copy_is_not_run_into_even_where_nothing_says_that_it_is_one(tmp_path:
 
 def test_what_is_damaged_in_compressed_rows_is_found(tmp_path: Path) -> None:
     lines = (write(tmp_path / "study").path / "cells" / CELL / "forks.jsonl").read_bytes()
-    whole = packed.pack(lines)
+    whole = compact.pack(lines)
     assert whole is not None
     path = tmp_path / "rows.gz"
     # The end of what is compressed fills up its last byte (before eight of checksum and length) with anything.
     for position in {*range(12), *range(12, len(whole) - 9, 11), *range(len(whole) - 8, len(whole))}:
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x80]) + whole[position + 1 :])
         with pytest.raises(WorldforkError, match=r"rows\.gz` is damaged"):
-            packed.read(path)
+            compact.read(path)
     for changed in (whole[:-1], whole[:40], b"", whole + b"?", whole + whole):
         path.write_bytes(changed)
         with pytest.raises(WorldforkError, match="is damaged"):
-            packed.read(path)
+            compact.read(path)
 
 
 def test_rows_that_would_pack_too_well_to_be_read_again_stay_plain(tmp_path: Path) -> None:
-    assert packed.pack(b"0" * packed.AT_LEAST) is not None
-    assert packed.pack(b"0" * 100 * packed.AT_LEAST) is None
+    assert compact.pack(b"0" * compact.AT_LEAST) is not None
+    assert compact.pack(b"0" * 100 * compact.AT_LEAST) is None
 
 
 # --- without streams

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tiny import CELL, TWO_ARMS, findings, write
 
-from worldfork.desk.reading import open_ledger
-from worldfork.desk.scoring.stream_answers import stream_answers
+from worldfork.analysis.read import open_ledger
+from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import answers as stored
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, spelled

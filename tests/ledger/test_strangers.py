@@ -17,14 +17,14 @@ from kill_and_resume import REGISTRATION
 from tiny import contents, forge, rechain
 from typer.testing import CliRunner
 
+from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.deployments import score_deployments
+from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.cli.main import app
-from worldfork.desk.reading import open_ledger
-from worldfork.desk.scoring.deployments import score_deployments
-from worldfork.desk.scoring.stream_answers import stream_answers
-from worldfork.desk.triggers import is_reference
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
-from worldfork.ledger import packed
+from worldfork.ledger import compact
 from worldfork.ledger.publish import publish
 from worldfork.ledger.row import gain, mean
 from worldfork.ledger.store import Study
@@ -275,7 +275,7 @@ def test_rows_that_unpack_to_gigabytes_are_not_unpacked(study: Study, tmp_path: 
     rows = next(tmp_path.glob("published/cells/*/forks.jsonl.gz"))
     bomb = zlib.compressobj(level=9, wbits=-15)
     body = b"".join(bomb.compress(bytes(2**20)) for _ in range(256)) + bomb.flush()
-    rows.write_bytes(packed.HEADER + body + bytes(8))
+    rows.write_bytes(compact.HEADER + body + bytes(8))
     tracemalloc.start()
     try:
         with pytest.raises(WorldforkError, match="would unpack to more than 32 times its size"):

@@ -17,9 +17,8 @@ from worldfork.registration import (
     stream_owner,
 )
 from worldfork.registration.advice import idle_settings
-from worldfork.registration.canonical import canonical
 from worldfork.registration.library import find, registrations
-from worldfork.registration.records import CANDIDATES
+from worldfork.registration.records import CANDIDATES, canonical
 
 FOLDER = Path(__file__).parents[2] / "registrations"
 # Recipes for pretraining live in the same folder; they are read by the lab.

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from worldfork.errors import WorldforkError
 from worldfork.registration import authored, digest, open_authored, parse, read, read_authored
-from worldfork.registration.canonical import canonical
 from worldfork.registration.library import BUNDLED, find, find_recipe, recipes, registrations
-from worldfork.registration.reading import difference
-from worldfork.registration.toml import dumps, loads
+from worldfork.registration.reading import difference, dumps, loads
+from worldfork.registration.records import canonical
 
 BASE = """
 schema = "worldfork.registration/1"

@@ -3,7 +3,7 @@
 import pytest
 
 from worldfork.registration import parse
-from worldfork.registration.subset import only_tasks
+from worldfork.registration.reading import only_tasks
 
 WHOLE = """
 schema = "worldfork.registration/1"

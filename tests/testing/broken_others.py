@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldfork.desk.reading.prefork import CellKey
-from worldfork.desk.triggers import Segment, Trigger
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, updated
@@ -20,7 +18,7 @@ from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.mechanisms.rehearsal import Rehearse
 from worldfork.lab.stream.signals import Episode, Signal
 from worldfork.randomness import Event
-from worldfork.triggers import Answer
+from worldfork.triggers import Answer, CellKey, Segment, Trigger
 
 COUNT = itertools.count()
 RANDOM = np.random.default_rng()

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from worldfork.video import HOLD, UPDATE, Panel, frames
-from worldfork.video.overlay import FOOTER, HEADER, apart, difference
+from worldfork.video import FOOTER, HEADER, HOLD, UPDATE, Panel, apart, difference, frames
 
 MOMENTS, HEIGHT, WIDTH = 5, 60, 200
 PLATE = 27  # rows under a branch's name

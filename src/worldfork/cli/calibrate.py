@@ -84,7 +84,7 @@ def _pinning(as_json: bool) -> None:
     import dataclasses
     import json
 
-    from worldfork.desk.scoring.pinning import pinning_table
+    from worldfork.analysis.score.clusters import pinning_table
 
     entries = pinning_table()
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.lab.agents.rssm_cem.deployment import Deployed
+    from worldfork.lab.agents.rssm_cem.evaluation import Deployed
 
 __all__ = ["evaluate"]
 
@@ -50,8 +50,8 @@ def evaluate(
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
-    from worldfork.lab.agents.rssm_cem import adoption
-    from worldfork.lab.agents.rssm_cem.deployment import deploy, planner_settings
+    from worldfork.lab.agents.rssm_cem import evaluation
+    from worldfork.lab.agents.rssm_cem.evaluation import deploy, planner_settings
 
     if level and scale is None:
         raise WorldforkError(
@@ -71,7 +71,7 @@ def evaluate(
     task = deployed.environment.name
     with Console(stderr=True).status(f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"):
         if adopt:
-            returns = adoption.adopt(deployed)
+            returns = evaluation.adopt(deployed)
         else:
             returns = _returns(deployed, level=level, episodes=episodes, video=video)
     if replay is not None:

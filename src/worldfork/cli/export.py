@@ -53,7 +53,7 @@ def export(
     if figures:
         _figures(study, output)
         return
-    from worldfork.desk.reading import deployment_frame, study_frame, write_frame
+    from worldfork.analysis.read import deployment_frame, study_frame, write_frame
 
     frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)
@@ -61,10 +61,10 @@ def export(
 
 
 def _figures(ledger: Path, path: Path) -> None:
+    from worldfork.analysis.present.tables.table import scalars
+    from worldfork.analysis.read import write_frame
+    from worldfork.analysis.score import score_ledger
     from worldfork.cli.progress import bars
-    from worldfork.desk.reading import write_frame
-    from worldfork.desk.scoring import score_ledger
-    from worldfork.desk.tables.scalars import scalars
 
     with bars(transient=True) as progress:
         frame = scalars(score_ledger(ledger, progress=progress))
@@ -84,7 +84,7 @@ def _publish(study: Path, target: Path, *, streams: bool) -> None:
     opened, answers = Study(study), None
     without = "models and windows"
     if not streams:
-        from worldfork.desk.scoring.stream_answers import stream_answers
+        from worldfork.analysis.score.stream_answers import stream_answers
 
         answers, without = stream_answers(opened), "models, windows and streams"
     written = publish(opened, target, streams=streams, answers=answers)

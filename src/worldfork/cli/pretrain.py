@@ -8,7 +8,7 @@ import typer
 from worldfork.cli.executors import heard, settings_of, spelled
 
 if TYPE_CHECKING:
-    from worldfork.lab.agents.rssm_cem.pretraining.record import Pretraining
+    from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
 
 __all__ = ["pretrain"]
 
@@ -40,8 +40,7 @@ def pretrain(
     Interrupt it whenever you like: the same command resumes. Digits depend on how many seeds a program trains,
     which the recipe says (`seeds_per_group`), and not on executors and workers.
     """
-    from worldfork.cli.interrupts import interruptible
-    from worldfork.cli.progress import bars
+    from worldfork.cli.progress import bars, interruptible
     from worldfork.lab.tools import pretraining
 
     again = f"worldfork pretrain {recipe} -o {output}" + spelled(executor, workers, address, setting)

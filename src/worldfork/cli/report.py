@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worldfork.desk.page import Material
+    from worldfork.analysis.present.page import Material
 
 __all__ = ["report"]
 
@@ -50,8 +50,8 @@ def report(
     The page asks the network for nothing and can be sent to anyone. Of several ledgers an index is written, one
     line per study, and a page each beside it: worldfork report results/demo results/corrected -o pages/index.html
     """
+    from worldfork.analysis.present.page import Material, default_place, gather, render
     from worldfork.cli.progress import bars
-    from worldfork.desk.page import Material, default_place, gather, render
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import locate
 
@@ -81,7 +81,7 @@ def report(
         _serve(ledger, scored, port)
         return
     if figures is not None:
-        from worldfork.desk.figures import write_figures
+        from worldfork.analysis.present.figures import write_figures
 
         for path in write_figures(scored(ledger).score, figures):
             typer.echo(str(path))
@@ -100,7 +100,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
-    from worldfork.desk.page import index_line, render, render_index
+    from worldfork.analysis.present.page import index_line, render, render_index
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import is_archive, nearest_study
     from worldfork.ledger.store import Study
@@ -138,7 +138,7 @@ def _name(ledger: Path) -> str:
 
 
 def _serve(ledger: Path, scored: "Callable[[Path], Material]", port: int) -> None:
-    from worldfork.desk.page import Watched, server
+    from worldfork.analysis.present.page import Watched, server
     from worldfork.errors import WorldforkError
 
     if not ledger.exists():

@@ -48,12 +48,11 @@ def reproduce(
     machine. Checkpoints in checkpoints/NAME come from the recipe pretrain-NAME, which lies beside the registration
     or comes with worldfork; worldfork's own studies with power have recipes with more seeds, which it knows.
     """
-    from worldfork.cli.interrupts import interruptible
-    from worldfork.cli.progress import bars
+    from worldfork.cli.progress import bars, interruptible
     from worldfork.executors.base import opened
-    from worldfork.executors.gpus import shared
+    from worldfork.executors.local import shared
     from worldfork.registration import authored, open_authored
-    from worldfork.registration.subset import only_tasks
+    from worldfork.registration.reading import only_tasks
 
     text, root = open_authored(registration)
     if tasks is not None:
@@ -301,9 +300,9 @@ def _require_sound(verdict: "Verdict") -> None:
 
 
 def _write_tables_and_page(study: Path, output: Path, stages: Stages, *, quiet: bool) -> None:
+    from worldfork.analysis.present import tables
+    from worldfork.analysis.present.page import gather, render
     from worldfork.cli.progress import bars
-    from worldfork.desk import tables
-    from worldfork.desk.page import gather, render
     from worldfork.ledger.pretraining import read_seeds
     from worldfork.ledger.store import Study
 

@@ -42,8 +42,7 @@ def run(
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
     import worldfork as wf
-    from worldfork.cli.interrupts import interruptible
-    from worldfork.cli.progress import bars
+    from worldfork.cli.progress import bars, interruptible
 
     options = spelled(executor, workers, address, setting)
     again = f"worldfork run {registration} -o {output}" + "".join(f" --task {name}" for name in task) + options

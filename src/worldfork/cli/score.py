@@ -63,11 +63,11 @@ def score(
     from rich.console import Console
     from rich.markup import escape
 
+    from worldfork.analysis.present import tables
+    from worldfork.analysis.present.text import read_as
+    from worldfork.analysis.read import open_ledger
+    from worldfork.analysis.score.run import only_arm, score_ledger
     from worldfork.cli.progress import bars
-    from worldfork.desk import tables
-    from worldfork.desk.reading import open_ledger
-    from worldfork.desk.scoring.ledgers import only_arm, score_ledger
-    from worldfork.desk.wording import read_as
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
 

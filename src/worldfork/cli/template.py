@@ -12,7 +12,7 @@ def template(path: Path = typer.Argument(help="The table to write: .csv, .parque
 
     Example: worldfork template my-forks.csv
     """
-    from worldfork.desk.reading.template import COLUMNS, write_template
+    from worldfork.analysis.read.table import COLUMNS, write_template
 
     write_template(path)
     width = max(map(len, COLUMNS))

@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr
 from worldfork.blobs import Blob, fetching
 from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
-from worldfork.executors.gpus import share_memory
+from worldfork.executors.local import share_memory
 from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
 
 __all__ = ["Ray"]

@@ -53,7 +53,7 @@ from worldfork.registration import (
     open_authored,
     stream_owner,
 )
-from worldfork.registration.subset import require_tasks
+from worldfork.registration.reading import require_tasks
 
 __all__ = ["run"]
 

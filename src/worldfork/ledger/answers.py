@@ -21,7 +21,7 @@ from worldfork.ledger.records import check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.records import Record
-from worldfork.registration.canonical import canonical, digest
+from worldfork.registration.records import canonical, digest
 from worldfork.triggers import Answer, Asked
 
 __all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "ran_by", "read_answers", "spelled"]

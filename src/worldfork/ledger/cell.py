@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, files, packed
-from worldfork.ledger.chained import restored
+from worldfork.ledger import arrays, compact, files
+from worldfork.ledger.compact import restored
 from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.row import ForkRow, Row, has_one_spelling, read_row, seal
-from worldfork.registration import canonical, difference, digest
-
-__all__ = ["CellFolder", "CellPlan", "ChainFolder", "Refused"]
+from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
 
@@ -87,7 +85,7 @@ class ChainFolder(Generic[Row]):
     def has_rows(self) -> bool:
         """Whether anything points to this cell's configuration."""
         path = self.path / self.lines
-        return (path.exists() and path.stat().st_size > 0) or packed.beside(path).exists()
+        return (path.exists() and path.stat().st_size > 0) or compact.beside(path).exists()
 
     def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan[Row]:
         """What `open` would write; nothing is written yet.
@@ -96,7 +94,7 @@ class ChainFolder(Generic[Row]):
         under a registration since amended (`earlier`: its digests), as long as nothing else changed.
         """
         files.confined(self.path / "cell.json", within=self._study)
-        if packed.beside(self.path / self.lines).exists():
+        if compact.beside(self.path / self.lines).exists():
             raise WorldforkError(
                 f"The rows of {self.id} are compressed, to be read and not added to. Use a new folder."
             )
@@ -219,14 +217,14 @@ class ChainFolder(Generic[Row]):
     def _read_rows(self, *, spelling: bool = False) -> tuple[list[Row], int]:
         """The whole rows, and the bytes of a line that was not finished."""
         path = self.path / self.lines
-        if packed.beside(path).exists():
+        if compact.beside(path).exists():
             if path.exists():
                 raise WorldforkError(
-                    f"{self.id} has {path.name} and {packed.beside(path).name}: a cell has its rows once. Remove "
+                    f"{self.id} has {path.name} and {compact.beside(path).name}: a cell has its rows once. Remove "
                     "the one that does not belong here."
                 )
-            path = packed.beside(path)
-            content = packed.read(path)
+            path = compact.beside(path)
+            content = compact.read(path)
             if not content.endswith(b"\n"):
                 raise WorldforkError(f"{path} is damaged: its last line has no end.")
         elif path.exists():
@@ -262,3 +260,51 @@ class CellFolder(ChainFolder[ForkRow]):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, ForkRow)
+
+
+def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping[str, Any]) -> list[str]:
+    """Each setting of cell.json that is not the registered one, as `place: registered -> executed`.
+
+    Both sides are read by this version, so that a setting which an older one did not have yet is at its default.
+    """
+    resolved = {
+        **registered,
+        "seed": configuration["seed"],
+        "arms": [
+            {**configuration["arm"], "name": cell.arm, "tasks": [cell.task], "stream_seeds": [cell.stream_seed]}
+        ],
+        "tasks": {cell.task: configuration["task"]},
+        "predictions": [],
+        "deployment": None,  # it names arms that are left out here
+    }
+    if "signals" in configuration:
+        resolved["signals"] = configuration["signals"]
+    if configuration["block"] is not None:  # of an agent whose digits depend on the shape of its batches
+        resolved["execution"] = configuration["block"]
+    try:
+        wanted = _decisive(restore(canonical(dict(registered))), cell)
+        executed = _decisive(restore(canonical(resolved)), cell)
+    except WorldforkError as error:
+        return [" ".join(str(error).split())]
+    wanted |= {
+        "coordinates": cell.coordinates,
+        "precision": wanted["arm"]["precision"] or wanted["task"]["precision"],
+        "after_end": wanted["task"].get("after_end", configuration.get("after_end") and "reset"),
+    }
+    executed |= {
+        "coordinates": {"update_seed": 0, **configuration["coordinates"]},
+        "precision": configuration["precision"],
+        "after_end": configuration.get("after_end"),
+    }
+    return difference(wanted, executed)
+
+
+def _decisive(registration: Registration, cell: Cell) -> dict[str, Any]:
+    """What of a registration decides a cell's rows."""
+    return {
+        "seed": registration.seed,
+        "arm": registration.arm(cell.arm).decisive(),
+        "task": registration.tasks[cell.task].model_dump(mode="json"),
+        "signals": list(registration.signals),
+        "execution": registration.execution.model_dump(mode="json"),
+    }

@@ -15,7 +15,7 @@ from jaxtyping import Integer
 
 from worldfork.counting import plural
 from worldfork.ledger.arrays import Columns
-from worldfork.ledger.deployment import DeploymentRow
+from worldfork.ledger.deployments import DeploymentRow
 from worldfork.ledger.row import ForkRow, Number, finite
 from worldfork.ledger.store import Study
 from worldfork.registration.records import Stream

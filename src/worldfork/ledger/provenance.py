@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from worldfork.registration.canonical import digest
+from worldfork.registration.records import digest
 
 __all__ = ["changed_modules", "source_digest", "sources", "versions"]
 

@@ -5,7 +5,7 @@ published.json; the rows and the manifests keep their digests. A stream that sev
 the cell that ran it. A copy is one file, compressed as a whole, or a folder in which rows are compressed.
 
 Without streams too, what triggers answered on them can stand in for them (`ledger.answers`). Triggers are run by
-whoever publishes, and not here: `worldfork.desk.scoring.stream_answers`.
+whoever publishes, and not here: `worldfork.analysis.score.stream_answers`.
 """
 
 import json
@@ -16,15 +16,14 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import archive, arrays, files, packed
+from worldfork.ledger import archive, arrays, compact, files
 from worldfork.ledger.answers import ANSWERS, Answers
-from worldfork.ledger.chained import restored, without_digests
-from worldfork.ledger.deployment import DeploymentFolder
+from worldfork.ledger.compact import restored, without_digests
+from worldfork.ledger.deployments import SEGMENTS, DeploymentFolder
 from worldfork.ledger.records import check, read_json
-from worldfork.ledger.segments import SEGMENTS
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.records import Record
-from worldfork.registration.canonical import canonical, digest
+from worldfork.registration.records import canonical, digest
 
 __all__ = ["Published", "leaves_streams_out", "leaves_windows_out", "publish", "read_published"]
 
@@ -72,8 +71,8 @@ def publish(study: Study, target: Path, *, streams: bool = True, answers: Answer
         return len(content)
     written = 0
     for place, content in copied:
-        compressed = packed.pack(content) if _matches(place, ROWS) else None
-        path = target / place if compressed is None else packed.beside(target / place)
+        compressed = compact.pack(content) if _matches(place, ROWS) else None
+        path = target / place if compressed is None else compact.beside(target / place)
         files.make_folders(path.parent)
         files.replace(path, content if compressed is None else compressed)
         written += path.stat().st_size
@@ -90,10 +89,10 @@ def _copied(study: Study, record: Published, answers: bytes | None) -> Iterator[
         if _matches(place, (STREAMS,)):
             if not _is_its_owners(path):  # the same columns, packed as this version packs them
                 yield place, arrays.parquet_bytes(arrays.read_parquet(path))
-        elif _matches(place.removesuffix(packed.SUFFIX), ROWS):
+        elif _matches(place.removesuffix(compact.SUFFIX), ROWS):
             genesis = digest(read_json(path.parent / "cell.json"))
-            lines = restored(packed.read_lines(path), genesis=genesis, where=str(path))
-            yield place.removesuffix(packed.SUFFIX), lines
+            lines = restored(compact.read_lines(path), genesis=genesis, where=str(path))
+            yield place.removesuffix(compact.SUFFIX), lines
         else:
             yield place, path.read_bytes()
     if answers is not None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
-from worldfork.registration.canonical import digest
+from worldfork.registration.records import digest
 
 __all__ = ["Amendment", "CellRecord", "Kept", "OpenRecord", "Registered", "check", "inside", "read_json"]
 

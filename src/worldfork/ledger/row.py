@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, Validation
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record
-from worldfork.registration.canonical import canonical, digest
+from worldfork.registration.records import canonical, digest
 
 __all__ = [
     "ChainedRow",

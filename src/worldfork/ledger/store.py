@@ -20,20 +20,11 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
-from worldfork.ledger.deployment import DeploymentFolder, DeploymentRow
+from worldfork.ledger.deployments import DeploymentFolder, DeploymentRow
 from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.records import Amendment, Kept, Registered, check, read_json
 from worldfork.ledger.row import ForkRow
-from worldfork.registration import (
-    Registration,
-    canonical,
-    cells,
-    deployments,
-    difference,
-    digest,
-    parse,
-    restore,
-)
+from worldfork.registration import Registration, canonical, cells, deployments, difference, digest, parse, restore
 
 __all__ = ["PUBLISHED", "CellFolder", "Deployed", "Study", "StudyWriter", "writing"]
 

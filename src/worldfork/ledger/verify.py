@@ -11,12 +11,12 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import ANSWERS, Answers, read_answers
 from worldfork.ledger.arrays import Columns, content_digest, read_parquet
-from worldfork.ledger.conformity import departures
+from worldfork.ledger.cell import departures
 from worldfork.ledger.consistency import Expected, expected, unlisted
+from worldfork.ledger.deployments import segment_files
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
 from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow, gain, mean
-from worldfork.ledger.segments import segment_files
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
 from worldfork.registration import Cell, Registration, canonical, cells, digest, parse

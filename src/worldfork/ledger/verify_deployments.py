@@ -8,11 +8,21 @@ from typing import Any
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns, content_digest
-from worldfork.ledger.conformity import departures
+from worldfork.ledger.cell import departures
 from worldfork.ledger.consistency import Expected, expected
-from worldfork.ledger.deployment import THRESHOLDS, DeploymentFolder, DeploymentRow, Thresholds, policy_of
+from worldfork.ledger.deployments import (
+    SEGMENTS,
+    THRESHOLDS,
+    DeploymentFolder,
+    DeploymentRow,
+    Part,
+    Thresholds,
+    policy_of,
+    read_log_parts,
+    read_window_parts,
+    segment_files,
+)
 from worldfork.ledger.records import check, read_json
-from worldfork.ledger.segments import SEGMENTS, Part, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, canonical, deployments, difference
 

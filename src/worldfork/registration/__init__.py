@@ -1,6 +1,5 @@
 """What will be run: frozen, hashed and readable before anything runs."""
 
-from worldfork.registration.canonical import canonical, digest
 from worldfork.registration.grid import Cell, cells, deployments, hold_owner, stream_owner
 from worldfork.registration.reading import (
     Authored,
@@ -12,7 +11,7 @@ from worldfork.registration.reading import (
     read_authored,
     restore,
 )
-from worldfork.registration.records import Arm, Registration
+from worldfork.registration.records import Arm, Registration, canonical, digest
 
 __all__ = [
     "Arm",

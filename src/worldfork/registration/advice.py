@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from worldfork.registration.canonical import canonical
-from worldfork.registration.records import Arm, Mechanism, Registration
+from worldfork.registration.records import Arm, Mechanism, Registration, canonical
 
 __all__ = ["idle_settings"]
 

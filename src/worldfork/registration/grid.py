@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from worldfork.randomness import Event, Purpose
-from worldfork.registration.canonical import canonical
-from worldfork.registration.records import Arm, Direction, Registration
+from worldfork.registration.records import Arm, Direction, Registration, canonical
 
 __all__ = ["Cell", "cells", "deployments", "hold_owner", "stream_owner"]
 

@@ -1,26 +1,105 @@
-"""From a TOML file that a person wrote to a `Registration`, or to an error that says what to change.
-
-[stream], [evaluation] and [mechanism] are shared by all arms; each [[arms]] entry states only what it varies. A
-file without [[arms]] has one arm, named after the registration. A file may say `extends = "other.toml"` (relative
-to itself, or the name of a registration that comes with worldfork) and then states only what it changes: tables are
-merged, everything else is replaced. Settings belong to what they set: another agent, world, mechanism, schedule or
-trigger than the one below it begins without them.
-"""
+"""TOML in and out: what a stranger may hand us to read, and the few kinds of value that a registration holds."""
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import re
+import tomllib
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError, obeyed
 from worldfork.records import Record, explain
-from worldfork.registration import records, toml
+from worldfork.registration import records
 from worldfork.registration.library import find, is_file
+from worldfork.registration.records import Registration
 
-__all__ = ["Authored", "authored", "difference", "open_authored", "parse", "read", "read_authored", "restore"]
+AT_MOST: Final = 2**20  # characters; the longest registration of ours has 5,000
+PARTS: Final = 32  # of one key; ours have four
+# Python's parser takes time quadratic in the parts of a key: 50,000 of them keep it busy for minutes.
+PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+LONG_KEY: Final = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{PARTS}}}")
+
+
+def loads(text: str, *, name: str, kind: str) -> dict[str, Any]:
+    """Return the tables of a TOML text, or raise one clear error; `kind` is what `name` should be."""
+    if len(text) > AT_MOST:
+        raise WorldforkError(
+            f"{name} is not {kind}: it has {len(text):,} characters, at most {AT_MOST:,} are read."
+        )
+    if LONG_KEY.search(text):
+        raise WorldforkError(
+            f"{name} is not {kind}: its tables are nested too deeply, by a key of more than {PARTS} parts."
+        )
+    try:
+        tables = tomllib.loads(text)
+        json.dumps(tables, default=str)  # what is nested deeper than this can be written is nothing of ours either
+    except tomllib.TOMLDecodeError as error:
+        raise WorldforkError(f"{name} is not valid TOML: {error}.") from error
+    except RecursionError as error:
+        raise WorldforkError(f"{name} is not {kind}: its tables are nested too deeply.") from error
+    except ValueError as error:  # Python converts no more than 4,300 digits, between texts and whole numbers
+        raise WorldforkError(f"{name} is not {kind}: it has a whole number of thousands of digits.") from error
+    return tables
+
+
+def dumps(tables: dict[str, Any]) -> str:
+    """The tables as text that `tomllib` reads back to the same values.
+
+    >>> arms = [{"name": "x", "stream": {"noise": 0.5}}]
+    >>> print(dumps({"name": "a", "grid": {"seeds": [0, 1]}, "arms": arms}), end="")
+    name = "a"
+    <BLANKLINE>
+    [grid]
+    seeds = [0, 1]
+    <BLANKLINE>
+    [[arms]]
+    name = "x"
+    stream = { noise = 0.5 }
+    """
+    return "\n".join(_table(tables, ())).lstrip("\n") + "\n"
+
+
+def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
+    plain = {
+        key: value for key, value in table.items() if not (isinstance(value, dict) or _is_array_of_tables(value))
+    }
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        name = ".".join(map(_key, (*path, key)))
+        if isinstance(value, dict):
+            lines += ["", f"[{name}]", *_table(value, (*path, key))]
+        elif _is_array_of_tables(value):
+            for entry in value:
+                lines += [
+                    "",
+                    f"[[{name}]]",
+                    *(f"{_key(inner)} = {_value(given)}" for inner, given in entry.items()),
+                ]
+    return lines
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
 
 SHARED = ("stream", "evaluation", "mechanism")
 # Whose settings they are: the key that names a thing, the key of its settings, and the name that it has unsaid.
@@ -54,7 +133,7 @@ def read_authored(path: Path | str) -> Authored:
     if "extends" not in given:
         return Authored(_validated(_complete(given, str(path)), str(path)), text)
     merged = _without_unused_tasks(_extended(given, path, seen=(path.resolve(),)))
-    text = f"# {path.name}, with what it extends filled in.\n{toml.dumps(merged)}"
+    text = f"# {path.name}, with what it extends filled in.\n{dumps(merged)}"
     return Authored(parse(text, name=str(path)), text)
 
 
@@ -72,7 +151,7 @@ def authored(registration: records.Registration) -> Authored:
     tables = registration.model_dump(mode="json", by_alias=True, exclude_none=True)
     if registration.scoring.divergence_fraction is None:
         tables["scoring"]["divergence_fraction"] = "off"
-    text = toml.dumps(tables)
+    text = dumps(tables)
     assert parse(text) == registration
     return Authored(registration, text)
 
@@ -114,7 +193,7 @@ def _text(path: Path) -> str:
 
 
 def _tables(text: str, name: str) -> dict[str, Any]:
-    given = toml.loads(text, name=name, kind="a registration")
+    given = loads(text, name=name, kind="a registration")
     if str(given.get("schema", "")).startswith("worldfork.pretraining/"):
         raise WorldforkError(f"{name} is a recipe for pretraining, not a registration: worldfork pretrain {name}")
     return given
@@ -236,3 +315,40 @@ def _validated(complete: dict[str, Any], name: str) -> records.Registration:
     except ValidationError as error:
         lines = explain(error, records.Registration, also=SHARED)
         raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines)) from error
+
+
+def only_tasks(registration: Registration, tasks: Collection[str]) -> Registration:
+    """What of a registration is about these tasks. The draws of a cell and the shape of its blocks are those of the
+    whole study, and so are its rows; the registration's digest is another."""
+    require_tasks(registration, tasks)
+    if set(tasks) >= set(registration.tasks):
+        return registration
+    tables: dict[str, Any] = registration.model_dump(mode="json", by_alias=True)
+    arms = [{**arm, "tasks": _kept(arm["tasks"], tasks)} for arm in tables["arms"]]
+    tables["arms"] = [arm for arm in arms if arm["tasks"]]
+    tables["grid"]["tasks"] = _kept(tables["grid"]["tasks"], tasks)
+    tables["tasks"] = {name: table for name, table in tables["tasks"].items() if name in tasks}
+    tables["guess"] = {name: table for name, table in tables["guess"].items() if name in tasks}
+    scoring = tables["scoring"]
+    scoring["contraction_edges"] = {n: edges for n, edges in scoring["contraction_edges"].items() if n in tasks}
+    arm_names = {None, *(arm["name"] for arm in tables["arms"])}
+    tables["predictions"] = [
+        prediction
+        for prediction in tables["predictions"]
+        if {prediction["task"], (prediction["premise"] or {}).get("task") or prediction["task"]} <= set(tasks)
+        and {prediction["arm"], prediction["against"]} <= arm_names
+    ]
+    return restore(json.dumps(tables), name=f"{registration.name}, restricted to {', '.join(tasks)}")
+
+
+def require_tasks(registration: Registration, tasks: Collection[str]) -> None:
+    """Refuse tasks that the registration does not have."""
+    if unknown := sorted(set(tasks) - set(registration.tasks)):
+        raise WorldforkError(
+            f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "
+            f"{', '.join(registration.tasks)}."
+        )
+
+
+def _kept(names: list[str], tasks: Collection[str]) -> list[str]:
+    return [name for name in names if name in tasks]

@@ -1,9 +1,7 @@
-"""What is registered before anything runs (paper, "Design corrections and pre-registered plan").
+"""One spelling per value: the canonical JSON that every digest is taken of."""
 
-Frozen and strict: an unknown field is an error, a number is never a string. Every arm is stored complete, as it
-will be run; the shorthand of the TOML file (shared tables that arms vary) ends in `reading`.
-"""
-
+import hashlib
+import json
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
@@ -11,24 +9,22 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, model_serializer, model_validator
 
 from worldfork.records import Record
-from worldfork.registration.canonical import digest
 from worldfork.registration.deployment import Count, Deployment
 
-__all__ = [
-    "CANDIDATES",
-    "Amount",
-    "Arm",
-    "Evaluation",
-    "Execution",
-    "Grid",
-    "Mechanism",
-    "Prediction",
-    "Premise",
-    "Registration",
-    "Scoring",
-    "Stream",
-    "Task",
-]
+
+def canonical(value: Any) -> str:
+    """Sorted keys, no spaces, UTF-8, shortest float form; non-finite numbers are an error, not a word.
+
+    >>> canonical({"b": 0.1, "a": [1, None]})
+    '{"a":[1,null],"b":0.1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
 
 SCHEMA = "worldfork.registration/1"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]

@@ -17,6 +17,7 @@ from worldfork.lab.agents.training import black_box
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_end
 from worldfork.lab.stream.deployment import LOGGED
 from worldfork.randomness import Purpose
+from worldfork.testing.agents_inside import GIVES_ITSELF_AWAY, examine_stateful
 from worldfork.testing.attempts import BEGINS_ANEW, begins_anew, reads_attempts_apart
 from worldfork.testing.deployments import (
     EPISODES,
@@ -38,9 +39,8 @@ from worldfork.testing.deployments import (
     take_window,
 )
 from worldfork.testing.environments import environment_plugin
-from worldfork.testing.offers import begins_afresh, offers_training
+from worldfork.testing.mechanisms import begins_afresh, offers_training
 from worldfork.testing.report import Report, Rule, demand, difference, examine, has_shape, no_global_draws
-from worldfork.testing.stateful import GIVES_ITSELF_AWAY, examine_stateful
 
 __all__ = ["check_agent"]
 

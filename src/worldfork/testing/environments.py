@@ -23,7 +23,7 @@ from worldfork.lab.environments.base import (
 )
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.lab.environments.restorable import RestorablePlugin
-from worldfork.testing.pairs import PAIR, examine_pair
+from worldfork.testing.environments_pairs import PAIR, examine_pair
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
 
 __all__ = ["check_environment", "environment_plugin"]

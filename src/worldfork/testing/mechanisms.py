@@ -1,15 +1,16 @@
 """The contract of a mechanism: no steps is no update, and nothing outside its window and replay is read."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from worldfork import registry
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, Checkpoint, Window, needs_full_blocks
+from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window, needs_full_blocks
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
+from worldfork.lab.agents.training import Course, Trainable
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
@@ -28,8 +29,6 @@ from worldfork.testing.deployments import (
     watched,
 )
 from worldfork.testing.report import Report, Rule, demand, difference, examine, no_global_draws
-
-__all__ = ["check_mechanism"]
 
 ROWS: Final = 60
 SIZES: Final = (60, 15, 40)
@@ -269,3 +268,55 @@ def _moved(array: Any) -> Any:
 
 def _plain(group: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(array) for name, array in group.items()}
+
+
+STEPS: Final = 2
+RATE: Final = 0.5
+BATCH_KEYS = "Draw from the keys that it is given alone."
+
+
+def offers_training(
+    agent: Agent, parameters: Arrays, optimiser: Arrays, window: Window, *, plain_fit: Callable[[], Fit]
+) -> None:
+    """`plain_fit` calls `fit` on the same arguments with `STEPS` steps at `RATE`."""
+    assert isinstance(agent, Trainable)
+    names, scope = sorted(parameters), agent.scopes[0]
+
+    def train(course: Course) -> Fit:
+        batch_keys = keys(Purpose.UPDATE_BATCH, SETS)
+        return agent.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+
+    for group, prefixes in agent.groups.items():
+        held = any(name.startswith(prefixes) for name in names)
+        demand(held, f"no parameter begins with {prefixes}, the group `{group}`.", f"There are {names[:9]}.")
+    counted = all(isinstance(count, int) and count > 0 for count in agent.minibatch)
+    remedy = "It is (sequences, transitions of a sequence), and `passes` are counted by it."
+    demand(counted, f"`minibatch` is {agent.minibatch!r}.", remedy)
+    plain = Course(STEPS, scope, RATE)
+    text = difference(fields(plain_fit()), fields(train(plain)))
+    remedy = "Let `fit` call `train` with `Course(steps, scope, rate)`."
+    demand(not text, f"a course of nothing but steps trains otherwise than `fit` ({text}).", remedy)
+    group = next(name for name, starts in agent.groups.items() if any(agent.trained(scope, s) for s in starts))
+    for chosen in dict.fromkeys((group, *list(agent.groups)[-1:])):
+        after = train(dataclasses.replace(plain, groups=(chosen,))).parameters
+        others = [name for name in names if not name.startswith(agent.groups[chosen])]
+        text = difference(*({name: arrays[name] for name in others} for arrays in (parameters, after)))
+        remedy = "Train the parameters of `course.groups` alone."
+        demand(not text, f"training the group `{chosen}` changed others ({text}).", remedy)
+
+
+def begins_afresh(agent: Agent, parameters: Arrays, optimiser: Arrays) -> None:
+    """What `fresh` gives is like what a checkpoint holds, and the same for the same keys."""
+    assert isinstance(agent, Trainable)
+    batch_keys = keys(Purpose.UPDATE_BATCH, SETS)
+    with no_global_draws("`fresh`", BATCH_KEYS):
+        before, after = (agent.fresh(parameters, batch_keys) for _ in range(2))
+    held = {"parameters": parameters, "optimiser": optimiser}
+    for (part, like), group, again in zip(held.items(), before, after, strict=True):
+        expected, came = kinds(like), kinds(group)
+        others = {name for name in {*expected, *came} if expected.get(name) != came.get(name)}
+        shown = {name: came.get(name) for name in sorted(others)[:5]}
+        wanted = {name: expected.get(name) for name in shown}
+        demand(not others, f"`fresh` has other {part}: {shown}.", f"They are as a checkpoint's: {wanted}.")
+        text = difference(group, again)
+        demand(not text, f"the same keys gave other {part} ({text}).", BATCH_KEYS)

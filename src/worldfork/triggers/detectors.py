@@ -20,7 +20,7 @@ from pydantic import Field
 
 from worldfork.randomness import Event, seed
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
-from worldfork.triggers.sampling import Samples, draw_ahead
+from worldfork.triggers.kswin import Samples, draw_ahead
 
 __all__ = ["SIDE_BY_SIDE", "Detector", "Kswin", "PageHinkley", "SteppedDetector", "dense_ranks"]
 

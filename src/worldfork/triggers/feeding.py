@@ -4,15 +4,14 @@ import contextlib
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose
+from worldfork.registry import Located
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
-
-__all__ = ["Asked", "draw_event", "feed", "feed_together", "naming"]
 
 # Where worldfork's own triggers draw, fixed when the first ledgers were scored: those that are not listed draw
 # nothing. Any other trigger draws where its name says.
@@ -89,3 +88,36 @@ class Asked:
         """A trigger under the name and the seed that `draw_event` is given."""
         draws = name in DRAWS or name not in registry.BUILT_IN["triggers"]  # of others nobody knows whether they do
         return cls(name, json.dumps(trigger.model_dump(mode="json"), sort_keys=True), seed if draws else None)
+
+
+def locate_candidates(candidates: Iterable[str], *, recorded: Collection[str]) -> list[Located]:
+    """Where the candidates are that do not come with worldfork, without importing them; `recorded` are the study's
+    signals, by the names they have in its rows. A name that nothing has is refused: it would never be scored."""
+    outside = []
+    for name in candidates:
+        if name in recorded:
+            continue
+        if name not in registry.names("triggers") and ":" not in name:
+            raise WorldforkError(_unknown(name, recorded))
+        located = registry.locate("triggers", name)
+        if not located.ours:
+            outside.append(located)
+    return outside
+
+
+def build_candidates(located: Iterable[Located]) -> None:
+    """Import them, as scoring them will: what can not be set up is refused here and not after the study."""
+    for candidate in located:
+        registry.build("triggers", candidate.name, Trigger, where="[scoring] triggers")
+
+
+def _unknown(name: str, recorded: Collection[str]) -> str:
+    if name in registry.names("signals"):
+        return (
+            f"[scoring] triggers: the signal `{name}` is not recorded. Add it to `signals`, which lists "
+            f"{', '.join(recorded)}, or take it out of the candidates."
+        )
+    return (
+        f"[scoring] triggers: no trigger is called `{name}`. Known here: {', '.join(recorded)} (recorded signals); "
+        f"{', '.join(registry.names('triggers'))}. One of your own is named as `module:attribute`."
+    )

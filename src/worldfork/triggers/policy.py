@@ -2,7 +2,7 @@
 
 It is a trigger itself, one that answers with alarms, so whatever holds for triggers holds for it: it is fed segment
 by segment, has seen nothing of what follows, and is examined by the same kit. The threshold is data. Where labels
-went into it, they were those of other checkpoints (`worldfork.desk.scoring.thresholds` fits them).
+went into it, they were those of other checkpoints (`worldfork.analysis.score.thresholds` fits them).
 """
 
 import bisect

@@ -9,8 +9,7 @@ import pytest
 import worldfork as wf
 from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.drift import Schedule
-from worldfork.lab.environments.schedules import DriftShape, schedule
+from worldfork.lab.environments.drift import DriftShape, Schedule, schedule
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Registration, read
 

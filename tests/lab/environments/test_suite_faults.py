@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments import State, load, suite, suite_files
+from worldfork.lab.environments import State, load, suite
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.lab.environments.suite import SuiteEnvironment
 
@@ -81,7 +81,7 @@ def test_an_error_inside_the_simulator_is_an_unstable_world(monkeypatch: pytest.
     """A simulator that runs out of memory raises; only its own world is lost."""
 
     def compile_small(xml: str) -> Any:
-        text, included = suite_files.read_model(xml)
+        text, included = suite.read_model(xml)
         spec = mujoco.MjSpec.from_string(text, include=included)
         spec.memory = 20_000  # enough to hang in the air, too little for many contacts
         return spec.compile()

@@ -13,7 +13,7 @@ from waiting import PATIENCE
 
 import worldfork
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments import load, suite_files
+from worldfork.lab.environments import load, suite
 from worldfork.lab.environments.suite import SuiteEnvironment
 
 SOURCE = Path(worldfork.__file__).parents[1]
@@ -30,8 +30,8 @@ def run_without_dm_control(tmp_path: Path, *, script: str, models: bool) -> subp
     if models:
         bare = tmp_path / "bare" / "dm_control" / "suite"
         (bare / "common").mkdir(parents=True)
-        for name in ("walker.xml", *suite_files.COMMON):
-            (bare / name).write_bytes((suite_files.suite_folder() / name).read_bytes())
+        for name in ("walker.xml", *suite.COMMON):
+            (bare / name).write_bytes((suite.suite_folder() / name).read_bytes())
         path.append(str(tmp_path / "bare"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     return subprocess.run(

@@ -11,7 +11,7 @@ os.environ.setdefault("MUJOCO_GL", "disabled")
 
 from dm_control.utils.rewards import tolerance
 
-from worldfork.lab.environments.rewards import beyond, gaussian, linear, quadratic
+from worldfork.lab.environments.suite import beyond, gaussian, linear, quadratic
 
 values = arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(-100, 100))
 close = {"rtol": 0, "atol": 1e-15}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from waiting import PATIENCE
 
-from worldfork.lab.environments import load, suite, suite_files
-from worldfork.lab.environments.clock import stop_clock
+from worldfork.lab.environments import load, suite
+from worldfork.lab.environments.simulators import stop_clock
 from worldfork.lab.environments.suite import SuiteEnvironment
 
 TASKS = {"cartpole-swingup": 2.0, "walker-walk": 0.05, "cheetah-run": 2.0, "hopper-hop": 0.1}  # and scales
@@ -38,8 +38,8 @@ def clock() -> Iterator[None]:
 
 
 def as_published(xml: str) -> Any:
-    text, included = suite_files.read_model(xml)
-    return suite_files.compiled(mujoco.MjSpec.from_string(text, include=included))
+    text, included = suite.read_model(xml)
+    return suite.compiled(mujoco.MjSpec.from_string(text, include=included))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -89,8 +89,8 @@ def touching(environment: SuiteEnvironment, states: np.ndarray) -> bool:
 
 
 def test_a_model_of_several_trees_keeps_its_islands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_files, "read_model", lambda xml: (TWO_TREES, {}))
-    model = suite_files.compile_model("two.xml")
+    monkeypatch.setattr(suite, "read_model", lambda xml: (TWO_TREES, {}))
+    model = suite.compile_model("two.xml")
     assert (model.ntree, model.ncam) == (2, 0)
     assert not model.opt.disableflags & ISLANDS_OFF
 

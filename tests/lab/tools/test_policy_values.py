@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from worldfork.desk.scoring.intervals import student_t
-from worldfork.desk.scoring.policies import fit_threshold
+from worldfork.analysis.score.decisions import fit_threshold
+from worldfork.analysis.score.intervals import student_t
 from worldfork.lab.environments.closed_form import expected_return, expected_returns
 from worldfork.lab.environments.linear_quadratic import Matrices
 from worldfork.lab.tools.policy_values import follow

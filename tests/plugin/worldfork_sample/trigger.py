@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldfork.desk.triggers import Segment, Trigger
+from worldfork.triggers import Segment, Trigger
 
 
 class Surge(Trigger):

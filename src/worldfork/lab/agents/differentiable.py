@@ -19,7 +19,7 @@ from jaxtyping import Array, UInt32
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
-from worldfork.lab.programs import program
+from worldfork.lab.compilation import program
 
 __all__ = ["Lesson", "train"]
 

@@ -1,19 +1,126 @@
-"""What the ledger has of a batch of deployments: thresholds, rows, and what happened in every segment so far."""
+"""Which deployments run together: all policies of some cells of one task, from the registration alone."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
-from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.histories import extended
-from worldfork.lab.deployments.plan import Batch
-from worldfork.lab.stream import Recording, Stream, StreamLog
-from worldfork.ledger.deployment import THRESHOLDS, DeploymentRow, Thresholds
-from worldfork.ledger.records import check, read_json
-from worldfork.ledger.segments import SEGMENTS, read_log_parts, read_window_parts
-from worldfork.ledger.store import Deployed, Study
+import numpy as np
 
-__all__ = ["History", "read_history", "read_thresholds"]
+from worldfork.errors import WorldforkError
+from worldfork.lab.stream import Recording, Stream, StreamLog
+from worldfork.ledger.deployments import (
+    SEGMENTS,
+    THRESHOLDS,
+    DeploymentRow,
+    Thresholds,
+    read_log_parts,
+    read_window_parts,
+)
+from worldfork.ledger.records import check, read_json
+from worldfork.ledger.row import Number
+from worldfork.ledger.store import Deployed, Study
+from worldfork.registration import Cell, Registration, deployments
+from worldfork.triggers import Segment
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Cells that are deployed together, each under every policy; a parameter set is a policy on a cell."""
+
+    policies: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]  # for each policy its cells: they differ in the arm that names them alone
+    size: int  # cells in a full batch
+
+    @property
+    def task(self) -> str:
+        return self.cells[0][0].task
+
+    @property
+    def name(self) -> str:
+        """After its first cell."""
+        return self.cells[0][0].id
+
+    @functools.cached_property
+    def sets(self) -> tuple[tuple[str, Cell], ...]:
+        """The parameter sets in order: policy by policy, and within a policy cell by cell."""
+        return tuple((policy, cell) for policy, of in zip(self.policies, self.cells, strict=True) for cell in of)
+
+    def padded(self) -> "tuple[Batch, tuple[int, ...]]":
+        """The batch filled up with its last cell (one shape, one set of digits), and which of the filled batch's
+        sets are this one's."""
+        count = len(self.cells[0])
+        filled = tuple((*of, *[of[-1]] * (self.size - count)) for of in self.cells)
+        real = tuple(number * self.size + index for number in range(len(self.policies)) for index in range(count))
+        return dataclasses.replace(self, cells=filled), real
+
+
+def deployment_batches(registration: Registration) -> list[Batch]:
+    """All policies of `cells_per_batch` cells at a time, one task after the other."""
+    if registration.deployment is None:
+        return []
+    by_policy: dict[str, list[Cell]] = {}
+    for policy, cell in deployments(registration):
+        by_policy.setdefault(policy, []).append(cell)
+    first = next(iter(by_policy.values()))
+    batches = []
+    for _, group in groupby(range(len(first)), key=lambda index: first[index].task):
+        places = list(group)
+        size = min(registration.deployment.cells_per_batch or len(places), len(places))
+        for start in range(0, len(places), size):
+            chosen = places[start : start + size]
+            cells = tuple(tuple(of[index] for index in chosen) for of in by_policy.values())
+            batches.append(Batch(tuple(by_policy), cells, size))
+    return batches
+
+
+def extended(stream: Stream | None, episode: Stream) -> Stream:
+    """The stream with one more episode."""
+    if stream is None:
+        return episode
+    log, transitions = (
+        {name: np.concatenate([before[name], after[name]]) for name in after}
+        for before, after in (
+            (stream.log.columns(), episode.log.columns()),
+            (stream.recording.columns(), episode.recording.columns()),
+        )
+    )
+    return Stream(StreamLog.of(log), Recording(**transitions))
+
+
+def episode_of(stream: Stream | None, k: int) -> Stream:
+    """Episode k of a stream that has it."""
+    assert stream is not None
+    columns = stream.recording.columns()
+    steps = len(columns["reward"]) // len(columns["final"])
+    span = slice((k - 1) * steps, k * steps)
+    log = {name: values[span] for name, values in stream.log.columns().items()}
+    transitions = {name: values[k - 1 : k] if name == "final" else values[span] for name, values in columns.items()}
+    return Stream(StreamLog.of(log), Recording(**transitions))
+
+
+def whole(stream: Stream | None, points: int) -> Recording:
+    """The transitions so far, in arrays as long as the whole deployment: what is to come is empty there, so that an
+    update is computed at one shape whenever it fires."""
+    assert stream is not None
+    recording = stream.recording
+    steps = len(recording.reward) // len(recording.final)
+
+    def filled(values: np.ndarray, length: int) -> np.ndarray:
+        return np.concatenate([values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)])
+
+    lengths = {name: points if name == "final" else points * steps for name in recording.columns()}
+    return Recording(**{name: filled(values, lengths[name]) for name, values in recording.columns().items()})
+
+
+def segment_of(episode: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:
+    """One episode as a trigger is shown it: copies, which it can not write to."""
+    steps = {name: np.array(column, np.float64) for name, column in episode.log.of_episode(k).items()}
+    for column in steps.values():
+        column.setflags(write=False)
+    known = {name: float("nan") if value is None else value for name, value in signals.items()}
+    return Segment(k=k, level=level, steps=steps, signals=known)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,15 +12,14 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.history import read_history, read_thresholds
-from worldfork.lab.deployments.plan import Batch, deployment_batches
+from worldfork.lab.deployments.history import Batch, deployment_batches, read_history, read_thresholds
 from worldfork.lab.deployments.segment import roll_episode
 from worldfork.lab.deployments.state import begin, rebuild, shape_of
 from worldfork.lab.deployments.tasks import describe
 from worldfork.lab.episodes import Film
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.replay import Branch
-from worldfork.ledger.deployment import DeploymentRow
+from worldfork.ledger.deployments import DeploymentRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, deployments
 

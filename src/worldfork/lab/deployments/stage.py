@@ -8,13 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.history import History, read_history, read_thresholds
-from worldfork.lab.deployments.plan import Batch, deployment_batches
+from worldfork.lab.deployments.history import Batch, History, deployment_batches, read_history, read_thresholds
 from worldfork.lab.deployments.state import State
 from worldfork.lab.deployments.tasks import Advance, Ended
 from worldfork.lab.forks.tasks import Identity, Setting
-from worldfork.ledger.deployment import THRESHOLDS, Thresholds
-from worldfork.ledger.segments import Part, write_segment
+from worldfork.ledger.deployments import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter
 from worldfork.progress import Progress
 from worldfork.registration import Registration, canonical

@@ -16,13 +16,12 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
-from worldfork.lab.deployments.histories import episode_of, segment_of, whole
-from worldfork.lab.deployments.plan import Batch
+from worldfork.lab.deployments.history import Batch, episode_of, segment_of, whole
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, window
-from worldfork.ledger.deployment import DeploymentRow, Thresholds, policy_of
+from worldfork.ledger.deployments import DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.row import FitRecord
 from worldfork.randomness import words
 from worldfork.registration import Cell

@@ -11,8 +11,7 @@ import time
 from worldfork import registry
 from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
-from worldfork.lab.deployments.history import History
-from worldfork.lab.deployments.plan import Batch, deployment_batches
+from worldfork.lab.deployments.history import Batch, History, deployment_batches
 from worldfork.lab.deployments.segment import advance
 from worldfork.lab.deployments.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
@@ -29,7 +28,7 @@ from worldfork.lab.forks.tasks import (
     worker_name,
 )
 from worldfork.lab.stream import Stream
-from worldfork.ledger.deployment import DeploymentRow, Thresholds, recorded_signals
+from worldfork.ledger.deployments import DeploymentRow, Thresholds, recorded_signals
 from worldfork.ledger.provenance import source_digest
 from worldfork.registration import Cell, deployments
 from worldfork.triggers import Trigger

@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.lab.environments.base import EnvironmentPlugin
-from worldfork.lab.environments.rewards import gaussian, quadratic
-from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
+from worldfork.lab.environments.simulators import Fields
+from worldfork.lab.environments.suite import Randomness, SuiteEnvironment, gaussian, quadratic
 
 __all__ = ["CartpolePlugin", "CartpoleSwingup"]
 

@@ -111,8 +111,8 @@ class GymnasiumSimulation(Simulation):
     def __init__(self, env: Any, shares: Mapping[str, float]) -> None:
         import mujoco
 
-        from worldfork.lab.environments.clock import stop_clock
         from worldfork.lab.environments.model_fields import DriftingFields
+        from worldfork.lab.environments.simulators import stop_clock
 
         stop_clock()
         self._mujoco = mujoco

@@ -19,8 +19,7 @@ from jaxtyping import Float64, UInt8
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.simulators import WHOLE_STATE
-from worldfork.lab.environments.suite import SuiteEnvironment
-from worldfork.lab.environments.suite_files import compiled
+from worldfork.lab.environments.suite import SuiteEnvironment, compiled
 
 __all__ = ["Camera", "find_backend"]
 

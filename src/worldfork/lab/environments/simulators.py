@@ -1,10 +1,12 @@
-"""A scratchpad of MuJoCo simulators: rows of state go in, are stepped on threads, and come out.
+"""MuJoCo's stopwatch, stopped: it takes a tenth to a third of a physics step, and nobody reads it.
 
-`mujoco.batch` is exact (a row's future does not depend on its place, on the other rows, or on the threads) and its
-rows are whole: solver warm starts included. Capacity grows to the batches it is given, up to a limit beyond which
-batches go through in parts: memory stays bounded and simulators stay in the processor's cache.
+MuJoCo asks its clock, the C variable `mjcb_time`, around every stage of every physics step, to say in `data.timer`
+how long each took; where there is none it does not ask. Its Python bindings install one and can not take it out:
+`mujoco.set_mjcb_time(None)` puts theirs back. So the variable itself is set to NULL.
 """
 
+import ctypes
+import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,9 +16,24 @@ from jaxtyping import Bool, Float64, Int32
 from mujoco.batch import Batch, SimulationError
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.clock import stop_clock
 
-__all__ = ["Fields", "Simulators"]
+
+def stop_clock() -> bool:
+    """Take MuJoCo's clock away, and say whether it is gone; from then on its timers read zero in this process.
+
+    A clock that somebody has set with `mujoco.set_mjcb_time` is theirs and stays, and so does every clock where
+    MuJoCo's library has another name than Linux's. No number depends on it.
+    """
+    library = pathlib.Path(mujoco.__file__).with_name(f"libmujoco.so.{mujoco.__version__}")
+    if mujoco.get_mjcb_time() is not None or not library.is_file():
+        return False
+    try:
+        # The library is loaded already: this finds it, and its variable.
+        ctypes.c_void_p.in_dll(ctypes.CDLL(str(library)), "mjcb_time").value = None
+    except (OSError, ValueError):
+        return False
+    return True
+
 
 Fields = Mapping[str, Float64[np.ndarray, "n ..."]]
 Warnings = Int32[np.ndarray, "n W"]  # how often, by MuJoCo's kinds of them

@@ -1,28 +1,138 @@
-"""Control Suite tasks in batches: exact dm_control semantics on `mujoco.batch`, with the state outside.
-
-A task file subclasses `SuiteEnvironment` and says which model it is, how an episode begins, what is observed and
-what is rewarded. Everything else is here: drift, stepping, initial states, instability.
-
-Axes: B environments, A actions, O observations, S numbers of physical state, n worlds stepped together.
-"""
+"""Random poses, drawn in dm_control's order, so that a seed means the same pose there and here."""
 
 import abc
+import importlib.metadata
+import importlib.util
+import math
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 import mujoco
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.environments import check
 from worldfork.lab.environments.base import State
 from worldfork.lab.environments.drift import factor
 from worldfork.lab.environments.simulators import Fields, Simulators
-from worldfork.lab.environments.suite_files import compile_model, read_model
 
-__all__ = ["Fields", "Randomness", "SuiteEnvironment"]
+HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
+
+
+def limited_pose(model: Any, random: np.random.RandomState) -> Float64[np.ndarray, " q"]:
+    """Joints with limits anywhere within them; the others as the model has them."""
+    pose = model.qpos0.copy()
+    limited = model.jnt_limited == 1
+    low, high = model.jnt_range[limited].T
+    pose[limited] = random.uniform(low, high)
+    return pose
+
+
+def uniform_pose(model: Any, random: np.random.RandomState) -> Float64[np.ndarray, " q"]:
+    """Joints with limits anywhere within them, free hinges at any angle; free slides as the model has them."""
+    pose = model.qpos0.copy()
+    limited = model.jnt_limited == 1
+    low = np.where(limited, model.jnt_range[:, 0], -np.pi)
+    high = np.where(limited, model.jnt_range[:, 1], np.pi)
+    drawn = limited | (model.jnt_type == HINGE)
+    pose[drawn] = random.uniform(low[drawn], high[drawn])
+    return pose
+
+
+Values = Float64[np.ndarray, "*n"]
+
+
+def beyond(value: Values, *, lower: float, upper: float = math.inf, margin: float = 1.0) -> Values:
+    """How far `value` is outside [lower, upper], in margins; 0 inside."""
+    return np.maximum(np.maximum(lower - value, value - upper), 0.0) / margin
+
+
+def gaussian(distance: Values, *, at_one: float = 0.1) -> Values:
+    return np.exp(-0.5 * (distance * math.sqrt(-2.0 * math.log(at_one))) ** 2)
+
+
+def linear(distance: Values, *, at_one: float) -> Values:
+    return np.maximum(1.0 - distance * (1.0 - at_one), 0.0)
+
+
+def quadratic(distance: Values) -> Values:
+    """Falls to 0 at distance 1."""
+    return np.maximum(1.0 - distance**2, 0.0)
+
+
+MUJOCO_VERSION: Final = "3.17.0"
+DM_CONTROL_VERSION: Final = "1.0.50"
+COMMON: Final = ("common/materials.xml", "common/skybox.xml", "common/visual.xml")
+
+
+def read_model(xml: str) -> tuple[str, dict[str, bytes]]:
+    """A suite model as it is published: its XML and the files it includes. This is what a renderer wants.
+
+    >>> text, included = read_model("walker.xml")
+    >>> sorted(included)
+    ['./common/materials.xml', './common/skybox.xml', './common/visual.xml']
+    """
+    folder = suite_folder()
+    return (folder / xml).read_text(), {f"./{name}": (folder / name).read_bytes() for name in COMMON}
+
+
+def compile_model(xml: str) -> Any:
+    """A suite model for stepping by the thousand: the same physics to the last bit, without what nobody reads."""
+    check_versions()
+    text, included = read_model(xml)
+    spec = mujoco.MjSpec.from_string(text, include=included)
+    for texture in spec.textures:
+        texture.width = texture.height = 2
+    for element in (*spec.cameras, *spec.lights):  # they follow the body, in every physics step
+        spec.delete(element)
+    # Per simulation; the default is 13 MB of address space, the four tasks use 18 KB.
+    spec.memory = 1 << 20
+    model = compiled(spec)
+    model.opt.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)  # cartpole.xml asks for it
+    if model.ntree == 1:
+        # Constraints are solved apart where bodies do not touch. A single tree of bodies has nothing to part.
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    return model
+
+
+def compiled(spec: Any) -> Any:
+    """A model from its specification, without MuJoCo's advice to the suite's authors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*settotalmass.*")  # cheetah.xml, as published
+        return spec.compile()
+
+
+def check_versions() -> None:
+    """Refuse a pair of mujoco and dm_control that is not the one whose physics was verified."""
+    try:
+        dm_control = importlib.metadata.version("dm_control")
+    except importlib.metadata.PackageNotFoundError:
+        dm_control = DM_CONTROL_VERSION  # only the XML files are here: nothing to disagree with
+    if (mujoco.__version__, dm_control) != (MUJOCO_VERSION, DM_CONTROL_VERSION):
+        raise WorldforkError(
+            f"The tasks need mujoco {MUJOCO_VERSION} with dm_control {DM_CONTROL_VERSION}; found mujoco "
+            f"{mujoco.__version__} with dm_control {dm_control}. Other pairs crash or differ by rounding, which "
+            f"chaos makes visible. Run: pip install mujoco=={MUJOCO_VERSION} dm_control=={DM_CONTROL_VERSION}"
+        )
+
+
+def suite_folder() -> Path:
+    """Where dm_control keeps its suite; dm_control itself is not imported."""
+    spec = importlib.util.find_spec("dm_control")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(location) / "suite"
+        if all((folder / name).is_file() for name in COMMON):
+            return folder
+    raise WorldforkError(
+        "The Control Suite's model files were not found: no folder dm_control/suite with common/*.xml is on the "
+        f"Python path. Run: pip install --no-deps dm_control=={DM_CONTROL_VERSION}"
+    )
+
 
 Randomness = np.random.RandomState  # the generator dm_control draws initial states from
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user

@@ -4,9 +4,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.lab.environments.base import EnvironmentPlugin
-from worldfork.lab.environments.joints import uniform_pose
-from worldfork.lab.environments.rewards import beyond, gaussian, linear
-from worldfork.lab.environments.suite import Fields, Randomness, SuiteEnvironment
+from worldfork.lab.environments.simulators import Fields
+from worldfork.lab.environments.suite import Randomness, SuiteEnvironment, beyond, gaussian, linear, uniform_pose
 
 __all__ = ["WalkerPlugin", "WalkerWalk"]
 

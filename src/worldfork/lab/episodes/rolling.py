@@ -1,12 +1,6 @@
-"""Rolling out episodes: P parameter sets by E episodes, one agent call and one physics call per control step.
+"""The randomness of a batch of episodes: event-keyed, a matter of which episode it is, never of which branch.
 
-An episode batch is a generator that hands out its physics calls and is sent their results. Whoever drives it
-decides where they run: `overlapped` steps one half of the episodes on a thread while the agent plans for the other
-half. The results do not depend on it. A physics call waits for the actions it needs, so that an accelerator has the
-next half's plan to compute before it is done with this one's. Between an observation and the call that plans on it
-lies nothing but the filter: what else a control step leaves to do is done once the next plan is being computed.
-
-Where an episode ends early, its next attempt begins within the physics call that ended it, or the world waits.
+Axes: P parameter sets, E episodes each, A actions.
 """
 
 import dataclasses
@@ -16,16 +10,74 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float64, UInt32
+from jaxtyping import Bool, Float64, Int64, UInt32
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Decision, taken_by
 from worldfork.lab.environments.base import TERMINATED, AfterEnd, Environment, State, can_end, concatenate
 from worldfork.lab.environments.drift import noisy_action
-from worldfork.lab.episodes.draws import Draws
-from worldfork.lab.episodes.log import Log, Outcome, Rolled, Trace
+from worldfork.lab.episodes.log import Log, Outcome, Rolled
+from worldfork.randomness import Event, Purpose, consume, fold_in, normals, root
 
-__all__ = ["Record", "Rolled", "Trace", "objection_to_ends", "roll_out"]
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """One seed and two keys per episode; what a step needs is folded out of the keys when it comes.
+
+    Three streams, as the paper pins them: initial states, action noise, planner and model sampling.
+    """
+
+    seeds: Int64[np.ndarray, "P E"]  # of the initial states
+    start_keys: UInt32[np.ndarray, "P E 2"]  # that they come from
+    noise_keys: UInt32[np.ndarray, "P E 2"]
+    plan_keys: UInt32[np.ndarray, "P E 2"]
+
+    @classmethod
+    def of(cls, events: Sequence[Event], episodes: Int64[np.ndarray, " E"]) -> "Draws":
+        """The draws of these episodes of each event (its purpose is replaced, its fork kept)."""
+        known = {event: place for place, event in enumerate(dict.fromkeys(events))}  # policies share their episodes
+        place, forks = [known[event] for event in events], np.array([event.fork for event in known])
+
+        def keys(purpose: Purpose) -> UInt32[np.ndarray, "P E 2"]:
+            roots = np.stack([root(dataclasses.replace(event, purpose=purpose)) for event in known])
+            return fold_in(fold_in(roots, forks)[:, None], episodes)[place]
+
+        by_purpose = {
+            purpose: keys(purpose) for purpose in (Purpose.INITIAL_STATE, Purpose.ACTION_NOISE, Purpose.PLANNING)
+        }
+        starts = by_purpose[Purpose.INITIAL_STATE]
+        seeds = _seeds(starts, np.zeros(starts.shape[:-1], np.int64))
+        return cls(seeds, starts, by_purpose[Purpose.ACTION_NOISE], by_purpose[Purpose.PLANNING])
+
+    def attempts(self, number: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
+        """The seeds of the initial states of these attempts of each episode, counted from 0: that of attempt j is a
+        matter of the episode and j, however long the attempts before it lasted."""
+        return _seeds(self.start_keys, number)
+
+    def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
+        """The planner's keys at a control step; the planner folds its iterations in itself."""
+        return fold_in(self.plan_keys, step)
+
+    def plannings(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
+        """The same at several control steps; of a small batch they cost no more than those of one."""
+        return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
+
+    def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
+        """The standard normals that sigma_a scales at a control step."""
+        return normals(fold_in(self.noise_keys, step, 0), size, Purpose.ACTION_NOISE)
+
+    def __getitem__(self, index: slice) -> "Draws":
+        """The draws of some of the episodes."""
+        names = (field.name for field in dataclasses.fields(self))
+        return Draws(**{name: getattr(self, name)[:, index] for name in names})
+
+
+def _seeds(keys: UInt32[np.ndarray, "P E 2"], attempt: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
+    """The same integers as `randomness.seed` gives event by event: step 0, and the attempt as the iteration."""
+    drawn = fold_in(fold_in(keys, 0), attempt)
+    consume(drawn, Purpose.INITIAL_STATE)
+    return np.asarray(drawn[..., 0].astype(np.int64))
+
 
 KEYS_AT_ONCE: Final = 4096  # of the planner: a small batch needs few at a step, and does not wait for them
 Physics = Callable[[], Any]

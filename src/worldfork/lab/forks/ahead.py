@@ -17,14 +17,12 @@ from worldfork.blobs import Blob
 from worldfork.lab.agents.base import Checkpoint
 from worldfork.lab.agents.training import Trainable
 from worldfork.lab.ahead import Ahead
-from worldfork.lab.environments import Environment
-from worldfork.lab.episodes.rehearsal import rehearse_control_step
+from worldfork.lab.environments.base import Environment
+from worldfork.lab.episodes.warm_up import rehearse_control_step
 from worldfork.lab.forks import label
 from worldfork.lab.forks.context import Context
 from worldfork.lab.stream import Recording, Stream, StreamLog
 from worldfork.registration import Arm, Cell, Registration, canonical, cells
-
-__all__ = ["compile_ahead", "compile_without_checkpoints", "wait_until_compiled"]
 
 _aheads: weakref.WeakKeyDictionary[Context, Ahead] = weakref.WeakKeyDictionary()
 

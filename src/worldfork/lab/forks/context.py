@@ -11,12 +11,11 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
 from worldfork.lab.environments import Environment, EnvironmentPlugin
 from worldfork.lab.environments.base import AfterEnd, can_end
-from worldfork.lab.environments.drift import Schedule
-from worldfork.lab.environments.schedules import schedule
+from worldfork.lab.environments.drift import Schedule, schedule
 from worldfork.lab.episodes import objection_to_ends
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.stream.signals import Signal
-from worldfork.ledger.deployment import recorded_signals
+from worldfork.ledger.deployments import recorded_signals
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located

@@ -7,10 +7,10 @@ read it all the same: it is the world as it was before any drift.
 import math
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem import kept_replay
+from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.deployment import Deployed
-from worldfork.lab.agents.rssm_cem.writing import rewrite
+from worldfork.lab.agents.rssm_cem.evaluation import Deployed
+from worldfork.lab.agents.rssm_cem.pretraining.harvest import rewrite
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.stream import deploy, window
 from worldfork.randomness import Event, Purpose
@@ -45,6 +45,6 @@ def collect_replay(deployed: Deployed, transitions: int) -> None:
     )
     for path, stream in zip(deployed.paths, streams, strict=True):
         seen = window([stream.recording], [episodes])
-        columns = {name: getattr(seen, name)[0, :transitions] for name in kept_replay.COLUMNS}
-        entry = kept_replay.keep(path, columns, source=SOURCE)
+        columns = {name: getattr(seen, name)[0, :transitions] for name in checkpoints.COLUMNS}
+        entry = checkpoints.keep(path, columns, source=SOURCE)
         rewrite(path, {**read_manifest(path), "replay": entry})

@@ -34,7 +34,7 @@ def compile_programs(
 ) -> None:
     """Have the executor's `workers` compile what the streams and blocks of `tasks` will call.
 
-    A worker that misses a task here finds its programs where compiled ones are kept (`worldfork.lab.compiled`).
+    A worker that misses a task here finds its programs where compiled ones are kept (`worldfork.lab.compilation`).
     What goes wrong is left to the run, which meets it again and says so.
     """
     spelled = canonical(registration.model_dump(mode="json", by_alias=True))

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.deployment import deploy, find_checkpoint
+from worldfork.lab.agents.rssm_cem.evaluation import deploy, find_checkpoint
 from worldfork.lab.environments import EnvironmentPlugin
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic
-from worldfork.lab.deployments.plan import deployment_batches
+from worldfork.lab.deployments.history import deployment_batches
 from worldfork.lab.deployments.segment import advance
 from worldfork.lab.deployments.state import Shape, State, begin, shape_of
 from worldfork.lab.environments.closed_form import expected_returns
@@ -24,7 +24,7 @@ from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
-from worldfork.ledger.deployment import Thresholds
+from worldfork.ledger.deployments import Thresholds
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration

@@ -20,22 +20,24 @@ from typing import Any, Final
 from worldfork.blobs import shares_disk
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
-from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve, draw_curves, write_curves
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe, restore_recipe
-from worldfork.lab.agents.rssm_cem.pretraining.record import (
+from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
+    Curve,
     Evaluated,
     Pretraining,
     choose,
+    draw_curves,
     read_finished,
     seed_stem,
+    write_curves,
     write_finished,
 )
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe, restore_recipe
 from worldfork.lab.forks.tasks import attempted, worker_name
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import difference
-from worldfork.registration.canonical import canonical
+from worldfork.registration.records import canonical
 from worldfork.registry import load
 
 __all__ = ["TrainGroup", "Trained", "perform", "pretrain"]

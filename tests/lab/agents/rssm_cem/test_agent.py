@@ -16,7 +16,7 @@ from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import AgentPlugin, Window
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
-from worldfork.lab.agents.rssm_cem import kernel as kernels
+from worldfork.lab.agents.rssm_cem import planning as kernels
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments import load

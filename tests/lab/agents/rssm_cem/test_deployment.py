@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.adoption import adopt
-from worldfork.lab.agents.rssm_cem.deployment import Deployed, deploy, find_checkpoint, planner_settings
+from worldfork.lab.agents.rssm_cem.evaluation import Deployed, adopt, deploy, find_checkpoint, planner_settings
 from worldfork.lab.tools import drift_scale
 from worldfork.lab.tools.drift_scale import drift_grid, registered_scale
 

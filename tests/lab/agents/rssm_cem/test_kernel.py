@@ -16,7 +16,7 @@ import pytest
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem import kernel as fused
+from worldfork.lab.agents.rssm_cem import planning as fused
 from worldfork.lab.agents.rssm_cem.cuda import compiler
 from worldfork.lab.agents.rssm_cem.cuda.source import Kernel
 from worldfork.lab.agents.rssm_cem.model import layers, rssm

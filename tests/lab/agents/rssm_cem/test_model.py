@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.model import losses, optimiser, twohot
+from worldfork.lab.agents.rssm_cem.model import layers, losses, optimiser
 from worldfork.lab.agents.rssm_cem.model.losses import (
     Sequences,
     filter_sequences,
@@ -46,12 +46,12 @@ def batch(sequences: int = 2, length: int = 5, seed: int = 0) -> Sequences:
 
 def test_two_hot_round_trips_and_clips():
     x = jnp.array([-1.0, 0.0, 0.37, 2.0, 3.99, 4.0, 9.0])
-    weights = twohot.two_hot(x, low=0.0, high=4.0, bins=9)
+    weights = layers.two_hot(x, low=0.0, high=4.0, bins=9)
     np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-6)
     assert ((weights > 0).sum(-1) <= 2).all()
     np.testing.assert_allclose(weights @ jnp.linspace(0, 4, 9), jnp.clip(x, 0, 4), atol=1e-5)
     np.testing.assert_allclose(
-        twohot.expected(jnp.log(weights + 1e-20), low=0.0, high=4.0), jnp.clip(x, 0, 4), atol=1e-5
+        layers.expected(jnp.log(weights + 1e-20), low=0.0, high=4.0), jnp.clip(x, 0, 4), atol=1e-5
     )
 
 

@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import checkpoints
-from worldfork.lab.agents.rssm_cem.adoption import adopt
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.deployment import deploy
+from worldfork.lab.agents.rssm_cem.evaluation import adopt, deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.pretraining import job, loop, record, saving
+from worldfork.lab.agents.rssm_cem.pretraining import job, loop, outcomes
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
@@ -79,22 +78,22 @@ def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, tr
 
 def test_another_recipe_does_not_go_on_from_it(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    found, episode, _, _ = saving.load(tmp_path, recipe, state)
+    loop.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    found, episode, _, _ = loop.load(tmp_path, recipe, state)
     assert episode == 7
     np.testing.assert_array_equal(found["x"], state["x"])
     with pytest.raises(WorldforkError, match="belongs to another recipe"):
-        saving.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
+        loop.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
 
 
 def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    whole = (tmp_path / saving.NAME).read_bytes()
+    loop.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    whole = (tmp_path / loop.NAME).read_bytes()
     for broken in (whole[:-4], b"", b"no tensors at all"):
-        (tmp_path / saving.NAME).write_bytes(broken)
+        (tmp_path / loop.NAME).write_bytes(broken)
         with pytest.raises(WorldforkError, match="truncated or not a training state"):
-            saving.load(tmp_path, recipe, state)
+            loop.load(tmp_path, recipe, state)
 
 
 def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, trained, tmp_path, monkeypatch):
@@ -117,14 +116,14 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
     assert steps[0] == ("episodes", 0, 3)
     assert steps[-1] == ("tasks", 2, 2)
     assert sentences[1].startswith("episode 2 of 3: cartpole-swingup returns ")
-    assert not (tmp_path / saving.NAME).exists()
+    assert not (tmp_path / loop.NAME).exists()
     again = pretrain(recipe, tmp_path, notify=sentences.append)
     assert again == done
     assert "nothing to do" in sentences[-1]
     with pytest.raises(WorldforkError, match="holds the checkpoints of another recipe"):
         pretrain("pretrain-demo", tmp_path)
     for broken in ("[]", "{}", "]["):
-        (tmp_path / record.FINISHED).write_text(broken)
+        (tmp_path / outcomes.FINISHED).write_text(broken)
         with pytest.raises(WorldforkError, match="not the record"):
             pretrain(recipe, tmp_path)
 
@@ -140,7 +139,7 @@ def test_a_job_that_is_out_of_time_says_how_to_go_on(recipe, tmp_path, monkeypat
 def test_the_verb_prints_what_became_of_every_seed(tmp_path):
     demo = read_recipe("pretrain-demo")
     seed = {"task": "cartpole-swingup", "seed": 4, "gate": 812.0, "index": 0, "returns": [800.0], "digest": "a"}
-    record.write_finished(record.Pretraining(tmp_path, demo.digest, 7.0, 1.0, (record.Harvested(**seed),)))
+    outcomes.write_finished(outcomes.Pretraining(tmp_path, demo.digest, 7.0, 1.0, (outcomes.Harvested(**seed),)))
     shown = CliRunner().invoke(app, ["pretrain", "pretrain-demo", "-o", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     assert "nothing to do" in shown.output
@@ -149,9 +148,9 @@ def test_the_verb_prints_what_became_of_every_seed(tmp_path):
 
 
 def test_a_state_of_another_version_is_not_gone_on_from(recipe, tmp_path):
-    saving.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
+    loop.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
     with pytest.raises(WorldforkError, match="another version of worldfork"):
-        saving.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
+        loop.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
 
 
 def test_episodes_of_two_lengths_do_not_train_side_by_side(recipe, monkeypatch):
@@ -195,7 +194,7 @@ def test_cutting_the_padding_changes_no_prediction(recipe, trained):
 
 
 def test_the_gate_keeps_as_many_as_wanted_and_lists_the_rest(harvested, recipe):
-    assert [(one.task, one.seed, one.index) for one in record.choose(recipe, harvested)] == [
+    assert [(one.task, one.seed, one.index) for one in outcomes.choose(recipe, harvested)] == [
         ("cartpole-swingup", 0, 0),
         ("cartpole-swingup", 1, None),
         ("cheetah-run", 3, 0),

@@ -11,8 +11,8 @@ from test_recipe import SMALLEST
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents.rssm_cem.pretraining import job
+from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Evaluated, choose, seed_stem
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.lab.agents.rssm_cem.pretraining.record import Evaluated, choose, seed_stem
 from worldfork.lab.tools import pretraining
 from worldfork.lab.tools.pretraining import pretrain
 

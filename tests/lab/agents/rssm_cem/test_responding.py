@@ -7,13 +7,13 @@ import jax
 import numpy as np
 import pytest
 
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, agent, kernel, responding
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, agent, planning, small_batch
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.responding import Frozen
+from worldfork.lab.agents.rssm_cem.small_batch import Frozen
 from worldfork.lab.ahead import only_compiling
 from worldfork.lab.environments import load
 from worldfork.lab.episodes import Draws, Rolled, roll_out
-from worldfork.lab.episodes.rehearsal import rehearse_control_step
+from worldfork.lab.forks.ahead import rehearse_control_step
 from worldfork.randomness import Event, Purpose
 
 SMALL = {
@@ -49,7 +49,7 @@ def rolled(of: RSSMCEM, given: dict[str, np.ndarray], *, noise: float = 0.1) -> 
 
 def freezing(*, through_the_kernel: bool):
     """An agent that acts as with a kernel, wherever it is."""
-    return lambda self, given, *, sets, episodes: responding.freeze(
+    return lambda self, given, *, sets, episodes: small_batch.freeze(
         given, self.compiled_for, kernel=through_the_kernel
     )
 
@@ -97,18 +97,18 @@ def test_plans_without_a_finite_candidate_are_flagged_as_ever(monkeypatch):
 @pytest.mark.skipif(cuda_on_cpu.COMPILER is None, reason="the kernel's source needs g++ to run on a CPU")
 def test_the_kernel_finds_what_was_prepared_once(monkeypatch):
     """The kernel's own source, run on this CPU."""
-    monkeypatch.setattr(kernel, "run_blocks", cuda_on_cpu.run_blocks)
+    monkeypatch.setattr(planning, "run_blocks", cuda_on_cpu.run_blocks)
     one = build(FOR_THE_KERNEL, "fp16")
     given = parameters(one)
-    prepared = responding.freeze(given, one.compiled_for, kernel=True).planning
-    each_time = jax.jit(jax.vmap(functools.partial(kernel.prepare, one.imagined)))(given)
+    prepared = small_batch.freeze(given, one.compiled_for, kernel=True).planning
+    each_time = jax.jit(jax.vmap(functools.partial(planning.prepare, one.imagined)))(given)
     assert set(prepared) == set(each_time) == {"weights", "rows", "by_stoch", "by_deter"}
     for name, values in each_time.items():
         np.testing.assert_array_equal(values, prepared[name])
     monkeypatch.setattr(RSSMCEM, "frozen", freezing(through_the_kernel=True))
     frozen = rolled(one, given)
     monkeypatch.undo()
-    monkeypatch.setattr(kernel, "run_blocks", cuda_on_cpu.run_blocks)
+    monkeypatch.setattr(planning, "run_blocks", cuda_on_cpu.run_blocks)
     monkeypatch.setattr(agent, "available", lambda model, candidates: True)
     monkeypatch.setattr(RSSMCEM, "frozen", lambda self, given, *, sets, episodes: given)
     general = rolled(one, given)
@@ -139,7 +139,7 @@ def test_signals_are_computed_once_and_only_if_they_are_read():
         computed.append("signals")
         return {"error": 1.0, "kl": 2.0}
 
-    signals = responding.OnDemand(compute)
+    signals = small_batch.OnDemand(compute)
     assert computed == []
     assert (signals["kl"], sorted(signals), len(signals)) == (2.0, ["error", "kl"], 2)
     assert computed == ["signals"]
@@ -147,9 +147,9 @@ def test_signals_are_computed_once_and_only_if_they_are_read():
 
 def test_the_answer_is_written_where_the_host_reads_it():
     one = build(SMALL)
-    frozen = responding.freeze(parameters(one), one.compiled_for, kernel=False)
-    outcome = responding.begin(frozen, np.zeros((1, 1, world().observation_size), np.float32))
-    decision = responding.respond(frozen, outcome, np.zeros((1, 1, 2), np.uint32))
+    frozen = small_batch.freeze(parameters(one), one.compiled_for, kernel=False)
+    outcome = small_batch.begin(frozen, np.zeros((1, 1, world().observation_size), np.float32))
+    decision = small_batch.respond(frozen, outcome, np.zeros((1, 1, 2), np.uint32))
     assert decision.action.whole.sharding.memory_kind == "pinned_host"
     assert decision.belief.answer.sharding.memory_kind == jax.devices()[0].default_memory().kind
     np.testing.assert_array_equal(decision.action, decision.belief.answer[..., :-1])

@@ -17,20 +17,19 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem import responding
-from worldfork.lab.agents.rssm_cem.imagining import imagination
-from worldfork.lab.agents.rssm_cem.kernel import Prepared, available, prepare
+from worldfork.lab.agents.rssm_cem import small_batch
 from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
 from worldfork.lab.agents.rssm_cem.model import losses
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
-from worldfork.lab.agents.rssm_cem.responding import Belief, Frozen, OnDemand, Outcome
+from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
+from worldfork.lab.agents.rssm_cem.small_batch import Belief, Frozen, OnDemand, Outcome
 from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.compilation import program
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.programs import program
 
 __all__ = ["RSSMCEM", "Belief", "imagination"]
 
@@ -64,9 +63,9 @@ class RSSMCEM:
         return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
 
     @property
-    def compiled_for(self) -> responding.Settings:
+    def compiled_for(self) -> small_batch.Settings:
         """What the programs of one environment are compiled for."""
-        return responding.Settings.of(self.model, self.imagined, self.planner)
+        return small_batch.Settings.of(self.model, self.imagined, self.planner)
 
     @property
     def observation_size(self) -> int:
@@ -83,20 +82,20 @@ class RSSMCEM:
         environments go the general way: there XLA rounds differently in the programs of the other.
         """
         if sets * episodes == 1 and self.fused and available(self.imagined, self.planner.candidates):
-            return responding.freeze(parameters, self.compiled_for, kernel=True)
+            return small_batch.freeze(parameters, self.compiled_for, kernel=True)
         return parameters
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief | Outcome:
         """The belief at an episode's first observation."""
         if isinstance(parameters, Frozen):
-            return responding.begin(parameters, observation)
+            return small_batch.begin(parameters, observation)
         return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
 
     def act(self, parameters: Arrays, belief: Any, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
         if isinstance(parameters, Frozen):
-            return responding.respond(parameters, belief, plan_keys)
+            return small_batch.respond(parameters, belief, plan_keys)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
         for outcome in (belief.action, replaced):
             if isinstance(outcome, jax.Array):
@@ -120,7 +119,7 @@ class RSSMCEM:
     ) -> Belief | Outcome:
         """The belief, dropped in the episodes that begin anew: no state before them, and no plan to start from."""
         if isinstance(parameters, Frozen):  # of a single environment
-            return responding.begin(parameters, observation) if where.all() else belief
+            return small_batch.begin(parameters, observation) if where.all() else belief
         return _begin_again(self.model, self.planner.horizon, dict(parameters), belief, _single(observation), where)
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:

@@ -1,15 +1,16 @@
-"""Checkpoints from disk: arrays as safetensors, everything else in a JSON manifest beside them. No pickle anywhere.
+"""The replay that a checkpoint keeps: some of what it was pretrained on, for mechanisms that rehearse.
 
-A checkpoint is model and optimiser state. Beside them may lie some of what it was pretrained on, which the paper's
-mechanism does not read (`kept_replay`).
+It lies beside the checkpoint as `<name>.npz`, with its digest in the manifest. A checkpoint's own digest is that of
+its weights and knows nothing of this. Transitions are kept as whole sequences, and `first` marks where each begins.
 """
 
 import dataclasses
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,13 +19,43 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Checkpoint
-from worldfork.lab.agents.rssm_cem import kept_replay
+from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.environments.base import Environment
+from worldfork.ledger import arrays, files
 
-__all__ = ["SCHEMA", "describe", "load", "read_manifest"]
+SUFFIX: Final = ".npz"
+COLUMNS: Final = ("observation", "action", "reward", "next_observation", "first")
+
+
+def keep(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -> dict[str, Any]:
+    """Write transitions beside the checkpoint at `path`; returns what its manifest says of them."""
+    stored = {name: np.asarray(columns[name], bool if name == "first" else np.float32) for name in COLUMNS}
+    content = arrays.npz_bytes(stored, compress=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(path.with_suffix(SUFFIX), content)
+    return {
+        "transitions": len(stored["reward"]),
+        "digest": hashlib.sha256(content).hexdigest(),
+        "source": source,
+    }
+
+
+def read(path: Path, manifest: Mapping[str, Any]) -> tuple[Window | None, str | None]:
+    """The replay beside the checkpoint at `path`, with a leading axis of one, and its digest; None without one."""
+    entry, beside = manifest.get("replay"), path.with_suffix(SUFFIX)
+    if entry is None or not beside.exists():
+        return None, None
+    content = beside.read_bytes()
+    if hashlib.sha256(content).hexdigest() != entry["digest"]:
+        raise WorldforkError(
+            f"{beside} is not the replay that its manifest describes (truncated or altered): fetch it again."
+        )
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        columns = {name: stored[name][None] for name in COLUMNS}
+    return Window(**columns, size=np.array([columns["reward"].shape[1]])), entry["digest"]
+
 
 SCHEMA = "worldfork.checkpoint/1"
 
@@ -54,7 +85,7 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     if shapes != manifest["shapes"]:
         raise WorldforkError(f"The arrays in {path} do not have the shapes that its manifest lists.")
-    replay, replay_digest = kept_replay.read(path, manifest)
+    replay, replay_digest = read(path, manifest)
     return Checkpoint(
         parameters=_group(arrays, "parameters"),
         optimiser=_group(arrays, "optimiser"),

@@ -12,18 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-__all__ = [
-    "HALVES",
-    "Params",
-    "dense",
-    "frugal",
-    "initialise_dense",
-    "initialise_mlp",
-    "mlp",
-    "product",
-    "rms_norm",
-]
-
 Params = Mapping[str, Array]
 HALVES = {"fp16": jnp.float16, "bf16": jnp.bfloat16}
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -90,3 +78,20 @@ def frugal(step: Step) -> Step:
     model's time goes into moving intermediate results, not into computing them."""
     kept = jax.checkpoint_policies.dots_saveable
     return jax.checkpoint(step, policy=kept, prevent_cse=False)  # type: ignore[return-value]
+
+
+def two_hot(x: Float[Array, "*b"], *, low: float, high: float, bins: int) -> Float[Array, "*b {bins}"]:
+    """Weights on the two grid points around x, so that their expectation is x (clipped to the range)."""
+    position = jnp.clip((x - low) / (high - low), 0.0, 1.0) * (bins - 1)
+    return jnp.maximum(0.0, 1.0 - jnp.abs(position[..., None] - jnp.arange(bins)))
+
+
+def expected(logits: Float[Array, "*b k"], *, low: float, high: float) -> Float[Array, "*b"]:
+    """The mean of the distribution that `logits` describe on the grid."""
+    return jax.nn.softmax(logits) @ jnp.linspace(low, high, logits.shape[-1])
+
+
+def log_loss(logits: Float[Array, "*b k"], x: Float[Array, "*b"], *, low: float, high: float) -> Float[Array, "*b"]:
+    """Cross-entropy of the two-hot target for x."""
+    target = two_hot(x, low=low, high=high, bins=logits.shape[-1])
+    return -jnp.sum(target * jax.nn.log_softmax(logits), -1)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import twohot
+from worldfork.lab.agents.rssm_cem.model import layers
 from worldfork.lab.agents.rssm_cem.model.layers import Params, frugal
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
 
@@ -85,7 +85,7 @@ def model_loss(
     mask = jnp.ones(model.observation_size) if mask is None else mask
     squared = (model.decode(params, filtered.latent) - symlog(batch.next_observation)) ** 2
     reconstruction = jnp.sum(squared * mask, -1) / jnp.sum(mask)
-    reward = twohot.log_loss(
+    reward = layers.log_loss(
         model.reward_logits(params, filtered.latent), batch.reward, low=0.0, high=model.reward_high
     )
     stop = jax.lax.stop_gradient
@@ -116,7 +116,7 @@ def replay_value_loss(
         batch.reward[:, 1:].T, bootstrap[:, 1:].T, discount=model.discount, trace=trace, cut=batch.first[:, 1:].T
     ).T
     logits = model.value_logits(params, Latent(latent.deter[:, :-1], latent.stoch[:, :-1]))
-    losses = twohot.log_loss(logits, returns, low=0.0, high=model.value_high)
+    losses = layers.log_loss(logits, returns, low=0.0, high=model.value_high)
     weight = 1.0 - batch.first[:, 1:].astype(jnp.float32)
     return jnp.sum(losses * weight) / jnp.maximum(jnp.sum(weight), 1.0)
 

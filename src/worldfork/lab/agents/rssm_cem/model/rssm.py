@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import twohot
+from worldfork.lab.agents.rssm_cem.model import layers
 from worldfork.lab.agents.rssm_cem.model.layers import (
     Params,
     dense,
@@ -137,11 +137,11 @@ class RSSM:
 
     def reward(self, params: Params, latent: Latent) -> Float[Array, "*b"]:
         """The expected reward of the control step that led to `latent`."""
-        return twohot.expected(self.reward_logits(params, latent), low=0.0, high=self.reward_high)
+        return layers.expected(self.reward_logits(params, latent), low=0.0, high=self.reward_high)
 
     def value(self, params: Params, latent: Latent) -> Float[Array, "*b"]:
         """The expected discounted return from `latent` on."""
-        return twohot.expected(self.value_logits(params, latent), low=0.0, high=self.value_high)
+        return layers.expected(self.value_logits(params, latent), low=0.0, high=self.value_high)
 
     def sample(self, logits: Float[Array, "*b G C"], gumbel: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:
         """A one-hot sample (the largest of logits + Gumbel noise) whose gradient passes straight through to the

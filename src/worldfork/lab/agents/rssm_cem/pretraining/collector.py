@@ -11,10 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.lab.agents.rssm_cem.agent import imagination
-from worldfork.lab.agents.rssm_cem.kernel import available, prepare
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
-from worldfork.lab.agents.rssm_cem.pretraining.actor import policy
-from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks
+from worldfork.lab.agents.rssm_cem.planning import available, prepare
+from worldfork.lab.agents.rssm_cem.pretraining.learner import Learner, Masks, policy
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 

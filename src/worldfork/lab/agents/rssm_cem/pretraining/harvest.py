@@ -1,39 +1,59 @@
-"""From trained members to checkpoints: cut to size, put through the competence gate, evaluated, written.
-
-The gate and the reported return use different episodes. Which of the seeds that pass become the checkpoints of a
-recipe is for `worldfork.lab.tools.pretraining` to say, which sees all groups.
-"""
+"""Checkpoints to disk. Apart from reading them, since what writes a checkpoint computes no row of a ledger."""
 
 import dataclasses
 import functools
+import hashlib
+import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from safetensors.numpy import save as spell
 
 from worldfork.lab.agents.base import Arrays
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.kept_replay import keep
+from worldfork.lab.agents.rssm_cem.checkpoints import SCHEMA, keep
 from worldfork.lab.agents.rssm_cem.model.optimiser import flatten
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.loop import Trained
+from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Evaluated, seed_stem
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
-from worldfork.lab.agents.rssm_cem.pretraining.record import Evaluated, seed_stem
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.agents.rssm_cem.writing import save
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.episodes.rehearsal import rehearse_control_step
 from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes.warm_up import rehearse_control_step
+from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
-__all__ = ["cut", "gate_rehearsals", "harvest"]
+
+def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[str, Any]) -> str:
+    """Write one parameter set (no leading axis) and its manifest; returns the digest of the arrays' file."""
+    arrays = {
+        f"{kind}/{name}": np.ascontiguousarray(array, np.float32)
+        for kind, group in (("parameters", parameters), ("optimiser", optimiser))
+        for name, array in group.items()
+    }
+    content = spell(arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
+    files.replace(path, content)
+    rewrite(path, full)
+    return digest
+
+
+def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Another manifest for the checkpoint at `path`."""
+    files.replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
+
 
 SOURCE = "pretraining: sequences drawn uniformly from all that was collected"
 

@@ -11,11 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import gate_rehearsals, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.loop import train
+from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Curve, Evaluated
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
-from worldfork.lab.agents.rssm_cem.pretraining.record import Evaluated
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.ahead import Ahead
 from worldfork.lab.determinism import flags, processor

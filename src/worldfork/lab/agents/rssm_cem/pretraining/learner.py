@@ -1,8 +1,4 @@
-"""One gradient step of pretraining: world model on replay, actor and value in imagination.
-
-Functions act on one member (one seed of one task); the training loop vmaps them over all members.
-`Masks` say which observations and actions of the padded arrays a member really has.
-"""
+"""The imagination actor: collects data during pretraining and is thrown away after it."""
 
 import dataclasses
 from typing import NamedTuple
@@ -12,16 +8,38 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import losses, twohot
-from worldfork.lab.agents.rssm_cem.model.layers import frugal
+from worldfork.lab.agents.rssm_cem.model import layers, losses
+from worldfork.lab.agents.rssm_cem.model.layers import Params, frugal, initialise_mlp, mlp
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.optimiser import adam, initialise
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
-from worldfork.lab.agents.rssm_cem.pretraining.actor import initialise_actor, policy
 
-__all__ = ["Learner", "Learning", "Masks", "initialise_learner", "train_step"]
 
-Params = dict[str, Array]
+class Policy(NamedTuple):
+    """A normal distribution over actions, centred in [-1, 1]; what it draws is clipped where it is executed."""
+
+    mean: Float[Array, "*b A"]
+    std: Float[Array, "*b A"]
+
+    def sample(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
+        return self.mean + self.std * normal
+
+    def log_probability(self, action: Float[Array, "*b A"], mask: Float[Array, " A"]) -> Float[Array, "*b"]:
+        normalised = (action - self.mean) / self.std
+        return jnp.sum((-0.5 * normalised**2 - jnp.log(self.std)) * mask, -1)
+
+    def entropy(self, mask: Float[Array, " A"]) -> Float[Array, "*b"]:
+        return jnp.sum(jnp.log(self.std) * mask, -1)
+
+
+def initialise_actor(model: RSSM, key: Key[Array, ""]) -> dict[str, Array]:
+    sizes = [model.deter + model.stoch, model.hidden, model.hidden, 2 * model.action_size]
+    return initialise_mlp(key, "actor/head", sizes, output_scale=0.01)
+
+
+def policy(params: Params, latent: Latent) -> Policy:
+    mean, std = jnp.split(mlp(params, "actor/head", jnp.concatenate(latent, -1), layers=3), 2, -1)
+    return Policy(jnp.tanh(mean), 0.1 + 0.9 * jax.nn.sigmoid(std))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +127,7 @@ def train_step(
     def value_objective(value: Params) -> Array:
         params = {**learner.params, **value}
         logits = model.value_logits(params, dream.before)
-        imagined = jnp.mean(twohot.log_loss(logits, dream.returns, low=0.0, high=model.value_high))
+        imagined = jnp.mean(layers.log_loss(logits, dream.returns, low=0.0, high=model.value_high))
         slow = {**learner.params, **learner.slow}
         return imagined + learning.replayed * losses.replay_value_loss(
             model, params, slow, batch, replayed, trace=learning.trace

@@ -9,9 +9,9 @@ from pydantic import Field, ValidationError, model_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.plugin import Count, Rate, RSSMCEMPlugin, Search, Size, Training
 from worldfork.records import Record, explain
-from worldfork.registration import toml
-from worldfork.registration.canonical import digest
+from worldfork.registration import reading
 from worldfork.registration.library import find_recipe
+from worldfork.registration.records import digest
 
 __all__ = ["Recipe", "read_recipe", "restore_recipe"]
 
@@ -128,7 +128,7 @@ def read_recipe(recipe: str | Path) -> Recipe:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WorldforkError(f"A recipe is a TOML file; `{path}` could not be read ({error}).") from error
-    tables = toml.loads(text, name=str(path), kind="a recipe for pretraining")
+    tables = reading.loads(text, name=str(path), kind="a recipe for pretraining")
     schema = str(tables.get("schema", ""))
     # A registration that extends another need not repeat its schema.
     if schema.startswith("worldfork.registration/") or tables.keys() & {"extends", "grid", "arms"}:

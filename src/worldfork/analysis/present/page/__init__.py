@@ -1,0 +1,19 @@
+"""The page: one HTML file with everything that a study says, and its live view."""
+
+from worldfork.analysis.present.page.index import index_line, render_index
+from worldfork.analysis.present.page.live import Watched, server
+from worldfork.analysis.present.page.material import Material, gather
+from worldfork.analysis.present.page.page import Page, default_place, render, write_page
+
+__all__ = [
+    "Material",
+    "Page",
+    "Watched",
+    "default_place",
+    "gather",
+    "index_line",
+    "render",
+    "render_index",
+    "server",
+    "write_page",
+]

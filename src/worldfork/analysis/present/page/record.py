@@ -1,0 +1,249 @@
+"""What was registered, what was executed, and every way in which the two differ (paper, "Design corrections").
+
+A deviation is found by comparing, not declared: cell.json says what determined the rows, the rows say what was
+evaluated, and both are held against the registration that they point to.
+"""
+
+import collections
+import dataclasses
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from pydantic import Field
+
+from worldfork.analysis.present.page.material import Material
+from worldfork.counting import plural
+from worldfork.ledger.cell import departures
+from worldfork.ledger.pretraining import Seed, read_seeds
+from worldfork.ledger.records import Amendment, CellRecord, OpenRecord, check, read_json
+from worldfork.ledger.row import ForkRow
+from worldfork.ledger.store import Study
+from worldfork.registration import Cell, Registration
+from worldfork.registration.advice import idle_settings
+
+__all__ = ["Deviation", "ForkedModel", "StudyRecord", "record"]
+
+ALIKE: Final = ("device", "simulator", "packages")  # what one study should have one of
+COUNTED: Final = {
+    "nonfinite_actions": "non-finite action",
+    "nonfinite_returns": "non-finite return",
+    "unstable_episodes": "unstable episode",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Deviation:
+    """One way in which what was executed differs from what is registered, and where."""
+
+    what: str
+    cells: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class ForkedModel:
+    """A checkpoint that was forked; what only training knows is None where it was generated."""
+
+    task: str
+    checkpoint: int
+    digest: str
+    clean_return: float | None
+    floor: float | None
+    seed: int | None
+    gate: float | None
+    hardware: str | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StudyRecord:
+    """Everything the page prints about how the ledger came about."""
+
+    digest: str
+    toml: str
+    about: str
+    forks: int
+    registered_forks: int
+    draws: int  # of each update's minibatches, at most
+    deviations: Sequence[Deviation]
+    failed: Sequence[str]
+    notes: Sequence[str]
+    amendments: Sequence[Amendment]
+    made_with: Sequence[tuple[str, list[str]]]
+    checkpoints: Sequence[ForkedModel]
+    seeds: Sequence[Seed]
+
+
+class _Execution(OpenRecord):
+    """execution.json, as far as it is shown."""
+
+    machine: str = ""
+    python: str = ""
+
+
+class _Returns(OpenRecord):
+    gate: tuple[float, ...] = ()
+
+
+class _Manifest(OpenRecord):
+    """A checkpoint's manifest, as far as it is shown."""
+
+    seed: int | None = None
+    hardware: str | None = None
+    returns: _Returns = Field(default_factory=_Returns)
+
+
+def record(material: Material) -> StudyRecord | None:
+    """How the ledger came about; None for a flat table."""
+    study = material.study
+    if study is None:
+        return None
+    registration = study.registration
+    begun = {cell: _cell_record(study, cell) for cell, rows in material.rows.items() if rows}
+    return StudyRecord(
+        digest=study.registration_digest,
+        toml=(study.path / "registration.toml").read_text(encoding="utf-8"),
+        about=registration.about,
+        forks=sum(map(len, material.rows.values())),
+        registered_forks=sum(registration.arm(cell.arm).stream.decision_points for cell in material.rows),
+        draws=max(len(arm.update_seeds) for arm in registration.arms),
+        deviations=_deviations(study, begun, material.rows),
+        failed=material.table.failed,
+        notes=_notes(registration, begun),
+        amendments=study.amendments(),
+        made_with=_made_with(study, begun),
+        checkpoints=_checkpoints(study, begun),
+        seeds=read_seeds(study),
+    )
+
+
+def _cell_record(study: Study, cell: Cell) -> CellRecord:
+    return check(study.cell(cell.id).configuration, CellRecord, where=f"cell.json of {cell.id}")
+
+
+def _deviations(
+    study: Study, begun: Mapping[Cell, CellRecord], rows: Mapping[Cell, Sequence[ForkRow]]
+) -> list[Deviation]:
+    registration, stored = study.registration, study.registered().registration
+    differing: dict[str, list[str]] = collections.defaultdict(list)
+    for cell, inside in rows.items():
+        points = registration.arm(cell.arm).stream.decision_points
+        if len(inside) != points:
+            differing[f"{len(inside)} of {points} registered forks are in the ledger"].append(cell.id)
+        if not inside:
+            continue
+        if begun[cell].registration != study.registration_digest:
+            earlier = f"made under an earlier registration, {begun[cell].registration[:12]} (see the amendments)"
+            differing[earlier].append(cell.id)
+        for line in departures(study.cell(cell.id).configuration, cell, stored):
+            differing[f"registered -> executed: {line}"].append(cell.id)
+        for line in _counted(inside, episodes=registration.arm(cell.arm).evaluation.episodes):
+            differing[line].append(cell.id)
+    for key in ALIKE:
+        kinds = collections.Counter(_spelled(getattr(cell, key)) for cell in begun.values())
+        if len(kinds) > 1:
+            each = [f"{value} in {plural(count, 'cell')}" for value, count in sorted(kinds.items())]
+            differing[f"cells differ in their {key}: {'; '.join(each)}"] = []
+    if words := _source_words(study, {cell.source for cell in begun.values()}):
+        differing[words] = []
+    return [Deviation(what, cells) for what, cells in differing.items()]
+
+
+def _source_words(study: Study, digests: Collection[str]) -> str:
+    """Which modules cells were computed with in several versions; empty where there is none. That another task or
+    mechanism has other modules is no deviation."""
+    if len(digests) < 2:
+        return ""
+    versions: dict[str, set[str]] = collections.defaultdict(set)
+    for digest in digests:
+        path = study.path / "sources" / f"{digest}.json"
+        known = re.fullmatch("[0-9a-f]{64}", digest) and path.is_file()
+        modules = read_json(path) if known else None
+        if not isinstance(modules, dict):
+            return f"cells differ in their source: {', '.join(sorted(digests))}"
+        for module, source in modules.items():
+            versions[module].add(str(source))
+    changed = sorted(module for module, found in versions.items() if len(found) > 1)
+    return f"cells were computed with several versions of {', '.join(changed)}" if changed else ""
+
+
+def _spelled(value: object) -> str:
+    """A value of a record as people read it."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
+    """What the rows themselves say went otherwise."""
+    for length, count in collections.Counter(len(row.hold) for row in rows).items():
+        if length != episodes:
+            yield f"{plural(count, 'fork')} with {plural(length, 'episode')} per branch; {episodes} are registered"
+    if unequal := sum(row.draws.hold != row.draws.update for row in rows):
+        yield f"in {plural(unequal, 'fork')} the branches received different random draws"
+    for name, noun in COUNTED.items():
+        for branch in ("hold", "update"):
+            if count := sum(getattr(getattr(row, name), branch) for row in rows):
+                yield f"{plural(count, noun)} in {branch.upper()}"
+    if broken := sum(row.fit.non_finite > 0 for row in rows):
+        yield f"{plural(broken, 'update')} left parameters that are not finite"
+
+
+def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:
+    """Settings that change nothing; how long an episode is, the cells say, so every task must have begun."""
+    units = {cell.task: executed.units for cell, executed in begun.items()}
+    if any(task not in units for arm in registration.arms for task in arm.tasks):
+        return []
+    steps = {task: (unit.episode_steps, unit.episode_steps * unit.action_repeat) for task, unit in units.items()}
+    places: dict[str, list[str]] = {}
+    for line in idle_settings(registration, steps):
+        where, between, finding = line.partition(": ")
+        places.setdefault(between + finding, []).append(where)
+    return ["; ".join(inside) + finding for finding, inside in places.items()]
+
+
+def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str, list[str]]]:
+    """Hardware, versions and digests, each with every value that occurs."""
+    executed = begun.values()
+    hosts = [_execution(study, cell) for cell in begun]
+    packages = [f"{name} {version}" for cell in executed for name, version in cell.packages.items()]
+    listed: dict[str, list[str]] = {
+        "device": [cell.device for cell in executed],
+        "machine": [host.machine for host in hosts],
+        "python": [host.python for host in hosts],
+        "simulator": [cell.simulator for cell in executed],
+        "packages": packages,
+        "precision": [cell.precision for cell in executed],
+        "block shape": [
+            ", ".join(f"{name} {size}" for name, size in (cell.block or {}).items()) for cell in executed
+        ],
+        "source digest": [cell.source for cell in executed],
+    }
+    return [(name, sorted({value for value in values if value})) for name, values in listed.items()]
+
+
+def _execution(study: Study, cell: Cell) -> _Execution:
+    path = study.cell(cell.id).path / "execution.json"
+    return check(read_json(path), _Execution, where=f"`{path}`") if path.exists() else _Execution()
+
+
+def _checkpoints(study: Study, begun: Mapping[Cell, CellRecord]) -> list[ForkedModel]:
+    """Every checkpoint that was forked, with its clean return; where it was trained, also its seed and its gate."""
+    manifests = {
+        path.stem: check(read_json(path), _Manifest, where=f"`{path}`")
+        for path in sorted((study.path / "checkpoints").glob("*.json"))
+    }
+    models = {}
+    for cell, executed in begun.items():
+        name = f"{cell.task}-{cell.checkpoint}"
+        manifest = manifests.get(name, _Manifest())
+        gate = manifest.returns.gate
+        models[name] = ForkedModel(
+            task=cell.task,
+            checkpoint=cell.checkpoint,
+            digest=executed.checkpoint.digest,
+            clean_return=executed.checkpoint.clean_return,
+            floor=executed.task.get("competence_floor"),
+            seed=manifest.seed,
+            gate=sum(gate) / len(gate) if gate else None,
+            hardware=manifest.hardware,
+        )
+    return list(models.values())

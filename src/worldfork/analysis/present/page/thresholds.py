@@ -1,0 +1,204 @@
+"""What every trigger saw and where it fired; for a signal, what each of its thresholds would earn, chance included.
+
+A signal with n distinct values has n + 1 thresholds that differ, and the page holds all of them. Where there are
+more than a screen has columns, it holds an even choice, with every fitted threshold and the best in hindsight.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from worldfork.analysis.present.page.forks import Places
+from worldfork.analysis.present.page.packing import MISSING, pack
+from worldfork.analysis.present.text import auc_rests_on, digits_for, known, minus, number, rate
+from worldfork.analysis.score.decisions import Decisions, fit_threshold
+from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.threshold_curves import Sweep, sweep
+from worldfork.analysis.score.undefined import Undefined
+
+__all__ = ["SIDES", "threshold_permutations", "trigger_columns"]
+
+SIDES: Final = ("all_attempted", "retained")
+MOST_ROWS: Final = 300  # thresholds of a signal on one page: a step for every two or three columns of the chart
+FEW_FORKS: Final = 2_000
+PERMUTATIONS: Final = 5_000  # at each of hundreds of thresholds; a fitted policy has the full number
+PERMUTATIONS_OF_MANY: Final = 1_000  # with thousands of forks, whose totals vary less by chance
+
+
+def threshold_permutations(rules: Rules, forks: int) -> int:
+    """The draws of chance at each threshold."""
+    return min(rules.permutations, PERMUTATIONS if forks <= FEW_FORKS else PERMUTATIONS_OF_MANY)
+
+
+def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[str, object]:
+    """Every trigger by name."""
+    evidence = score.evidence
+    decisions = {"all_attempted": evidence.all_attempted, "retained": evidence.retained}
+    figures = {"all_attempted": score.triggers_all_attempted, "retained": score.triggers}
+    masks = {"all_attempted": np.ones(len(evidence.forks), bool), "retained": ~evidence.divergence.dropped}
+    signals = {name: read.signal for name, read in evidence.all_attempted.items() if read.signal is not None}
+    # Where nothing diverged the two sets of forks are one.
+    sides = SIDES if evidence.divergence.dropped.any() else SIDES[:1]
+    sweeps = {side: _sweeps(signals, score, decisions[side], masks[side], rules) for side in sides}
+    triggers: dict[str, object] = {}
+    for name in evidence.all_attempted:
+        trigger: dict[str, object] = {
+            "standing": score.triggers_all_attempted[name].standing,
+            "fired": {side: _flags(decisions[side][name], shown) for side in SIDES},
+            "official": {side: _official(figures[side][name]) for side in SIDES},
+            "words": {side: _official_words(figures[side][name], score, side) for side in SIDES},
+            "auc": {side: _auc(figures[side][name]) for side in SIDES},
+        }
+        if name in signals:
+            trigger["signal"] = pack(_in_order(signals[name], shown), "f32")
+            trigger["fitted"] = {side: _fitted(decisions[side][name]) for side in SIDES}
+            trigger["draws"] = threshold_permutations(rules, len(evidence.forks))
+            trigger["rows"] = {
+                side: _rows(swept[name], decisions[side][name], signals[name], masks[side], score, shown)
+                for side, swept in sweeps.items()
+            }
+        triggers[name] = trigger
+    return triggers
+
+
+def _sweeps(
+    signals: Mapping[str, np.ndarray],
+    score: TaskScore,
+    decided: Mapping[str, Decisions],
+    scored: Bool[np.ndarray, "forks"],
+    rules: Rules,
+) -> dict[str, Sweep]:
+    forks = score.evidence.forks
+    also = {
+        name: [fit_threshold(signal[scored], forks.delta[scored]), *_fitted(decided[name])]
+        for name, signal in signals.items()
+    }
+    return sweep(
+        signals,
+        forks,
+        scored=scored,
+        permutations=threshold_permutations(rules, len(forks)),
+        seed=rules.seed,
+        most=MOST_ROWS,
+        also=also,
+    )
+
+
+def _rows(
+    swept: Sweep,
+    decided: Decisions,
+    signal: Float[np.ndarray, "forks"],
+    scored: Bool[np.ndarray, "forks"],
+    score: TaskScore,
+    shown: Places,
+) -> dict[str, object]:
+    """A sweep by column. `least` is the least value that fires at a row; `reach` the last row at which each fork
+    fires. `start` is where the page opens, the middle of the fitted thresholds; `best` fits all."""
+    kept, delta = signal[scored], score.evidence.forks.delta[scored]
+    values = np.sort(kept[~np.isnan(kept)])
+    start = len(swept.fires) // 2
+    if finite := sorted(_fitted(decided)):
+        fires = (kept >= finite[(len(finite) - 1) // 2]).sum()
+        start = int(np.argmin(np.abs(swept.fires - fires)))
+    best = np.flatnonzero(swept.threshold == fit_threshold(kept, delta))
+    reached = np.searchsorted(swept.threshold, signal, side="right") - 1.0
+    reach = _in_order(np.where(np.isnan(signal), MISSING, reached), shown, missing=float(MISSING))
+    above = np.searchsorted(values, swept.threshold, side="left")
+    return {
+        "threshold": pack([_shortest(threshold, values) for threshold in swept.threshold.tolist()], "f64"),
+        "least": pack(np.append(values, np.inf)[above], "f64"),
+        "reach": pack(reach, "u16"),
+        "total": pack(swept.total, "f64"),
+        "fires": pack(swept.fires, "u32"),
+        **{name: pack(getattr(swept, name), "f32") for name in ("mean", "low", "high", "p", "p_shift")},
+        "start": start,
+        "best": int(best[0]) if len(best) else start,
+        "of": swept.of,
+    }
+
+
+def _in_order(
+    values: Float[np.ndarray, "forks"], shown: Places, *, missing: float = math.nan
+) -> Float[np.ndarray, "shown"]:
+    """Scored forks' values in the page's order."""
+    return np.array([missing if index is None else values[index] for index in shown.index], dtype=np.float64)
+
+
+def _shortest(threshold: float, values: Float[np.ndarray, "known"]) -> float:
+    """The number with the fewest digits that lies between the same two values: it fires on the same forks."""
+    if not math.isfinite(threshold):
+        return threshold
+    place = int(np.searchsorted(values, threshold))
+    for digits in range(1, 17):
+        short = float(f"{threshold:.{digits}g}")
+        if values[place - 1] < short <= values[place]:
+            return short
+    return threshold
+
+
+def _flags(decided: Decisions, shown: Places) -> dict[str, str]:
+    """Where it fires, one bit per fork."""
+    if isinstance(decided.fired, Undefined):
+        return pack(np.packbits(np.zeros(len(shown.index), bool)), "u8")
+    fired: Bool[np.ndarray, forks] = decided.fired
+    return pack(np.packbits([index is not None and bool(fired[index]) for index in shown.index]), "u8")
+
+
+def _fitted(decided: Decisions) -> list[float]:
+    """The distinct thresholds that scoring fitted and that a line can be drawn at."""
+    if decided.threshold is None:
+        return []
+    return [float(value) for value in np.unique(decided.threshold) if math.isfinite(value)]
+
+
+def _official(figures: TriggerScore) -> dict[str, object] | None:
+    """The fitted policy, as scored: 20,000 draws where nobody chose otherwise."""
+    random, shift = known(figures.random), known(figures.random_shift)
+    if random is None or shift is None:
+        return None
+    interval = known(random.interval)
+    return {
+        "total": known(figures.policy_total),
+        "fires": known(figures.fires),
+        "mean": known(random.mean),
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "p": random.p,
+        "p_shift": shift.p,
+    }
+
+
+def _official_words(figures: TriggerScore, score: TaskScore, side: str) -> str:
+    random, shift = figures.random, figures.random_shift
+    if isinstance(random, Undefined) or isinstance(shift, Undefined):
+        reason = random.why if isinstance(random, Undefined) else "it is undefined"
+        return f"worldfork score fits no threshold: {reason}."
+    digits, deployments = digits_for(score.effect.all_attempted), max(1, getattr(score.effect, side).cells)
+    tested = "a reference, not tested"
+    if figures.standing != "reference":
+        tested = "beats chance" if figures.passes_control is True else "does not beat chance after correction"
+    total, chance = known(figures.policy_total), known(random.mean)
+    if total is None or chance is None:
+        return "worldfork score: undefined."
+    words = (
+        f"{number(total / deployments, digits)} per deployment, {_counted(figures.fires)} fires, chance "
+        f"{number(chance / deployments, digits)}, p {rate(random.p)}, shifted {rate(shift.p)} before correction"
+    )
+    return f"worldfork score, thresholds fitted leave-one-checkpoint-out: {minus(words)}: {tested}."
+
+
+def _counted(count: int | Undefined) -> str:
+    return "undefined" if isinstance(count, Undefined) else f"{count:,}"
+
+
+def _auc(figures: TriggerScore) -> str:
+    interval = known(figures.auc_interval)
+    if isinstance(figures.auc, Undefined) or interval is None:
+        return "undefined"
+    ends = f"[{rate(interval.low)}, {rate(interval.high)}] {known(figures.auc_interval_kind)}"
+    rests = auc_rests_on(figures)
+    return f"{rate(figures.auc)} {ends}" + (f", {rests} checkpoints" if rests else "")

@@ -1,0 +1,76 @@
+"""A study as data frames, for any other tool: its forks, its streams, its deployments."""
+
+import dataclasses
+
+import polars as pl
+
+from worldfork.analysis.read.deployments import deployment_rows
+from worldfork.analysis.read.outcomes import EPISODES, SIGNAL
+from worldfork.analysis.read.study import Rows, read_rows
+from worldfork.errors import WorldforkError
+from worldfork.ledger.publish import leaves_streams_out
+from worldfork.ledger.store import Study
+from worldfork.registration import stream_owner
+
+__all__ = ["deployment_frame", "flat_frame", "stream_frame", "study_frame"]
+
+
+def study_frame(study: Study) -> pl.DataFrame:
+    """A study as a flat table: what `worldfork export` writes."""
+    return flat_frame(read_rows(study))
+
+
+def stream_frame(study: Study) -> pl.DataFrame:
+    """Every control step of every deployment, with the cell that ran it; cells that share a stream take it once."""
+    registration = study.registration
+    parts = []
+    for cell, owner in stream_owner(registration).items():
+        if cell == owner and (study.cell(cell.id).path / "stream.parquet").exists():
+            where = {**cell.coordinates, "checkpoint": str(cell.checkpoint)}
+            log = pl.DataFrame(dict(study.cell(cell.id).read_log()))
+            parts.append(log.select(*(pl.lit(value).alias(name) for name, value in where.items()), pl.all()))
+    if not parts and leaves_streams_out(study):
+        raise WorldforkError(f"`{study.path}` was published without streams: ask the study that it is a copy of.")
+    if not parts:
+        raise WorldforkError(f"`{study.path}` has no streams yet. Run the study first.")
+    return pl.concat(parts, how="diagonal")
+
+
+def flat_frame(rows: Rows) -> pl.DataFrame:
+    """One row per fork, in the columns that `read_table` knows."""
+    entries = [
+        {
+            **dataclasses.asdict(cell),
+            "checkpoint": str(cell.checkpoint),
+            **{name: getattr(row, name) for name in ("k", "step", "level", "r_update", "r_hold")},
+            **{SIGNAL + name: value for name, value in row.signals.items()},
+            **{name: list(getattr(row, name)) for name in EPISODES},
+        }
+        for cell, in_order in rows.items()
+        for row in in_order
+    ]
+    frame = pl.from_dicts(entries, infer_schema_length=None)
+    drawn_once = not any(cell.update_seed for cell in rows)
+    return frame.drop("update_seed") if drawn_once else frame
+
+
+def deployment_frame(study: Study) -> pl.DataFrame:
+    """One row per policy, cell and episode, for any other tool."""
+    return pl.from_dicts(
+        [
+            {
+                "policy": policy,
+                **cell.coordinates,
+                "checkpoint": str(cell.checkpoint),
+                **{name: getattr(row, name) for name in ("k", "step", "level", "episode_return", "fired")},
+                "answer": None if row.answer is None else float(row.answer),
+                "threshold": None if row.threshold is None else float(row.threshold),
+                "gradient_steps": row.gradient_steps,
+                "evaluation": None if row.evaluation is None else list(row.evaluation),
+                **{f"signal_{name}": value for name, value in row.signals.items()},
+            }
+            for (policy, cell), in_order in deployment_rows(study).items()
+            for row in in_order
+        ],
+        infer_schema_length=None,
+    )

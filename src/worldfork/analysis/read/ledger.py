@@ -1,0 +1,99 @@
+"""Whatever can be scored, opened: a study, a flat table, a data frame."""
+
+import contextlib
+import dataclasses
+import gc
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from worldfork.analysis.read.outcomes import Frame, Table
+from worldfork.analysis.read.study import Rows, read_rows, study_table
+from worldfork.errors import WorldforkError
+from worldfork.ledger.archive import is_archive, locate, nearest_study
+from worldfork.ledger.store import Study
+from worldfork.ledger.verify import require_as_registered
+from worldfork.registration import Registration
+
+__all__ = ["Ledger", "Source", "open_ledger", "uncollected"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """Forks to be scored. Only a study has a registration, and rows with everything that was recorded."""
+
+    name: str
+    table: Table
+    study: Study | None = None
+    registration: Registration | None = None
+    rows: Rows = dataclasses.field(default_factory=dict)
+
+
+STUDY: Final = "a study has returns, and registers what a failure counts as"
+Source = str | Path | Study | Frame | Table | Ledger
+
+
+def open_ledger(source: Source, *, higher_is_better: bool = True, failure_return: float | None = None) -> Ledger:
+    """The forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet or .jsonl) or a data frame.
+
+    `higher_is_better` and `failure_return` say how a flat table is read (`read_table`): a study registers it.
+    """
+    said: dict[str, Any] = {} if higher_is_better else {"higher_is_better": False}
+    said |= {} if failure_return is None else {"failure_return": failure_return}
+    match source:
+        case Ledger():
+            _refuse(said, "it has been read already")
+            return source
+        case Table():
+            _refuse(said, "it has been read already: give them to read_table")
+            return Ledger("table", source)
+        case Study():
+            _refuse(said, STUDY)
+            return _open_study(source)
+        case str() | Path():
+            return _open_path(Path(source), said)
+        case _:
+            return Ledger("table", _read_table(source, said))
+
+
+def _refuse(said: Mapping[str, Any], why: str) -> None:
+    if said:
+        raise WorldforkError(f"{' and '.join(f'`{name}`' for name in said)}: for flat tables; {why}.")
+
+
+def _open_path(path: Path, said: Mapping[str, Any]) -> Ledger:
+    if (held := locate(path)).is_dir() or is_archive(held):
+        _refuse(said, f"`{path}`: {STUDY}")
+        return _open_study(Study(held))
+    if not path.exists():
+        expected = "Expected a study (a folder or a .tar.xz) or a table (.csv, .parquet or .jsonl)."
+        raise WorldforkError(f"There is no `{path}`.{nearest_study(path)} {expected}")
+    return Ledger(path.name, _read_table(path, said))
+
+
+def _open_study(study: Study) -> Ledger:
+    require_as_registered(study)
+    registration = study.registration
+    with uncollected():
+        rows = read_rows(study)
+        table = study_table(study, rows)
+    return Ledger(registration.name, table, study, registration, rows)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without looking for garbage: of ten thousands of rows none is, and looking takes as long as reading them, and
+    again while they are scored."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _read_table(source: Path | Frame, said: Mapping[str, Any]) -> Table:
+    from worldfork.analysis.read.table import read_table  # with polars, which a study is read without
+
+    return read_table(source, **said)

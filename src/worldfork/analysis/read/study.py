@@ -1,0 +1,212 @@
+"""A study's own rows as forks: arrays, and no data frame, so that whatever needs no more needs no polars.
+
+Rows come out of `ledger.store` checked against their digests and against the one before; nothing here checks them
+again. A branch with a return that is not finite has failed: it counts as what the registration says, and is listed.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from worldfork.analysis.read.outcomes import Draw, Forks, Table, over_draws, require_scorable
+from worldfork.analysis.read.prefork import Prefork, StreamLog
+from worldfork.errors import WorldforkError
+from worldfork.ledger.answers import Answers, ran_by, read_answers
+from worldfork.ledger.arrays import parquet_columns, read_bytes
+from worldfork.ledger.publish import leaves_streams_out
+from worldfork.ledger.records import read_json
+from worldfork.ledger.row import ForkRow
+from worldfork.ledger.store import Study
+from worldfork.registration import Cell, Registration, cells
+from worldfork.registration.records import Mechanism
+from worldfork.triggers import Answer, Asked, CellKey
+
+__all__ = ["Rows", "cell_key", "read_rows", "study_table"]
+
+Rows = dict[Cell, list[ForkRow]]
+
+
+def read_rows(study: Study) -> Rows:
+    """Every registered cell with the rows it has so far."""
+    rows = {cell: study.cell(cell.id).rows() for cell in cells(study.registration)}
+    if not any(rows.values()):
+        raise WorldforkError(f"`{study.path}` has no forks yet. Run the study first.")
+    return rows
+
+
+def _require_scorable(registration: Registration, rows: Rows) -> None:
+    require_scorable([registration.scoring.failure_return], where="[scoring] failure_return")
+    for cell, in_order in rows.items():
+        for row in in_order:
+            require_scorable((*row.hold, *row.update), where=f"{cell.id}, fork {row.k}")
+
+
+def study_table(study: Study, rows: Rows) -> Table:
+    """The forks by arm and task, in the order registered: doses ascend as their author wrote them."""
+    registration = study.registration
+    _require_scorable(registration, rows)
+    signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
+    arms: dict[str, dict[str, Forks]] = {}
+    logs: dict[str, StreamLog] = {}
+    answers = _stored_answers(study, rows)
+    failures = _failure_returns(registration, rows)
+    for arm in registration.arms:
+        for task in arm.tasks:
+            group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
+            forks = _forks(study, group, signals, logs=logs, answers=answers, failure=failures.get(task, 0.0))
+            if forks is not None:
+                forks = dataclasses.replace(forks, gradient_steps=_gradient_steps(arm.mechanism))
+                arms.setdefault(arm.name, {})[task] = forks
+    failed = tuple(
+        _failed(cell, row, failures[cell.task])
+        for cell, in_order in rows.items()
+        for row in in_order
+        if not _has_delta(row)
+    )
+    return Table(arms, failed=failed)
+
+
+def _gradient_steps(mechanism: Mechanism) -> int | None:
+    """N of one update; None where it follows the window, a number of passes over it."""
+    in_passes = mechanism.settings.get("passes") is not None and mechanism.steps > 0
+    return None if in_passes else mechanism.steps
+
+
+def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
+    """What a branch without a finite return counts as, by task: as registered, or else 0, or the lowest return of
+    any episode where returns go below 0, so that failing is never the best that could happen."""
+    registered = registration.scoring.failure_return
+    if registered is not None:
+        return {cell.task: registered for cell, in_order in rows.items() if in_order}
+    lowest: dict[str, float] = {}
+    for cell, in_order in rows.items():
+        for row in in_order:
+            returns = [value for value in (*row.hold, *row.update) if value is not None]
+            lowest[cell.task] = min(lowest.get(cell.task, 0.0), *returns, 0.0)
+    return lowest
+
+
+def _forks(
+    study: Study,
+    rows: Rows,
+    signals: Sequence[str],
+    *,
+    logs: dict[str, StreamLog],
+    answers: Answers | None,
+    failure: float,
+) -> Forks | None:
+    """The forks of one arm and task, cells in order of their keys; None where there are none yet.
+
+    Cells that differ in the draw of their updates alone are one deployment, and their forks one fork: what an
+    update was worth is its mean over draws.
+    """
+    draws: dict[CellKey, list[Cell]] = {}
+    for cell in sorted(rows, key=lambda cell: cell.update_seed):
+        draws.setdefault(cell_key(cell), []).append(cell)
+    scored = [
+        (key, drawn) for key in sorted(draws) for drawn in zip(*(rows[cell] for cell in draws[key]), strict=False)
+    ]
+    keys = list(dict.fromkeys(key for key, _ in scored))
+    number = {key: index for index, key in enumerate(keys)}
+    if not keys:
+        return None
+    first = [drawn[0] for _, drawn in scored]
+    streams = tuple(_stream(study, draws[key][0], logs) for key in keys)
+    return Forks(
+        prefork=Prefork(
+            task=next(iter(rows)).task,
+            cells=tuple(keys),
+            cell=np.array([number[key] for key, _ in scored], dtype=np.int64),
+            k=np.array([row.k for row in first], dtype=np.int64),
+            level=_floats([row.level for row in first]),
+            signals={name: _floats([row.signals.get(name) for row in first]) for name in signals},
+            step=np.array([row.step for row in first], dtype=np.int64),
+            streams=streams if any(stream is not None for stream in streams) else (),
+            answers=_answers(study, [draws[key][0] for key in keys], streams, answers),
+        ),
+        outcomes=over_draws([[_draw(row, failure) for row in drawn] for _, drawn in scored]),
+        clean=_clean_returns(study, [draws[key][0] for key in keys]),
+        failure_return=failure,
+    )
+
+
+def _draw(row: ForkRow, failure: float) -> Draw:
+    return Draw(
+        failure if row.r_hold is None else row.r_hold,
+        failure if row.r_update is None else row.r_update,
+        row.hold,
+        row.update,
+        failed_hold=row.r_hold is None,
+        failed_update=row.r_update is None,
+    )
+
+
+def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
+    """What each checkpoint returns in the clean world, where its cells say so."""
+    clean: dict[str, float] = {}
+    for cell in begun:
+        if str(cell.checkpoint) in clean:
+            continue  # its cells all say the same
+        checkpoint = read_json(study.cell(cell.id).path / "cell.json").get("checkpoint")
+        known = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
+        if isinstance(known, float):
+            require_scorable([known], where=f"{cell.id}, clean_return of its checkpoint")
+            clean[str(cell.checkpoint)] = known
+    return clean
+
+
+def cell_key(cell: Cell) -> CellKey:
+    """The deployment that a cell is of, whatever its arm and the draw of its updates."""
+    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+
+
+def _has_delta(row: ForkRow) -> bool:
+    return row.r_hold is not None and row.r_update is not None
+
+
+def _failed(cell: Cell, row: ForkRow, failure: float) -> str:
+    branches = " and ".join(name for name, mean in (("HOLD", row.r_hold), ("UPDATE", row.r_update)) if mean is None)
+    return (
+        f"{cell.arm}, {cell.task}, checkpoint {cell.checkpoint}, {cell.direction}, stream seed {cell.stream_seed}, "
+        f"k = {row.k}: an episode's return is not finite, so {branches} counts as a failure with return {failure:g}"
+    )
+
+
+def _floats(values: Sequence[float | None]) -> Float[np.ndarray, "values"]:
+    """NaN for what is stored as null."""
+    return np.array(values, dtype=np.float64)
+
+
+def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog | None:
+    """A cell's step log; what an agent does not have (a KL, say) is not in it. Arms that share one hold one."""
+    path, _ = study.cell(cell.id).stream_files()
+    if not path.exists():
+        return None
+    content = read_bytes(path)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in logs:
+        columns = parquet_columns(content, path)
+        logs[digest] = StreamLog({name: np.array(column, dtype=np.float64) for name, column in columns.items()})
+    return logs[digest]
+
+
+def _stored_answers(study: Study, rows: Rows) -> Answers | None:
+    """What a copy that leaves its streams out says was answered on them."""
+    if not leaves_streams_out(study):
+        return None
+    return read_answers(study, {cell.id: in_order for cell, in_order in rows.items()})
+
+
+def _answers(
+    study: Study, begun: Sequence[Cell], streams: Sequence[StreamLog | None], stored: Answers | None
+) -> tuple[dict[Asked, tuple[Answer, ...]], ...]:
+    """What was answered on the stream of each cell that has none here."""
+    if stored is None:
+        return ()
+    return tuple(
+        stored.on(ran_by(study.cell(cell.id))) if stream is None else {}
+        for cell, stream in zip(begun, streams, strict=True)
+    )

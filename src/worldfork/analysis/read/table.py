@@ -1,0 +1,398 @@
+"""Columns of a stranger's table: what is wrong is refused by row and column, what is absent stays absent."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool
+
+from worldfork.analysis.read.files import read_frame, write_frame
+from worldfork.analysis.read.outcomes import (
+    EPISODES,
+    SIGNAL,
+    Draw,
+    Forks,
+    Frame,
+    Outcomes,
+    Returns,
+    Table,
+    over_draws,
+    pad,
+)
+from worldfork.analysis.read.prefork import Prefork
+from worldfork.errors import WorldforkError
+from worldfork.triggers import CellKey
+
+MISSING: Final = ("", "nan", "na", "null", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """How to say where in a table something is."""
+
+    name: str
+    header: bool  # line 1 is the header, so row 1 is line 2
+
+    def row(self, index: int) -> str:
+        """A row, as its author counts."""
+        return f"row {index + 1} (line {index + 2})" if self.header else f"row {index + 1}"
+
+    def refuse(self, index: int, column: str, *, problem: str) -> WorldforkError:
+        """The error to raise for one entry."""
+        return WorldforkError(f"`{self.name}`, {self.row(index)}, column `{column}`: {problem}")
+
+
+def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+    """A column of texts, none of them empty."""
+    dtype = frame[column].dtype
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+        raise place.refuse(0, column, problem=f"expected names, got a column of {dtype}. Write it as text.")
+    texts = frame[column].cast(pl.String).str.strip_chars()
+    absent = texts.is_null() | (texts == "")
+    if absent.any():
+        raise place.refuse(int(absent.arg_true()[0]), column, problem="expected a name, got nothing. Fill it in.")
+    for text in texts.unique().sort():
+        if not text.isprintable():  # a terminal would obey it instead of showing it
+            index = int((texts == text).arg_true()[0])
+            raise place.refuse(index, column, problem=f"{text!r} has characters that can not be shown. Rename it.")
+    return texts
+
+
+def numbers(frame: pl.DataFrame, column: str, *, place: Place, required: bool) -> pl.Series:
+    """A column of finite numbers; NaN where one is missing and may be."""
+    values = _parsed(frame, column, place=place)
+    infinite = values.is_infinite().fill_null(False)
+    if infinite.any():
+        problem = "expected a finite number, got an infinite one. Leave it out or cap it."
+        raise place.refuse(int(infinite.arg_true()[0]), column, problem=problem)
+    if required and values.null_count():
+        problem = "expected a number, got nothing. Fill it in."
+        raise place.refuse(int(values.is_null().arg_true()[0]), column, problem=problem)
+    return values.fill_null(float("nan")).alias(column)
+
+
+def return_column(frame: pl.DataFrame, column: str, *, place: Place, may_fail: bool) -> pl.Series:
+    """A column of returns; NaN where one is missing or infinite, which is refused unless branches `may_fail`."""
+    values = _parsed(frame, column, place=place)
+    missing, infinite = values.is_null(), values.is_infinite().fill_null(False)
+    broken = missing | infinite
+    if broken.any() and not may_fail:
+        index = int(broken.arg_true()[0])
+        problem = (
+            f"expected a finite return, got {'nothing' if missing[index] else 'an infinite one'}. "
+            "Every fork has both returns. Correct it; or, where runs crashed, say what a crashed one counts as: "
+            "--failure-return NUMBER, in Python failure_return=NUMBER."
+        )
+        raise place.refuse(index, column, problem=problem)
+    return values.set(broken, None).fill_null(float("nan")).alias(column)
+
+
+def _parsed(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+    """A column of numbers, null where one is missing."""
+    given = frame[column]
+    if given.dtype == pl.String:
+        texts = given.str.strip_chars()
+        given = pl.select(pl.when(texts.str.to_lowercase().is_in(MISSING)).then(None).otherwise(texts)).to_series()
+    elif not (given.dtype.is_numeric() or given.dtype == pl.Null):
+        raise place.refuse(0, column, problem=f"expected numbers, got a column of {given.dtype}.")
+    values = given.cast(pl.Float64, strict=False)
+    unread = given.is_not_null() & values.is_null()
+    if unread.any():
+        index = int(unread.arg_true()[0])
+        problem = f"expected a number, got {given[index]!r}. Correct or remove the row."
+        raise place.refuse(index, column, problem=problem)
+    return values.fill_nan(None)
+
+
+def whole_numbers(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+    """A column of whole numbers from 0."""
+    values = numbers(frame, column, place=place, required=True)
+    wrong = (values != values.round()) | (values < 0) | (values > 2**53)
+    if wrong.any():
+        index = int(wrong.arg_true()[0])
+        raise place.refuse(index, column, problem=f"expected a whole number from 0, got {values[index]:g}.")
+    return values.cast(pl.Int64)
+
+
+def decision_points(frame: pl.DataFrame, *, place: Place) -> pl.Series:
+    """The column `k`: whole numbers from 1."""
+    values = whole_numbers(frame, "k", place=place)
+    zero = values == 0
+    if zero.any():
+        problem = "decision points are counted from 1, and this one is 0. Add 1 to every k."
+        raise place.refuse(int(zero.arg_true()[0]), "k", problem=problem)
+    return values
+
+
+def episodes(frame: pl.DataFrame, *, place: Place, failed: Bool[np.ndarray, "rows"]) -> dict[str, list[Returns]]:
+    """The return of every episode of both branches, row by row; nothing where either column is absent. A fork with
+    a `failed` branch may have none of that branch."""
+    if any(column not in frame.columns for column in EPISODES):
+        return {}
+    lists = {
+        column: [_returns(value, index, column, place) for index, value in enumerate(frame[column])]
+        for column in EPISODES
+    }
+    for index, (hold, update) in enumerate(zip(*lists.values(), strict=True)):
+        if len(hold) != len(update) and not (failed[index] and 0 in (len(hold), len(update))):
+            problem = f"{len(update)} returns against {len(hold)} in `hold`: episodes are paired one to one."
+            raise place.refuse(index, "update", problem=problem)
+    return lists
+
+
+def _returns(value: object, index: int, column: str, place: Place) -> Returns:
+    if value is None:
+        return ()
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise place.refuse(index, column, problem=f"expected a list of returns, got {value!r:.40}.")
+    try:
+        # None is a return that was not finite: it stays out of every variance.
+        return np.array(list(value), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        problem = "expected a list of numbers; an entry is not one, or is too large."
+        raise place.refuse(index, column, problem=problem) from None
+
+
+REQUIRED: Final = ("checkpoint", "k", "r_update", "r_hold")
+UNNAMED: Final = ""  # the arm of a table that names none
+ONE_DIRECTION: Final = "all"
+ORDER: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k")
+DRAW: Final = "update_seed"  # several draws of one fork's update are averaged
+CLEAN: Final = "clean_return"  # of the checkpoint, in the clean world
+
+
+@dataclasses.dataclass(frozen=True)
+class _Returns:
+    """How a table's returns are meant."""
+
+    higher_is_better: bool
+    failure: float | None  # what a branch without a finite return counts as, in the table's own sign
+
+    def gained(self, values: pl.Series) -> pl.Series:
+        """The same where more is better: costs turned, and 0 as it is."""
+        return values if self.higher_is_better else pl.Series(values.name, 0.0 - values.to_numpy())
+
+
+def read_table(
+    source: str | Path | Frame, *, higher_is_better: bool = True, failure_return: float | None = None
+) -> Table:
+    """The flat table in a .csv, .parquet or .jsonl file, or in a data frame.
+
+    `higher_is_better=False` is said of costs, losses, latencies: their signs are turned. `failure_return` is what a
+    branch without a finite return counts as, in the table's own sign; without it such a row is refused.
+
+    >>> rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [3.0, 1.0, 2.0], "r_hold": [2.0, 2.0, 2.0]}
+    >>> table = read_table(pl.DataFrame(rows))
+    >>> table.arms[""]["table"].delta
+    array([ 1., -1.,  0.])
+    """
+    means = _Returns(bool(higher_is_better), _finite(failure_return))
+    if isinstance(source, str | Path):
+        path = Path(source)
+        header = path.suffix.lower() == ".csv"
+        return _assemble(read_frame(path), place=Place(str(path), header), task=path.stem, means=means)
+    try:
+        frame = source if isinstance(source, pl.DataFrame) else pl.DataFrame(source)
+        return _assemble(frame, place=Place("table", header=False), task="table", means=means)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError) as error:
+        raise WorldforkError(
+            f"Expected the path of a flat table, or a data frame with one row per fork; got "
+            f"{type(source).__name__} ({str(error).splitlines()[0]})."
+        ) from error
+
+
+def _finite(failure: object) -> float | None:
+    if failure is None:
+        return None
+    if isinstance(failure, bool) or not isinstance(failure, Real) or not math.isfinite(failure):
+        raise WorldforkError(f"`failure_return` is a finite number or None; got {failure!r:.40}.")
+    return float(failure)
+
+
+def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) -> Table:
+    """Check a table and cut it into arms and tasks."""
+    if absent := [column for column in REQUIRED if column not in frame.columns]:
+        raise WorldforkError(
+            f"`{place.name}` lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; it has "
+            f"{', '.join(frame.columns) or 'none'}. Rename or add them: one row per fork."
+        )
+    if hidden := [column for column in frame.columns if not column.isprintable()]:
+        raise WorldforkError(
+            f"`{place.name}` has a column called {hidden[0]!r}, with characters that can not be shown. Rename it."
+        )
+    if not len(frame):
+        raise WorldforkError(f"`{place.name}` has a header and no rows. Expected one row per fork.")
+    signals = [column for column in frame.columns if column.startswith(SIGNAL) and len(column) > len(SIGNAL)]
+    checked = _checked(frame, signals, place=place, task=task, means=means)
+    _refuse_duplicates(checked, place)
+    in_file = checked.sort("row")
+    failed = {branch: in_file[f"failed_{branch}"].to_numpy() for branch in EPISODES}
+    returns = episodes(frame, place=place, failed=failed["hold"] | failed["update"])
+    if not means.higher_is_better:
+        returns = {column: [0.0 - np.asarray(one) for one in values] for column, values in returns.items()}
+    arms: dict[str, dict[str, Forks]] = {}
+    for part in checked.partition_by("arm", "task", maintain_order=True):
+        first = part.unique(ORDER, keep="first", maintain_order=True)
+        forks = Forks(
+            prefork=_prefork(first, signals),
+            outcomes=_outcomes(part, returns, forks=len(first)),
+            clean=_clean_returns(first),
+            failure_return=None if means.failure is None else float(means.gained(pl.Series([means.failure]))[0]),
+        )
+        arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
+    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", CLEAN, DRAW}
+    return Table(
+        arms,
+        tuple(column for column in frame.columns if column not in known),
+        failed=_failures(failed, place, means),
+        higher_is_better=means.higher_is_better,
+    )
+
+
+def _failures(failed: Mapping[str, Bool[np.ndarray, "rows"]], place: Place, means: _Returns) -> tuple[str, ...]:
+    """A sentence for each row with a branch that failed."""
+    said = []
+    for index in np.flatnonzero(failed["hold"] | failed["update"]).tolist():
+        branches = " and ".join(branch.upper() for branch in EPISODES if failed[branch][index])
+        said.append(
+            f"{place.row(index)}: a return is missing or not finite, so {branches} counts as a failure with "
+            f"{'return' if means.higher_is_better else 'cost'} {means.failure:g}"
+        )
+    return tuple(said)
+
+
+def _clean_returns(forks: pl.DataFrame) -> dict[str, float]:
+    """What each checkpoint returns in the clean world, where a column says so: the mean of what it says."""
+    known = forks.filter(pl.col(CLEAN).is_not_nan()).group_by("checkpoint").agg(pl.col(CLEAN).mean())
+    return dict(known.select("checkpoint", CLEAN).iter_rows())
+
+
+def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
+    """The returns of one arm and task; rows that differ in the draw of their update alone are one fork."""
+    rows = part["row"].to_list()
+    if forks == len(part):
+        return Outcomes(
+            r_hold=part["r_hold"].to_numpy(),
+            r_update=part["r_update"].to_numpy(),
+            failed_hold=part["failed_hold"].to_numpy(),
+            failed_update=part["failed_update"].to_numpy(),
+            **{column: pad([values[row] for row in rows]) for column, values in returns.items()},
+        )
+    draws: dict[tuple[object, ...], list[Draw]] = {}
+    branches = part.select("r_hold", "r_update", "failed_hold", "failed_update").iter_rows(named=True)
+    for key, row, branch in zip(part.select(ORDER).iter_rows(), rows, branches, strict=True):
+        episodes = {column: values[row] for column, values in returns.items()}
+        draws.setdefault(key, []).append(Draw(**branch, **episodes))
+    return over_draws(list(draws.values()))
+
+
+def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str, means: _Returns) -> pl.DataFrame:
+    """The table with everything that may be left out filled in, in its canonical order."""
+    count = len(frame)
+    named = [
+        names(frame, column, place=place)
+        if column in frame.columns
+        else pl.Series(column, [default] * count, pl.String)
+        for column, default in (("task", task), ("checkpoint", ""), ("direction", ONE_DIRECTION), ("arm", UNNAMED))
+    ]
+    counted = [
+        decision_points(frame, place=place),
+        *(
+            whole_numbers(frame, column, place=place)
+            if column in frame.columns
+            else pl.Series(column, [0] * count, pl.Int64)
+            for column in ("stream_seed", "step", DRAW)
+        ),
+    ]
+    may_fail = means.failure is not None
+    returns = [return_column(frame, f"r_{branch}", place=place, may_fail=may_fail) for branch in EPISODES]
+    failed = [one.is_nan().alias(one.name.replace("r_", "failed_")) for one in returns]
+    returns = [means.gained(one.fill_nan(means.failure)) for one in returns]
+    optional = [
+        numbers(frame, column, place=place, required=False)
+        if column in frame.columns
+        else pl.Series(column, [float("nan")] * count, pl.Float64)
+        for column in ("level", CLEAN, *signals)
+    ]
+    # An index along with the rows keeps the place of each in the file, for messages and for the episodes.
+    index = pl.Series("row", np.arange(count))
+    optional = [means.gained(one) if one.name == CLEAN else one for one in optional]
+    return pl.DataFrame([*named, *counted, *returns, *failed, *optional, index]).sort(*ORDER, DRAW)
+
+
+def _refuse_duplicates(checked: pl.DataFrame, place: Place) -> None:
+    identity = (*ORDER, DRAW)
+    same = pl.DataFrame({column: checked[column] == checked[column].shift(1) for column in identity})
+    repeated = same.select(pl.all_horizontal(identity)).to_series().fill_null(False)
+    if repeated.any():
+        second = int(repeated.arg_true()[0])
+        rows = sorted(int(checked["row"][index]) for index in (second - 1, second))
+        fork = ", ".join(f"{column} {checked[column][second]}" for column in ORDER[1:])
+        raise WorldforkError(
+            f"`{place.name}`: {place.row(rows[0])} and {place.row(rows[1])} are the same fork ({fork}). "
+            "Keep one, or tell them apart by `arm`, `task`, `direction`, `stream_seed` or `update_seed`."
+        )
+
+
+def _prefork(part: pl.DataFrame, signals: list[str]) -> Prefork:
+    identity = part.select("checkpoint", "direction", "stream_seed")
+    keys = tuple(CellKey(*row) for row in identity.unique(maintain_order=True).iter_rows())
+    code = {key: index for index, key in enumerate(keys)}
+    return Prefork(
+        task=part["task"][0],
+        cells=keys,
+        cell=np.array([code[CellKey(*row)] for row in identity.iter_rows()], dtype=np.int64),
+        k=part["k"].to_numpy(),
+        level=part["level"].to_numpy(),
+        signals={column.removeprefix(SIGNAL): part[column].to_numpy() for column in signals},
+        step=part["step"].to_numpy(),
+    )
+
+
+# Column -> what it holds. The first four are needed; the others can be left out.
+COLUMNS: Final = {
+    "checkpoint": "which trained model was deployed; forks of one model are not independent, models are",
+    "k": "which decision point of its deployment, from 1 on",
+    "r_update": "mean return per episode after the update",
+    "r_hold": "mean return per episode without it, on the same episodes if you can",
+    "task": "which world; leave it out if there is one",
+    "direction": "which deployment of that model, such as the direction of the drift; leave it out if there is one",
+    "signal_surprise": "anything known beforehand, larger for more reason to update; any number of signal_NAME",
+}
+
+
+def template_frame() -> pl.DataFrame:
+    """Made-up forks of four models, deployed twice each, at three decision points.
+
+    >>> template_frame().shape
+    (24, 7)
+    """
+    rows = [
+        {
+            "checkpoint": model,
+            "k": k,
+            "r_update": 100.0 - 4 * k + model + (3.0 * (k - 2) if direction == "away" else -1.5),
+            "r_hold": 100.0 - 5 * k + 1.5 * model,
+            "task": "example",
+            "direction": direction,
+            "signal_surprise": round(0.1 * k + 0.05 * model, 2),
+        }
+        for model in range(4)
+        for direction in ("away", "toward")
+        for k in (1, 2, 3)
+    ]
+    return pl.DataFrame(rows).select(list(COLUMNS))
+
+
+def write_template(path: Path | str) -> Path:
+    """Write the template; a file that is there already stays as it is."""
+    target = Path(path)
+    if target.exists():
+        raise WorldforkError(f"`{target}` is there already. Choose another name: a template overwrites nothing.")
+    write_frame(template_frame(), target)
+    return target

@@ -1,0 +1,409 @@
+"""What a trigger said of every fork of a table: numbers, alarms, or nothing and why."""
+
+import dataclasses
+import functools
+import math
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from worldfork import registry
+from worldfork.analysis.read.prefork import Prefork, StreamLog
+from worldfork.errors import WorldforkError
+from worldfork.randomness import Event
+from worldfork.triggers import Answer, Asked, CellKey, Segment, Trigger, draw_event, feed_together
+from worldfork.triggers.feeding import naming
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """A number per fork; NaN is a missing signal, which never fires."""
+
+    values: Float[np.ndarray, "forks"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Alarms:
+    """A decision per fork."""
+
+    fired: Bool[np.ndarray, "forks"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unavailable:
+    """Nothing to read, and why."""
+
+    why: str
+
+
+Reading = Signal | Alarms | Unavailable
+
+
+def lacking(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> str | None:
+    """What a trigger needs and a cell does not have: a column of its stream, or, where the stream is not here, what
+    this trigger answered on it. None where it can be asked."""
+    stream = prefork.stream(cell)
+    if stream is not None:
+        missing = [column for column in trigger.needs if column not in stream.columns]
+        if not missing:
+            return None
+        return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
+    if not trigger.needs or stored_answers(prefork, cell, name, trigger, seed=seed) is not None:
+        return None
+    if seeds := _other_seeds(prefork, cell, name, trigger, seed=seed):
+        return (
+            "draws random numbers: this copy was published without streams, and has what it answered under seed "
+            f"{' and '.join(map(str, seeds))}, not under seed {seed}"
+        )
+    needed = " and the ".join(trigger.needs)
+    return (
+        f"needs the {needed} of every step of the stream, which a flat table has not, nor a copy that was "
+        "published without streams"
+    )
+
+
+def stored_answers(
+    prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int
+) -> Sequence[Answer] | None:
+    """What a trigger that reads a cell's stream answered on it at k = 1, 2, ..., where a copy has that instead of
+    the stream. Where the stream is here, it is asked itself."""
+    known = prefork.answered(cell)
+    if prefork.stream(cell) is not None or not trigger.needs or not any(who.trigger == name for who in known):
+        return None
+    return known.get(Asked.of(name, trigger, seed=seed))
+
+
+def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> list[int]:
+    """The seeds under which this trigger's answers are known, where they are not known under this one."""
+    known = [who for who in prefork.answered(cell) if who.trigger == name]
+    if not known:
+        return []
+    wanted = Asked.of(name, trigger, seed=seed)
+    return sorted(
+        who.seed for who in known if who.seed is not None and dataclasses.replace(who, seed=seed) == wanted
+    )
+
+
+# The signals that a study records, in the paper's order; others come after the detectors.
+RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
+
+
+def read_triggers(
+    prefork: Prefork, *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+) -> dict[str, Reading]:
+    """The reading of worldfork's own triggers and of every recorded signal, or of those in `names`.
+
+    A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
+    stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
+    code is imported unless it is named.
+    """
+    return read_triggers_together([prefork], names=names, seed=seed)[0]
+
+
+def read_triggers_together(
+    preforks: Sequence[Prefork], *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+) -> list[dict[str, Reading]]:
+    """What `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them side by
+    side, and where arms have one stream, once."""
+    asked = None if names is None else list(dict.fromkeys(names))
+    wanted = [_known(prefork) if asked is None else asked for prefork in preforks]
+    triggers: dict[str, Trigger] = {}
+    fed: dict[str, list[int]] = {}  # by trigger, the tables that have no recorded signal of its name
+    for index, prefork in enumerate(preforks):
+        for given in wanted[index]:
+            if (name := _name(given)) not in prefork.signals:
+                triggers[name] = given if isinstance(given, Trigger) else _build(given, prefork)
+                fed.setdefault(name, []).append(index)
+    tables = [_deployments(prefork, _columns(triggers.values())) for prefork in preforks]
+    computed: dict[tuple[str, int], Reading] = {}
+    for name, trigger in triggers.items():
+        read = _read(trigger, name, [tables[index] for index in fed[name]], seed=seed)
+        computed |= {(name, index): reading for index, reading in zip(fed[name], read, strict=True)}
+    return [
+        {
+            name: _recorded(prefork.signals[name]) if name in prefork.signals else computed[name, index]
+            for name in map(_name, wanted[index])
+        }
+        for index, prefork in enumerate(preforks)
+    ]
+
+
+def chosen_triggers(given: object) -> tuple[str | Trigger, ...]:
+    """The triggers that somebody asks for: names (one text may hold several, with commas), objects, or both.
+
+    >>> chosen_triggers("residual, adwin")
+    ('residual', 'adwin')
+    """
+    if isinstance(given, str):
+        return tuple(name.strip() for name in given.split(","))
+    if isinstance(given, Trigger | type):
+        given = (given,)
+    if not isinstance(given, Iterable):
+        raise WorldforkError(f"`triggers` are names, or objects that derive from Trigger; got {given!r:.60}.")
+    chosen: list[str | Trigger] = []
+    for trigger in given:
+        if isinstance(trigger, type):
+            name = trigger.__name__
+            raise WorldforkError(
+                f"`triggers` has the class {name} itself: give an instance, {name}(), or its name, "
+                f"`{trigger.__module__}:{name}`."
+            )
+        if not isinstance(trigger, str | Trigger):
+            raise WorldforkError(
+                f"`triggers` are names, or objects that derive from Trigger; one is {trigger!r:.60}."
+            )
+        chosen.append(trigger)
+    return tuple(chosen)
+
+
+def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, Unavailable]:
+    """The registered candidates that are not read unless somebody names them, or not at all, each with the reason.
+
+    Those that are code of others are read by whoever names them: a study may come from a stranger.
+    """
+    known = _known(prefork)
+    unread = [name for name in candidates if name not in known]
+    outside = [name for name in unread if ":" in name or name in registry.names("triggers")]
+    all_named = ",".join(name for name in candidates if name in known or name in outside)
+    reasons = {}
+    for name in unread:
+        if name in outside:
+            why = f"does not come with worldfork, and is imported only where it is named: --triggers {all_named}"
+        elif name in registry.names("signals"):
+            why = "is registered as a candidate, and its values were not recorded"
+        else:
+            why = "is registered as a candidate, and nothing has this name: no recorded signal and no trigger"
+        reasons[name] = Unavailable(why)
+    return reasons
+
+
+def is_reference(name: str) -> bool:
+    """Whether a trigger is a yardstick (schedule, clock, coin, oracle), not a candidate rule. Code of others is
+    asked only where it was imported before."""
+    if name not in registry.names("triggers") and ":" not in name:
+        return False
+    return imports_nothing_new(name) and registry.load("triggers", name, Trigger).reference
+
+
+def imports_nothing_new(name: str) -> bool:
+    """Whether a trigger can be asked without importing code of others that nobody on this machine has named: it
+    comes with worldfork, was imported before, or is no trigger of the registry but a recorded signal.
+
+    A study may come from a stranger: what its registration names is not even looked for.
+    """
+    if comes_with_worldfork(name):
+        return True
+    if ":" in name:
+        module = name.partition(":")[0]
+        # Nothing else of worldfork's is a trigger to name: a `Policy` would import the one that its settings name.
+        return module in sys.modules and module.partition(".")[0] != "worldfork"
+    return name not in registry.names("triggers") or registry.locate("triggers", name).module in sys.modules
+
+
+def comes_with_worldfork(name: str) -> bool:
+    """Whether a trigger is one of worldfork's own, called by its name or by its module."""
+    return name in registry.BUILT_IN["triggers"] or name in registry.BUILT_IN["triggers"].values()
+
+
+def answers_by_cell(
+    preforks: Sequence[Prefork], name: str, trigger: Trigger, *, seed: int
+) -> list[list[Sequence[Answer] | None]]:
+    """What a trigger answers at every fork, by table and cell that has forks; None where it can not be asked."""
+    tables = [
+        [
+            (each, each.lacks(name, trigger, seed=seed) is None)
+            for each in _deployments(prefork, _columns([trigger]))
+        ]
+        for prefork in preforks
+    ]
+    with naming(trigger):
+        given = iter(_answers(name, trigger, [each for of in tables for each, able in of if able], seed=seed))
+    return [[each.at_forks(next(given)) if able else None for each, able in table] for table in tables]
+
+
+def segments(
+    prefork: Prefork, index: int, span: slice, *, columns: Collection[str] | None = None
+) -> Iterator[tuple[Segment, int | None]]:
+    """The segments of one cell in order, each with the fork that follows it; None where no fork is to be scored.
+
+    Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
+    is fed like any other. Of the stream the `columns` are cut alone, where they are given.
+    """
+    stream = prefork.stream(index)
+    forks = range(span.start, span.stop)
+    by_k = {int(prefork.k[fork]): fork for fork in forks}
+    length = int(prefork.step[span.start]) // max(int(prefork.k[span.start]), 1)
+    even = (
+        stream is not None and length > 0 and all(int(prefork.step[fork]) == k * length for k, fork in by_k.items())
+    )
+    start = 0
+    for k in range(1, max(by_k) + 1) if even and stream is not None else by_k:
+        fork = by_k.get(k)
+        stop = k * length if fork is None else int(prefork.step[fork])
+        signals = prefork.signals.items() if fork is not None else ()
+        yield (
+            Segment(
+                k=k,
+                level=math.nan if fork is None else float(prefork.level[fork]),
+                steps={} if stream is None else stream.between(start, stop, columns),
+                signals={name: float(values[fork]) for name, values in signals},
+            ),
+            fork,
+        )
+        start = stop
+
+
+@dataclasses.dataclass(frozen=True)
+class _Deployment:
+    """One cell, as it is fed to every trigger: the forks in `span`."""
+
+    prefork: Prefork
+    index: int
+    span: slice
+    columns: Collection[str] | None  # of the stream, that any trigger reads; None: all of them
+
+    @property
+    def task(self) -> str:
+        return self.prefork.task
+
+    @property
+    def cell(self) -> CellKey:
+        return self.prefork.cells[self.index]
+
+    @property
+    def stream(self) -> StreamLog | None:
+        return self.prefork.stream(self.index)
+
+    @functools.cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """What is fed; not cut before somebody reads it, since arms on one stream are answered from the first."""
+        cut = segments(self.prefork, self.index, self.span, columns=self.columns)
+        return tuple(segment for segment, _ in cut)
+
+    @functools.cached_property
+    def rows(self) -> tuple[object, ...]:
+        """What the rows say, as a key."""
+        known = self.prefork
+        columns = (known.k, known.step, known.level, *known.signals.values())
+        return (*known.signals, *(column[self.span].tobytes() for column in columns))
+
+    def lacks(self, name: str, trigger: Trigger, *, seed: int) -> str | None:
+        return lacking(self.prefork, self.index, name, trigger, seed=seed)
+
+    def stored(self, name: str, trigger: Trigger, *, seed: int) -> Sequence[Answer] | None:
+        return stored_answers(self.prefork, self.index, name, trigger, seed=seed)
+
+    def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """The answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
+        if len(answers) == self.span.stop - self.span.start:
+            return answers
+        return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
+
+
+def _deployments(prefork: Prefork, columns: Collection[str] | None) -> list[_Deployment]:
+    return [_Deployment(prefork, index, span, columns) for index, span in prefork.spans()]
+
+
+def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], *, seed: int) -> list[Reading]:
+    """What a trigger says of every fork of each table."""
+    reasons = [next(filter(None, (each.lacks(name, trigger, seed=seed) for each in of)), None) for of in tables]
+    able = [each for table, why in zip(tables, reasons, strict=True) if why is None for each in table]
+    with naming(trigger):
+        given = iter(_answers(name, trigger, able, seed=seed))
+    return [
+        _reading(
+            [answer for each in table for answer in each.at_forks(next(given))], name, why_silent=trigger.silent
+        )
+        if why is None
+        else Unavailable(why)
+        for table, why in zip(tables, reasons, strict=True)
+    ]
+
+
+def _answers(
+    name: str, trigger: Trigger, deployments: Sequence[_Deployment], *, seed: int
+) -> list[Sequence[Answer]]:
+    """What a trigger answers on each deployment: as a copy has it, or else fed."""
+    stored = [each.stored(name, trigger, seed=seed) for each in deployments]
+    unknown = [each for each, answers in zip(deployments, stored, strict=True) if answers is None]
+    events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in unknown]
+    given = iter(_fed(trigger, unknown, events))
+    return [next(given) if answers is None else answers for answers in stored]
+
+
+def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
+    """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
+    keys = [(event, each.rows, each.stream) for each, event in zip(deployments, events, strict=True)]
+    distinct = {
+        key: index for index, key in reversed(list(enumerate(keys)))
+    }  # the first of those that are the same
+    fed = feed_together(
+        trigger,
+        [deployments[index].segments for index in distinct.values()],
+        cells=[deployments[index].cell for index in distinct.values()],
+        events=[events[index] for index in distinct.values()],
+    )
+    answers = dict(zip(distinct, fed, strict=True))
+    return [answers[key] for key in keys]
+
+
+def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
+    """Numbers or alarms, whichever the trigger answered with."""
+    spoken = [answer for answer in answers if answer is not None]
+    if not spoken:
+        return Unavailable(why_silent)
+    if all(isinstance(answer, bool | np.bool_) for answer in spoken):
+        return Alarms(np.array([bool(answer) for answer in answers]))  # nothing to say is no alarm
+    if wrong := [answer for answer in spoken if not _is_signal(answer)]:
+        raise WorldforkError(
+            f"The trigger `{name}` answered {wrong[0]!r:.40}. Expected finite numbers at every fork, or True and "
+            "False at every fork, or None where there is nothing to say."
+        )
+    return Signal(np.array([math.nan if answer is None else answer for answer in answers], dtype=np.float64))
+
+
+def _is_signal(answer: Answer) -> bool:
+    """A number that is not infinite; NaN is a missing signal."""
+    if isinstance(answer, bool | np.bool_) or not isinstance(answer, float | int | np.number):
+        return False
+    return not math.isinf(answer)
+
+
+def _known(prefork: Prefork) -> list[str]:
+    """Everything that is read unless asked otherwise: candidates first, yardsticks last."""
+    recorded = [name for name in RECORDED if name in prefork.signals]
+    named = dict.fromkeys([*recorded, *registry.BUILT_IN["triggers"], *prefork.signals])
+    return sorted(named, key=is_reference)
+
+
+def _build(name: str, prefork: Prefork) -> Trigger:
+    if name not in registry.names("triggers") and ":" not in name:
+        known = [*_known(prefork), *(other for other in registry.names("triggers") if other not in _known(prefork))]
+        raise WorldforkError(
+            f"No trigger is called `{name}`; known here: {', '.join(known)}. One of your own is named as "
+            "`module:attribute`."
+        )
+    return registry.build("triggers", name, Trigger)
+
+
+def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
+    return Unavailable("every value of the signal is missing") if np.isnan(values).all() else Signal(values)
+
+
+def _columns(triggers: Iterable[Trigger]) -> frozenset[str] | None:
+    """What of a stream these triggers read: ours what they need and no more, those of others perhaps all of it."""
+    asked = list(triggers)
+    if any(type(trigger).__module__.partition(".")[0] != "worldfork" for trigger in asked):
+        return None
+    return frozenset(column for trigger in asked for column in trigger.needs)
+
+
+def _name(trigger: str | Trigger) -> str:
+    """What a trigger is called; one that was given itself: its class, with the settings that are not the usual."""
+    if isinstance(trigger, str):
+        return trigger
+    settings = ", ".join(f"{name}={getattr(trigger, name)!r}" for name in sorted(trigger.model_fields_set))
+    return f"{type(trigger).__name__}({settings})" if settings else type(trigger).__name__

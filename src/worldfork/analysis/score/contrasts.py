@@ -1,0 +1,159 @@
+"""Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score.clusters import group_means, natural, partition
+from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.rankings import correlation, spearman
+from worldfork.analysis.score.records import Contrast, DirectionContrast, MeanEstimate, PairedForks
+from worldfork.analysis.score.undefined import Undefined
+
+__all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "pair_forks"]
+
+
+def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undefined:
+    """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
+    agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
+    compared = _on_shared_cells(first, second, lambda forks: forks.delta, seed=seed)
+    if isinstance(compared, Undefined):
+        return compared
+    return Contrast(
+        mean=compared.mean.mean,
+        bootstrap=compared.mean.bootstrap,
+        student_t=compared.mean.student_t,
+        mde=compared.mean.mde,
+        p_student_t=compared.mean.p_student_t,
+        p_sign_flip=compared.mean.p_sign_flip,
+        by_checkpoint=compared.by_checkpoint,
+        first=compared.first,
+        second=compared.second,
+        cells=compared.cells,
+        paired=pair_forks(first, second),
+    )
+
+
+def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> MeanEstimate | Undefined:
+    """The mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
+
+    Forks without the signal are left out.
+    """
+
+    def recorded(forks: Forks) -> Forks:
+        return forks.take(~np.isnan(forks.prefork.signals[signal]))
+
+    compared = _on_shared_cells(
+        recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
+    )
+    return compared if isinstance(compared, Undefined) else compared.mean
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """Differences of cell means on the cells that two arms share."""
+
+    mean: MeanEstimate
+    by_checkpoint: dict[str, float]
+    first: float
+    second: float
+    cells: int
+
+
+def _on_shared_cells(
+    first: Forks, second: Forks, values: Callable[[Forks], Float[np.ndarray, "forks"]], *, seed: int
+) -> _Compared | Undefined:
+    means = []
+    for forks in (first, second):
+        cells = partition(forks.prefork).cell_means(values(forks))
+        means.append(
+            {key: mean for key, mean in zip(forks.prefork.cells, cells, strict=True) if not np.isnan(mean)}
+        )
+    shared = sorted(set(means[0]) & set(means[1]))
+    if not shared:
+        return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
+    first_means, second_means = (np.array([arm[key] for key in shared]) for arm in means)
+    owners = [key.checkpoint for key in shared]
+    mean, by_checkpoint = _by_checkpoint(first_means - second_means, owners, seed=seed, task=first.task)
+    return _Compared(
+        mean=mean,
+        by_checkpoint=by_checkpoint,
+        first=float(_checkpoint_means(first_means, owners)[1].mean()),
+        second=float(_checkpoint_means(second_means, owners)[1].mean()),
+        cells=len(shared),
+    )
+
+
+def pair_forks(first: Forks, second: Forks) -> PairedForks:
+    """Fork by fork, on those both arms have: do they rank the forks alike, and agree on which updates helped?"""
+    places = [
+        {
+            (forks.prefork.cells[cell], int(k)): delta
+            for cell, k, delta in zip(forks.prefork.cell, forks.prefork.k, forks.delta, strict=True)
+        }
+        for forks in (first, second)
+    ]
+    shared = [place for place in places[0] if place in places[1]]
+    deltas = [np.array([arm[place] for place in shared], dtype=np.float64) for arm in places]
+    nothing = Undefined("the two arms have no fork in common")
+    return PairedForks(
+        forks=len(shared),
+        pearson=correlation(*deltas) if shared else nothing,
+        spearman=spearman(*deltas) if shared else nothing,
+        same_sign=float((np.sign(deltas[0]) == np.sign(deltas[1])).mean()) if shared else nothing,
+    )
+
+
+def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undefined:
+    """toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
+    directions = partition(forks.prefork).directions
+    if directions != ("away", "toward"):
+        return Undefined(f"it needs the directions toward and away; the table has {', '.join(directions)}")
+    if np.isnan(forks.prefork.level).any():
+        return Undefined("some forks have no drift level")
+    # One level may be visited more than once (a saturated ramp): such visits are averaged first.
+    visits: dict[tuple[str, int, float], dict[str, list[float]]] = {}
+    for cell, level, delta in zip(forks.prefork.cell, forks.prefork.level, forks.delta, strict=True):
+        key = forks.prefork.cells[cell]
+        place = (key.checkpoint, key.stream_seed, round(float(level), 9))
+        visits.setdefault(place, {}).setdefault(key.direction, []).append(float(delta))
+    shared = {place: both for place, both in visits.items() if len(both) == 2}
+    if not shared:
+        return Undefined("the two directions of a stream have no drift level in common")
+    toward, away = (np.array([_mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
+    owners = [place[0] for place in shared]
+    mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
+    return DirectionContrast(
+        mean=mean.mean,
+        bootstrap=mean.bootstrap,
+        student_t=mean.student_t,
+        mde=mean.mde,
+        p_student_t=mean.p_student_t,
+        p_sign_flip=mean.p_sign_flip,
+        by_checkpoint=by_checkpoint,
+        by_direction={
+            "toward": float(_checkpoint_means(toward, owners)[1].mean()),
+            "away": float(_checkpoint_means(away, owners)[1].mean()),
+        },
+        levels=len({place[2] for place in shared}),
+    )
+
+
+def _mean(visits: Sequence[float]) -> float:
+    return visits[0] if len(visits) == 1 else float(np.mean(visits))
+
+
+def _by_checkpoint(
+    differences: np.ndarray, owners: list[str], *, seed: int, task: str
+) -> tuple[MeanEstimate, dict[str, float]]:
+    names, means = _checkpoint_means(differences, owners)
+    by_checkpoint = {name: float(mean) for name, mean in zip(names, means, strict=True)}
+    return estimate(means, seed=seed, task=task), by_checkpoint
+
+
+def _checkpoint_means(values: np.ndarray, owners: list[str]) -> tuple[list[str], np.ndarray]:
+    names = sorted(set(owners), key=natural)
+    return names, group_means(values, np.array([names.index(owner) for owner in owners]), len(names))

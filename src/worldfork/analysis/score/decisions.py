@@ -1,0 +1,249 @@
+"""Signals into decisions, decisions into return (paper, "A ranking score is not policy utility").
+
+A policy fires where its signal reaches a threshold, and its total is the sum of dR over the forks where it fired.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.triggers import Alarms, Reading, Signal
+from worldfork.analysis.score.clusters import partition
+from worldfork.analysis.score.numerics import rises, tied
+from worldfork.analysis.score.undefined import Undefined
+from worldfork.triggers.policy import beyond_quantile
+
+
+def fires(
+    signal: Float[np.ndarray, "forks"], threshold: float | Float[np.ndarray, "forks"]
+) -> Bool[np.ndarray, "forks"]:
+    """Where the signal reaches the threshold. A missing signal never fires."""
+    return signal >= threshold
+
+
+def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+    """The return earned, relative to never updating."""
+    return float(delta[fired].sum())
+
+
+def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
+    """What a rule that knew dR would earn: the ceiling of every policy."""
+    return float(delta[delta > 0].sum())
+
+
+def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf. Values that
+    differ by rounding alone are not distinct.
+
+    Totals that differ by rounding alone are equal, and equal totals go to the larger threshold: fewer updates.
+    """
+    everyone = np.zeros(len(signal), np.int64)
+    return float(_fit_without(signal, delta, everyone - 1, count=0)[0])
+
+
+def leave_one_checkpoint_out(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "{count}"]:
+    """For each checkpoint the threshold that suits the other checkpoints' forks best."""
+    return _fit_without(signal, delta, checkpoint, count=count)[1:]
+
+
+def _fit_without(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "fits"]:
+    """The best threshold over all forks, then over all but checkpoint 0, all but checkpoint 1, ...
+
+    One sort serves all of them: without a checkpoint, the total at every cut is the total of all forks less the
+    checkpoint's own, which is constant between the checkpoint's own forks.
+    """
+    known = ~np.isnan(signal)
+    order = np.argsort(signal[known], kind="stable")
+    values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
+    distinct = rises(values)  # apart by more than rounding
+    starts, place = np.flatnonzero(distinct), np.cumsum(distinct) - 1
+    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
+    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
+    sizes = np.bincount(place, minlength=len(starts))
+    ends = values[starts], values[starts + sizes - 1]
+    return np.array([_fit(total, ends, sizes, place[own], gains[own]) for own in _positions(owner, count)])
+
+
+def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarray, "own"]]:
+    """Where nobody's forks are, then where each checkpoint's are, in order."""
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(count + 1))
+    return [order[:0], *(order[start:stop] for start, stop in itertools.pairwise(bounds))]
+
+
+def _fit(
+    total: Float[np.ndarray, "cuts"],
+    ends: tuple[Float[np.ndarray, "values"], Float[np.ndarray, "values"]],
+    sizes: Int[np.ndarray, "values"],
+    place: Int[np.ndarray, "own"],
+    gains: Float[np.ndarray, "own"],
+) -> float:
+    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values.
+
+    Values that are equal but for rounding are one distinct value; `ends` are the smallest and the largest of each.
+    """
+    lowest, highest = ends
+    new = np.ones(len(place), bool)
+    new[1:] = place[1:] != place[:-1]  # places ascend
+    own_places, which = place[new], new.cumsum() - 1
+    own_sizes = np.bincount(which, minlength=len(own_places))
+    # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
+    own_total = np.zeros(len(own_places) + 1)
+    own_total[-2::-1] = np.bincount(which, weights=gains, minlength=len(own_places))[::-1].cumsum()
+    first = np.zeros(len(own_places) + 1, np.int64)
+    np.add(own_places, 1, out=first[1:])
+    best_there = np.maximum.reduceat(total, first) - own_total
+    best = float(best_there.max())
+    enough = best - 1e-9 * max(1.0, abs(best))
+    run = int((best_there >= enough).nonzero()[0][-1])
+    stop = int(first[run + 1]) if run + 1 < len(first) else len(total)
+    (inside,) = (total[first[run] : stop] - own_total[run] >= enough).nonzero()
+    cut = int(first[run] + inside[-1])
+    # The neighbours of the cut among the others' values: a value that only the owner has is not one of them.
+    alone = set(own_places[own_sizes == sizes[own_places]].tolist())
+    above, below = cut, cut - 1
+    while above in alone:
+        above += 1
+    while below in alone:
+        below -= 1
+    if above >= len(lowest):
+        return math.inf
+    return -math.inf if below < 0 else between(float(highest[below]), float(lowest[above]))
+
+
+def between(below: float, above: float) -> float:
+    middle = below + (above - below) / 2
+    return middle if below < middle else above  # the two smallest numbers there are have no midpoint
+
+
+def running_quantile(
+    signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
+) -> Bool[np.ndarray, "forks"]:
+    """Label-free: fires where the signal exceeds the (1 - rate) quantile of its stream's earlier values."""
+    bounds = tuple((span.start, span.stop) for _, span in prefork.spans())
+    return _running_quantile(np.asarray(signal, np.float64).tobytes(), bounds, rate)
+
+
+@functools.lru_cache(maxsize=64)
+def _running_quantile(
+    spelled: bytes, bounds: tuple[tuple[int, int], ...], rate: float
+) -> Bool[np.ndarray, "forks"]:
+    """Arms on the same streams read the same signals."""
+    signal = np.frombuffer(spelled)
+    fired = np.zeros(len(signal), bool)
+    for start, stop in bounds:
+        earlier: list[float] = []
+        for fork, value in enumerate(signal[start:stop].tolist(), start=start):
+            if value == value:  # not missing
+                fired[fork] = beyond_quantile(earlier, value, rate=rate)
+    fired.setflags(write=False)
+    return fired
+
+
+@dataclasses.dataclass(frozen=True)
+class Divergence:
+    """Which forks the rule drops, and in which cells it does not apply."""
+
+    dropped: Bool[np.ndarray, "forks"]
+    off: tuple[str, ...]  # one reason per cell without the rule
+
+
+def diverged(forks: Forks, fraction: float | None) -> Divergence:
+    """A fork diverged when r_update < fraction * mean r_hold of its cell's attempted forks.
+
+    Below a mean of zero a fraction of it would be a reward for collapse: the rule is off in such cells. A
+    `fraction` of None switches it off everywhere. A branch without a finite return has diverged by any rule.
+    """
+    dropped = forks.outcomes.failed.copy()
+    off = []
+    if fraction is not None:
+        for index, span in forks.prefork.spans():
+            reference = float(forks.outcomes.r_hold[span].mean())
+            if reference > 0:
+                dropped[span] |= forks.outcomes.r_update[span] < fraction * reference
+            else:
+                key = forks.prefork.cells[index]
+                off.append(
+                    f"cell {key.checkpoint}/{key.direction}/{key.stream_seed}: mean r_hold is {reference:.4g}, "
+                    "and the divergence rule needs a positive one"
+                )
+    return Divergence(dropped, tuple(off))
+
+
+NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to rank or to threshold")
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """Where a trigger fires, on every attempted fork."""
+
+    signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
+    threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
+    fired: Bool[np.ndarray, "forks"] | Undefined
+    running: Bool[np.ndarray, "forks"] | Undefined
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """What the figures of a task were computed from: its forks, which diverged, and where every trigger fired."""
+
+    forks: Forks
+    divergence: Divergence
+    retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
+    all_attempted: Mapping[str, Decisions]
+
+
+def decide(
+    readings: Mapping[str, Reading], forks: Forks, *, scored: Mapping[str, Bool[np.ndarray, "forks"]], rate: float
+) -> dict[str, dict[str, Decisions]]:
+    """Where every trigger fires, for each named set of scored forks.
+
+    A set's thresholds are fitted on its forks, and are undefined where those with the signal are all of one
+    checkpoint: whatever the others attempted, there is nothing to fit on. The running quantile reads no label and
+    sees all attempted forks.
+    Sets that are the same share their decisions.
+    """
+    parts = partition(forks.prefork)
+    checkpoint, count = parts.checkpoint, len(parts.checkpoints)
+    alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
+    same = {
+        side: next(first for first, other in scored.items() if np.array_equal(keep, other))
+        for side, keep in scored.items()
+    }
+    distinct = {side: scored[side] for side in dict.fromkeys(same.values())}
+    decisions: dict[str, dict[str, Decisions]] = {side: {} for side in distinct}
+    for name, reading in readings.items():
+        if isinstance(reading, Alarms):
+            for decided in decisions.values():
+                decided[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
+        elif isinstance(reading, Signal):
+            signal = tied(reading.values)
+            running = running_quantile(signal, forks.prefork, rate=rate)
+            for side, keep in distinct.items():
+                if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
+                    decisions[side][name] = Decisions(signal, None, alone, running)
+                    continue
+                fitted = leave_one_checkpoint_out(signal[keep], forks.delta[keep], checkpoint[keep], count=count)
+                threshold = fitted[checkpoint]
+                decisions[side][name] = Decisions(signal, threshold, fires(signal, threshold), running)
+    return {side: decisions[first] for side, first in same.items()}

@@ -1,0 +1,136 @@
+"""Records of what policies came to that were followed all the way (docs/deployment.md)."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from worldfork.analysis.score.judgement import Grade, LeaveOneOut
+from worldfork.analysis.score.records import MeanEstimate
+from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
+
+__all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedAdvantage", "TaskDeployment"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Advantage(MeanEstimate):
+    """A paired difference of two policies: within cells, then within checkpoints, then over checkpoints."""
+
+    by_checkpoint: Mapping[str, Figure]
+    won: int  # checkpoints in which it is above 0
+    grade: Grade | Undefined
+    adjusted_student_t: Figure  # Holm's adjustment over the same difference of all policies, of all tasks
+    adjusted_sign_flip: Figure
+    leave_one_out: LeaveOneOut | Undefined
+
+    @property
+    def adjusted_p(self) -> Figure:
+        """The larger of both, which the grade rests on."""
+        by_t, by_flips = self.adjusted_student_t, self.adjusted_sign_flip
+        if isinstance(by_t, Undefined) or isinstance(by_flips, Undefined):
+            return by_t if isinstance(by_t, Undefined) else by_flips
+        return max(by_t, by_flips)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AtPoint:
+    """The matched evaluation after one decision point, less that of never."""
+
+    k: int
+    mean: Figure
+    student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True)
+class RetainedAdvantage:
+    """The paired difference with never on the cells in which the policy did not diverge. It says what the policy is
+    worth where it holds the system; no grade and no answer rests on it."""
+
+    cells: int
+    mean: Figure  # of the deployment's own episodes
+    student_t: Bounds
+    evaluated_mean: Figure  # of the matched evaluations
+    evaluated_student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InDirection:
+    """One policy where drift runs one way, over the checkpoints that have this direction. It says where a mean over
+    all directions comes from; it is not adjusted, and no grade and no answer rests on it."""
+
+    updates: float  # of one deployment, on average
+    mean: Figure  # the return of an episode over never
+    student_t: Bounds
+    ledger_value: Figure
+    parted: Figure  # what was realised less what the ledger says
+    parted_student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyOutcome:
+    """One policy, followed all the way. Returns are those of one episode, on average."""
+
+    returned: Figure  # by the deployment's own episodes
+    advantage: Advantage | Undefined  # of these, over never; undefined for never itself
+    evaluation: Advantage | Undefined  # the same on the matched evaluations, over all registered points
+    evaluation_at: tuple[AtPoint, ...]
+    always: str | None  # the policy that always fires the same update, where there is one and it is another
+    over_always: Advantage | Undefined  # of its own episodes, over that policy
+    diverged: tuple[str, ...]  # its deployments that diverged, by cell; all figures but `retained` have them
+    retained: RetainedAdvantage | Undefined  # of the others
+    by_episode: tuple[Figure, ...]  # the advantage at each episode, mean over checkpoints
+    fired_at: tuple[Figure, ...]  # the share of cells that updated at the end of each episode
+    updates: float  # of one deployment, on average
+    gradient_steps: float
+    regret: Figure  # what the best policy of the task, chosen in hindsight, returned more
+    regret_by_checkpoint: Figure  # the same with the best policy of each checkpoint
+    ledger_value: Figure  # mean dR x fired over all decision points, by the one-step ledger
+    ledger_updates: Figure  # as often as it would have fired on the frozen stream
+    parted: Advantage | Undefined  # what was realised less what the ledger says, at every checkpoint
+    by_direction: Mapping[str, InDirection]  # of drift; empty for never itself
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WithinUpdate:
+    """The same over policies that fire one update. Two updates that lie far apart are easy to put in order, and
+    hide how their policies are ordered."""
+
+    policies: int  # that fired, here or by the ledger; the others are never by another name
+    rank_correlation: Figure
+    bootstrap: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LedgerForecast:
+    """The order of policies by the one-step ledger beside that by following them."""
+
+    policies: int  # never among them
+    rank_correlation: Figure  # Spearman's, of ledger value and realised advantage
+    bootstrap: Bounds  # 95%, over resampled checkpoints; the policies are these and no sample of others
+    without_one_low: Figure  # its range when one checkpoint is left out
+    without_one_high: Figure
+    by_checkpoint: Mapping[str, Figure]
+    ordered_alike: Figure  # share of pairs of policies, of those that differ in both
+    within: Mapping[str, WithinUpdate]  # by the arm whose update they fire; empty where there is one
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskDeployment:
+    """Every policy on one task."""
+
+    policies: Mapping[str, PolicyOutcome]
+    best: str  # the policy with the largest return, in hindsight
+    forecast: LedgerForecast
+    cautions: tuple[str, ...]  # what to keep in mind when reading the intervals, in sentences
+    checkpoints: int
+    cells: int
+    episodes: int  # of each deployment
+    points: tuple[int, ...]  # at which models were evaluated
+    evaluation_episodes: int
+    family: int  # comparisons with never that were adjusted together
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policies", Named(self.policies, "policy"))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """In which drift runs."""
+        return tuple(sorted({way for outcome in self.policies.values() for way in outcome.by_direction}))

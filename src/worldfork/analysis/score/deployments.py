@@ -1,0 +1,376 @@
+"""Which deployments diverged: so far below never that a mean over checkpoints would rest on them alone.
+
+An update that persists can leave a model whose controller does not hold the system, and where costs are unbounded
+one such deployment outweighs all others. Every figure of a policy is on all attempted deployments all the same.
+What is said here names those that diverged, and what the others returned.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from worldfork.analysis.read.deployments import Deployed, read_deployments
+from worldfork.analysis.score import intervals
+from worldfork.analysis.score.clusters import group_means, natural
+from worldfork.analysis.score.deployment_records import (
+    Advantage,
+    AtPoint,
+    InDirection,
+    PolicyOutcome,
+    RetainedAdvantage,
+    TaskDeployment,
+)
+from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.forecasts import Arms, LedgerValue, forecast, ledger_values
+from worldfork.analysis.score.rankings import cautions
+from worldfork.analysis.score.undefined import Figure, Undefined, finite
+from worldfork.analysis.score.verdicts import adjust
+from worldfork.counting import plural
+from worldfork.ledger.deployments import THRESHOLDS, Thresholds
+from worldfork.ledger.records import check, read_json
+from worldfork.ledger.store import Study
+
+# Times the largest return, without its sign, that any episode of never had. Returns that are bounded from below by
+# 0 can not lose so much: the rule is for costs without a bound.
+BEYOND: Final = 100.0
+NAMED: Final = 3  # deployments that a sentence lists
+NONE_LEFT: Final = Undefined("no deployment is left that did not diverge")
+
+
+def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "policies cells"]:
+    """A deployment diverged that has a return which is not finite, or an episode, its own or of an evaluation, that
+    returned less than never's by more than `BEYOND` times the largest return of never."""
+    columns = (deployed.returns, deployed.evaluations.reshape(*deployed.returns.shape[:2], -1))
+    everything = np.concatenate(columns, axis=2)
+    largest = float(np.nanmax(np.abs(everything[never]), initial=0.0))
+    lost = deployed.failed.copy()
+    if largest > 0:
+        lost |= (everything[never] - everything > BEYOND * largest).any(axis=2)
+    lost[never] = deployed.failed[never]
+    return lost
+
+
+def named(deployed: Deployed, lost: Bool[np.ndarray, " cells"]) -> tuple[str, ...]:
+    """The cells of these deployments in words."""
+    several = len(set(deployed.draws)) > 1
+    return tuple(
+        f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
+        + (f", update seed {draw}" if several else "")
+        for cell, draw, out in zip(deployed.cells, deployed.draws, lost, strict=True)
+        if out
+    )
+
+
+def retained_advantage(
+    returned: Float[np.ndarray, " cells"],
+    evaluated: Float[np.ndarray, " cells"] | None,
+    owner: np.ndarray,
+    *,
+    kept: Bool[np.ndarray, " cells"],
+) -> RetainedAdvantage:
+    """The paired differences of the deployments that are kept, over the checkpoints that still have one."""
+    own = _by_checkpoint(returned, owner, kept)
+    if evaluated is None or np.isnan(evaluated).any():
+        reason = Undefined("no model was evaluated, or not all evaluations are there yet")
+        return RetainedAdvantage(int(kept.sum()), _mean(own), intervals.student_t(own), reason, reason)
+    after = _by_checkpoint(evaluated, owner, kept)
+    return RetainedAdvantage(
+        int(kept.sum()), _mean(own), intervals.student_t(own), _mean(after), intervals.student_t(after)
+    )
+
+
+def sentences(policies: Mapping[str, PolicyOutcome], cells: int) -> tuple[str, ...]:
+    """One for each policy with a deployment that diverged."""
+    found = []
+    for name, outcome in policies.items():
+        lost = outcome.diverged
+        if lost:
+            listed = "; ".join(lost[:NAMED]) + (f"; and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
+            found.append(
+                f"{name}: {len(lost)} of {plural(cells, 'deployment')} diverged ({listed}). Its means and "
+                f"intervals are of all that were attempted, and rest on what diverged.{_others(outcome.retained)}"
+            )
+    return tuple(found)
+
+
+def _others(retained: RetainedAdvantage | Undefined) -> str:
+    if isinstance(retained, Undefined):  # it is never itself
+        return ""
+    if isinstance(retained.mean, Undefined):
+        return " None is left beside these."
+    words = f" The other {retained.cells} returned {retained.mean:+.3g}"
+    if not isinstance(retained.student_t, Undefined):
+        words += f" [{retained.student_t.low:+.3g}, {retained.student_t.high:+.3g}]"
+    return f"{words} more than never."
+
+
+def _by_checkpoint(
+    values: Float[np.ndarray, " cells"], owner: np.ndarray, kept: Bool[np.ndarray, " cells"]
+) -> Float[np.ndarray, " checkpoints"]:
+    return np.array([values[kept & (owner == code)].mean() for code in np.unique(owner[kept])])
+
+
+def _mean(values: Float[np.ndarray, " checkpoints"]) -> Figure:
+    return float(values.mean()) if len(values) else NONE_LEFT
+
+
+NEVER, ALWAYS = "never", "always"
+ITSELF = Undefined("it is what the others are compared with")
+Cells = Float[np.ndarray, " cells"]
+
+
+def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, TaskDeployment]:
+    """Every task whose policies were followed; `arms` are the forks of the same study."""
+    registered = study.registration.deployment
+    path = study.path / THRESHOLDS
+    thresholds = check(read_json(path), Thresholds, where=f"`{path}`") if path.exists() else Thresholds()
+    fitted_here = (
+        registered is not None
+        and registered.ledger is None
+        and any(policy.threshold == "fitted" for policy in registered.policies.values())
+    )
+    scored = {}
+    every = registered.every() if registered is not None else {}
+    constant = [name for name, policy in every.items() if policy.trigger == ALWAYS]
+    for task, deployed in read_deployments(study).items():
+        if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any():
+            values = ledger_values(study.registration, deployed, arms, thresholds)
+            scored[task] = _Task(deployed, values, seed=seed, fitted_here=fitted_here, constant=constant).scored()
+    return _adjusted(scored)
+
+
+class _Task:
+    """One task: its policies on the same cells, and the checkpoints that these belong to."""
+
+    def __init__(
+        self,
+        deployed: Deployed,
+        values: Mapping[str, LedgerValue | Undefined],
+        *,
+        seed: int,
+        fitted_here: bool,
+        constant: Sequence[str],
+    ) -> None:
+        self.deployed, self.values, self.seed, self.fitted_here = deployed, values, seed, fitted_here
+        self.checkpoints = sorted({cell.checkpoint for cell in deployed.cells}, key=natural)
+        self.owner = np.array([self.checkpoints.index(cell.checkpoint) for cell in deployed.cells])
+        self.never = deployed.policies.index(NEVER)
+        # By update, the policy that fires it always: what a trigger that fires the same one has to beat.
+        begun = [name for name in constant if name in deployed.policies]
+        self.always = {deployed.arms[name]: deployed.policies.index(name) for name in reversed(begun)}
+        with np.errstate(invalid="ignore"):
+            self.returned = np.nanmean(deployed.returns, axis=2)
+            self.evaluated = deployed.evaluations.mean(axis=3)
+        self.means = np.stack([self.over_checkpoints(cells) for cells in self.returned])
+        self.best = int(self.means.mean(axis=1).argmax())
+        self.diverged = diverged_deployments(deployed, self.never)
+
+    def scored(self) -> TaskDeployment:
+        """Every policy; grades come later, once all tasks are known."""
+        deployed = self.deployed
+        policies = {name: self.outcome(index, name) for index, name in enumerate(deployed.policies)}
+        few = cautions(len(self.checkpoints), fitted_here=self.fitted_here)
+        return finite(
+            TaskDeployment(
+                policies=policies,
+                best=deployed.policies[self.best],
+                forecast=forecast(
+                    self.foreseen(),
+                    self.means - self.means[self.never],
+                    self.checkpoints,
+                    updates=self.updates(),
+                    seed=self.seed,
+                    task=deployed.task,
+                ),
+                cautions=(*sentences(policies, len(deployed.cells)), *few),
+                checkpoints=len(self.checkpoints),
+                cells=len(deployed.cells),
+                episodes=deployed.returns.shape[2],
+                points=deployed.points,
+                evaluation_episodes=deployed.evaluations.shape[3],
+                family=len(deployed.policies) - 1,
+            )
+        )
+
+    def outcome(self, index: int, name: str) -> PolicyOutcome:
+        """One policy against never."""
+        deployed, value, itself = self.deployed, self.values[name], index == self.never
+        gained = self.returned[index] - self.returned[self.never]
+        by_episode = deployed.returns[index] - deployed.returns[self.never]
+        earned = value if isinstance(value, Undefined) else value.earned
+        return PolicyOutcome(
+            returned=float(self.means[index].mean()),
+            advantage=ITSELF if itself else self.compared(gained),
+            evaluation=ITSELF if itself else self.evaluation(index),
+            evaluation_at=self.evaluation_at(index),
+            always=self.always_beside(index, name),
+            over_always=self.over_always(index, name),
+            diverged=named(deployed, self.diverged[index]),
+            retained=ITSELF if itself else self.retained(index, gained),
+            by_episode=tuple(_mean_return(self.over_checkpoints(episode)) for episode in by_episode.T),
+            fired_at=tuple(
+                _mean_return(fired[~np.isnan(returned)].astype(np.float64))
+                for fired, returned in zip(deployed.fired[index].T, deployed.returns[index].T, strict=True)
+            ),
+            updates=float(deployed.fired[index].sum(axis=1).mean()),
+            gradient_steps=float(deployed.steps[index].sum(axis=1).mean()),
+            regret=float(self.means[self.best].mean() - self.means[index].mean()),
+            regret_by_checkpoint=float((self.means.max(axis=0) - self.means[index]).mean()),
+            ledger_value=earned if isinstance(earned, Undefined) else float(self.over_checkpoints(earned).mean()),
+            ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
+            parted=self.parted(index, earned),
+            by_direction={} if itself else self.by_direction(index, gained, earned),
+        )
+
+    def always_beside(self, index: int, name: str) -> str | None:
+        """The policy that always fires the update of this one, unless it is that one or never."""
+        always = self.always.get(self.deployed.arms[name])
+        return None if always is None or index in (always, self.never) else self.deployed.policies[always]
+
+    def over_always(self, index: int, name: str) -> Advantage | Undefined:
+        """What the trigger adds to its update."""
+        beside, arm = self.always_beside(index, name), self.deployed.arms[name]
+        if beside is not None:
+            return self.compared(self.returned[index] - self.returned[self.deployed.policies.index(beside)])
+        if index == self.never:
+            return Undefined("it fires no update")
+        if arm in self.always:
+            return Undefined("it is what the other policies with its update are compared with")
+        return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
+
+    def parted(self, index: int, earned: Cells | Undefined) -> Advantage | Undefined:
+        """What was realised less what the ledger says."""
+        if isinstance(earned, Undefined) or index == self.never:
+            return earned if isinstance(earned, Undefined) else ITSELF
+        return self.compared(self.returned[index] - self.returned[self.never] - earned)
+
+    def by_direction(self, index: int, gained: Cells, earned: Cells | Undefined) -> dict[str, InDirection]:
+        """The cells of each direction of drift by themselves."""
+        ways, found = np.array([cell.direction for cell in self.deployed.cells]), {}
+        for way in sorted(set(ways.tolist())):
+            own = ways == way
+            over_never = self.of_cells(gained, own)
+            said = earned if isinstance(earned, Undefined) else self.of_cells(earned, own)
+            parted = said if isinstance(said, Undefined) else over_never - said
+            found[way] = InDirection(
+                updates=float(self.deployed.fired[index][own].sum(axis=1).mean()),
+                mean=float(over_never.mean()),
+                student_t=intervals.student_t(over_never),
+                ledger_value=said if isinstance(said, Undefined) else float(said.mean()),
+                parted=parted if isinstance(parted, Undefined) else float(parted.mean()),
+                parted_student_t=parted if isinstance(parted, Undefined) else intervals.student_t(parted),
+            )
+        return found
+
+    def of_cells(self, cells: Cells, own: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
+        """The means of the checkpoints that these cells belong to."""
+        means = group_means(cells[own], self.owner[own], len(self.checkpoints))
+        return means[~np.isnan(means)]
+
+    def evaluation(self, index: int) -> Advantage | Undefined:
+        """The matched evaluations of all registered points together."""
+        if not self.deployed.points:
+            return Undefined("no model was evaluated")
+        at_points = self.at_points(index)
+        if np.isnan(at_points).any():
+            return Undefined("not all evaluations are there yet")
+        return self.compared(at_points.mean(axis=1))
+
+    def retained(self, index: int, gained: Cells) -> RetainedAdvantage:
+        """What the deployments returned that did not diverge, beside never's own where never did not either."""
+        kept = ~(self.diverged[index] | self.diverged[self.never])
+        evaluated = self.at_points(index).mean(axis=1) if self.deployed.points else None
+        return retained_advantage(gained, evaluated, self.owner, kept=kept)
+
+    def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
+        """The same point by point, as far as they are there."""
+        found = []
+        for k, cells in zip(self.deployed.points, self.at_points(index).T, strict=True):
+            means = self.over_checkpoints(cells)
+            if not np.isnan(means).any():
+                found.append(AtPoint(k=k, mean=float(means.mean()), student_t=intervals.student_t(means)))
+        return tuple(found)
+
+    def at_points(self, index: int) -> Float[np.ndarray, "cells points"]:
+        return np.asarray(self.evaluated[index] - self.evaluated[self.never])
+
+    def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
+        """What the ledger says of every policy; the reason where it has nothing to say of one."""
+        found = []
+        for name in self.deployed.policies:
+            value = self.values[name]
+            if isinstance(value, Undefined):
+                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
+            found.append(self.over_checkpoints(value.earned))
+        return np.stack(found)
+
+    def updates(self) -> dict[str, list[int]]:
+        """By update, the policies that fired it, here or on the frozen streams."""
+        found: dict[str, list[int]] = {}
+        for index, name in enumerate(self.deployed.policies):
+            value = self.values[name]
+            on_frozen = not isinstance(value, Undefined) and value.fires.any()
+            if self.deployed.fired[index].any() or on_frozen:
+                found.setdefault(self.deployed.arms[name], []).append(index)
+        return found
+
+    def over_checkpoints(self, cells: Cells) -> Float[np.ndarray, " checkpoints"]:
+        return group_means(cells, self.owner, len(self.checkpoints))
+
+    def compared(self, cells: Cells) -> Advantage:
+        values = self.over_checkpoints(cells)
+        return _advantage(values, self.checkpoints, seed=self.seed, task=self.deployed.task)
+
+
+def _advantage(
+    values: Float[np.ndarray, " checkpoints"], names: Sequence[str], *, seed: int, task: str
+) -> Advantage:
+    """A mean over checkpoints with everything the desk holds a mean to; its family comes later."""
+    mean = estimate(values, seed=seed, task=task)
+    return Advantage(
+        **{field.name: getattr(mean, field.name) for field in dataclasses.fields(mean)},
+        by_checkpoint={name: float(value) for name, value in zip(names, values, strict=True)},
+        won=int((values > 0).sum()),
+        grade=Undefined("it is not adjusted yet"),
+        adjusted_student_t=mean.p_student_t,
+        adjusted_sign_flip=mean.p_sign_flip,
+        leave_one_out=intervals.leave_one_out(values, names),
+    )
+
+
+def _adjusted(tasks: Mapping[str, TaskDeployment]) -> dict[str, TaskDeployment]:
+    """Every comparison with its grade: each kind is one family, over all policies of all tasks."""
+    judged = {task: dict(one.policies) for task, one in tasks.items()}
+    size = 0
+    for kind in ("advantage", "evaluation", "over_always", "parted"):
+        known = {
+            (task, name): found
+            for task, one in tasks.items()
+            for name, outcome in one.policies.items()
+            if not isinstance(found := getattr(outcome, kind), Undefined)
+        }
+        student = adjust({key: found.p_student_t for key, found in known.items()}, known)
+        flips = adjust({key: found.p_sign_flip for key, found in known.items()}, known)
+        size = max(size, len(known)) if kind == "advantage" else size
+        for (task, name), found in known.items():
+            values = np.array([value for value in found.by_checkpoint.values() if not isinstance(value, Undefined)])
+            graded = dataclasses.replace(
+                found,
+                adjusted_student_t=student[task, name],
+                adjusted_sign_flip=flips[task, name],
+                grade=intervals.grade(
+                    values,
+                    adjusted_student_p=student[task, name],
+                    adjusted_sign_flip_p=flips[task, name],
+                ),
+            )
+            judged[task][name] = dataclasses.replace(judged[task][name], **{kind: graded})
+    return {task: dataclasses.replace(one, policies=judged[task], family=size) for task, one in tasks.items()}
+
+
+def _mean_return(values: np.ndarray) -> Figure:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else Undefined("no cell has come so far")

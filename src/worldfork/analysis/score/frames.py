@@ -1,0 +1,158 @@
+"""A score as frames for further work: one row per arm, task and subject of the frame, null where undefined."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import polars as pl
+
+from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.records import RandomControl, ReferencePolicies, TaskScore, TriggerScore
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+
+__all__ = ["effects", "policies", "triggers"]
+
+Estimand = Literal["retained", "all_attempted"]
+Tasks = Mapping[tuple[str, str], TaskScore]
+Cell = float | int | bool | str | None
+YARDSTICKS = ("never", "always", "better_of_both", "position_table")
+KEYS = {"arm": pl.String, "task": pl.String}
+
+
+def effects(tasks: Tasks) -> pl.DataFrame:
+    """One row per arm, task and estimand."""
+    rows = [
+        {
+            **_key(key),
+            "estimand": estimand,
+            "mean": _known(effect.mean),
+            **_ends("student_t", effect.student_t),
+            **_ends("bootstrap", effect.bootstrap),
+            "mde": _known(effect.mde),
+            "verdict": _known(task.verdict) if estimand == "all_attempted" else None,
+            "grade": _known(task.judgement.grade) if estimand == "all_attempted" else None,
+            "clusters": effect.clusters,
+            "cells": effect.cells,
+            "forks": effect.forks,
+        }
+        for key, task in tasks.items()
+        for estimand, effect in task.effect.items()
+    ]
+    return _frame(rows, text=("estimand", "verdict", "grade"), whole=("clusters", "cells", "forks"))
+
+
+def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
+    """One row per arm, task and trigger."""
+    rows = [
+        {
+            **_key(key),
+            "trigger": name,
+            "reference": is_reference(name),
+            "standing": trigger.standing,
+            "useful": _useful(trigger),
+            "does_not_beat": _not_beaten(trigger),
+            "auc": _known(trigger.auc),
+            **_ends("auc", trigger.auc_interval),
+            "auc_interval_kind": _known(trigger.auc_interval_kind),
+            "policy_total": _known(trigger.policy_total),
+            "per_deployment": _each(trigger.policy_total, getattr(task.effect, estimand).cells),
+            "fires": _known(trigger.fires),
+            "running_quantile_total": _known(trigger.running_quantile.policy_total),
+            "running_quantile_fires": _known(trigger.running_quantile.fires),
+            **_control("random", trigger.random),
+            **_control("shift", trigger.random_shift),
+            "passes_control": _known(trigger.passes_control),
+            **{f"adjusted_{test}_p": _known(p) for test, p in trigger.adjusted.items()},
+            **{f"gain_over_{yardstick}": _gain(trigger, yardstick) for yardstick in YARDSTICKS},
+            "n_defined": trigger.n_defined,
+            "correlation": _known(trigger.correlation),
+            "partial_correlation": _known(trigger.partial_correlation),
+            "spearman_hold": _known(trigger.spearman_hold),
+            "excluded_quantile": _known(trigger.excluded_quantile),
+        }
+        for key, task in tasks.items()
+        for name, trigger in _triggers(task, estimand).items()
+    ]
+    return _frame(
+        rows,
+        text=("trigger", "standing", "does_not_beat", "auc_interval_kind"),
+        whole=("fires", "running_quantile_fires", "n_defined"),
+        flags=("reference", "useful", "passes_control"),
+    )
+
+
+def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
+    """One row per arm, task, policy and rule of firing."""
+    rows = [
+        {**_key(key), "policy": policy, "rule": rule, "total": total, "fires": fires}
+        for key, task in tasks.items()
+        for policy, rule, total, fires in _policies(task, estimand)
+    ]
+    return _frame(rows, text=("policy", "rule"), whole=("fires",))
+
+
+def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Cell, Cell]]:
+    fixed: ReferencePolicies = task.policies if estimand == "retained" else task.policies_all_attempted
+    scored = getattr(task.effect, estimand).forks
+    yield "never", "fixed", _known(fixed.never), 0
+    yield "always", "fixed", _known(fixed.always), scored
+    yield "oracle", "fixed", _known(fixed.oracle), None
+    for name, trigger in _triggers(task, estimand).items():
+        yield name, "leave_one_checkpoint_out", _known(trigger.policy_total), _known(trigger.fires)
+        running = trigger.running_quantile
+        yield name, "running_quantile", _known(running.policy_total), _known(running.fires)
+
+
+def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
+    return task.triggers if estimand == "retained" else task.triggers_all_attempted
+
+
+def _each(total: Figure, deployments: int) -> float | None:
+    """What one deployment earned: a total is over all cells."""
+    return None if isinstance(total, Undefined) or not deployments else total / deployments
+
+
+def _useful(trigger: TriggerScore) -> bool | None:
+    judged = None if trigger.standing == "reference" else trigger.useful
+    return None if judged is None or isinstance(judged, Undefined) else judged.useful
+
+
+def _not_beaten(trigger: TriggerScore) -> str | None:
+    judged = None if trigger.standing == "reference" else trigger.useful
+    return None if judged is None or isinstance(judged, Undefined) else ", ".join(judged.does_not_beat)
+
+
+def _gain(trigger: TriggerScore, name: str) -> float | None:
+    """What the policy earns more than a yardstick in a checkpoint, on average."""
+    if isinstance(trigger.gains, Undefined):
+        return None
+    mean = trigger.gains[name].mean
+    return None if isinstance(mean, Undefined) else mean
+
+
+def _key(key: tuple[str, str]) -> dict[str, Cell]:
+    return {"arm": key[0], "task": key[1]}
+
+
+def _known(value: Cell | Undefined) -> Cell:
+    return None if isinstance(value, Undefined) else value
+
+
+def _ends(name: str, interval: Bounds) -> dict[str, Cell]:
+    low, high = (None, None) if isinstance(interval, Undefined) else interval
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:
+    if isinstance(control, Undefined):
+        return dict.fromkeys((f"{name}_mean", f"{name}_low", f"{name}_high", f"{name}_p"))
+    return {f"{name}_mean": _known(control.mean), **_ends(name, control.interval), f"{name}_p": control.p}
+
+
+def _frame(
+    rows: list[dict[str, Cell]], *, text: tuple[str, ...], whole: tuple[str, ...], flags: tuple[str, ...] = ()
+) -> pl.DataFrame:
+    """A column has one type whatever is in it: whoever reads several studies can put them one below the other."""
+    kinds = {**dict.fromkeys((*KEYS, *text), pl.String), **dict.fromkeys(whole, pl.Int64)}
+    kinds |= dict.fromkeys(flags, pl.Boolean)
+    schema = {name: kinds.get(name, pl.Float64) for name in (rows[0] if rows else {})}
+    return pl.DataFrame(rows, schema=schema)

@@ -1,0 +1,205 @@
+"""Records of what a figure can be held to: exact tests, yardsticks, severities, intervals over checkpoints."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+
+__all__ = [
+    "CleanReturn",
+    "Components",
+    "Earned",
+    "Equivalence",
+    "FreshSeverity",
+    "Gain",
+    "Grade",
+    "Judgement",
+    "LeaveOneOut",
+    "Line",
+    "PredictionAnswer",
+    "Severity",
+    "SlopeEstimate",
+    "Standing",
+    "StratifiedAuc",
+    "SwappedControl",
+    "Usefulness",
+]
+
+Grade = Literal["resolved", "leaning", "unresolved"]
+Standing = Literal["candidate", "exploratory", "reference"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeaveOneOut:
+    """Where the end of the Student-t interval that is nearer to 0 comes to lie when one checkpoint is left out."""
+
+    low: Figure
+    high: Figure
+    crosses: tuple[str, ...]  # the checkpoints without which the interval reaches 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the mean over all attempted forks can be held to, among the registered means (few_clusters.py)."""
+
+    grade: Grade | Undefined
+    p_student_t: Figure
+    p_sign_flip: Figure
+    p_wild: Figure
+    least_p: Figure  # that sign flips can give with so many checkpoints
+    family: int  # registered means: every task of every arm
+    adjusted_student_t: Figure  # Holm's adjustment over these
+    adjusted_sign_flip: Figure
+    leave_one_out: LeaveOneOut | Undefined
+    anytime: Bounds  # valid however often one looked
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StratifiedAuc:
+    """The share of pairs at one (direction, k), one with dR > 0 and one without, that a signal puts in order."""
+
+    auc: Figure
+    pairs: int
+    strata: int  # places that have such a pair
+    without_one_low: Figure  # the range when one checkpoint is left out
+    without_one_high: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwappedControl:
+    """What the fires of other checkpoints would have earned here."""
+
+    mean: Figure
+    p: float
+    orders: int
+    exact: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Earned:
+    """The mean total of a checkpoint."""
+
+    mean: Figure
+    student_t: Bounds
+    by_checkpoint: Mapping[str, Figure]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gain:
+    """What one policy earns more than another in a checkpoint, on average."""
+
+    mean: Figure
+    student_t: Bounds
+    p_student_t: Figure
+    p_sign_flip: Figure
+    checkpoints: int
+    won: int  # checkpoints in which it earns more
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usefulness:
+    """Whether a policy beats everything it has to, and what it does not beat."""
+
+    useful: bool
+    does_not_beat: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CleanReturn:
+    """What the checkpoints return in the clean world."""
+
+    mean: float
+    student_t: Bounds
+    by_checkpoint: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FreshSeverity:
+    """The same forks, where half of the episodes say how severe it is and the others what updating was worth."""
+
+    mean: Figure  # over checkpoints, of what either half placed here
+    student_t: Bounds  # of that
+    forks_by_even: int  # that the even episodes place here; the odd ones say what updating was worth
+    forks_by_odd: int  # the reverse: a fork can be in both, or in different classes
+    checkpoints: int  # that have such forks by either half
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Severity:
+    """The forks with low <= r_hold / clean return < high; None is an open end."""
+
+    low: float | None
+    high: float | None
+    forks: int
+    checkpoints: int  # that have such forks: the interval rests on these
+    helped: int
+    mean: Figure  # over forks
+    checkpoint_mean: Figure  # over checkpoints, of the mean over their forks here
+    student_t: Bounds  # of that
+    fresh: FreshSeverity | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Equivalence:
+    """Whether a mean over checkpoints lies within the margin of 0."""
+
+    margin: float
+    mean: Figure
+    interval: Bounds  # 90%: inside the margin exactly where both one-sided tests reject at 5%
+    p: Figure  # the larger of the two
+    least_margin: Figure  # the smallest margin that this data would have shown equivalence for
+    clusters: int
+    answer: Literal["equivalent", "different", "not shown"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SlopeEstimate:
+    """A figure of a fit with both intervals over checkpoints."""
+
+    value: Figure
+    bootstrap: Bounds
+    student_t: Bounds
+    clusters: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """Least squares of y on x over all forks."""
+
+    slope: SlopeEstimate
+    crossing: SlopeEstimate
+    variance_ratio: SlopeEstimate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Components:
+    """Variances of dR. What decision points share is no noise: every checkpoint is forked there."""
+
+    checkpoint: Figure
+    decision_point: Figure
+    fork: Figure
+    draw: Figure
+    draw_interval: Bounds  # Student-t over checkpoints, each with the component of its own forks
+    draws_of_both_signs: Figure  # share of forks of which one draw helped and another hurt
+    episode: Figure
+    draw_episode: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictionAnswer:
+    """A registered prediction, the figure it is about, and whether it held."""
+
+    name: str
+    figure: str
+    against: str | None  # the arm that was subtracted
+    between: tuple[float, float] | None
+    falsified_below: float | None
+    falsified_above: float | None
+    equivalence: Equivalence | None  # two one-sided tests, where a margin was registered
+    premise: str | None
+    premise_value: Figure | None
+    value: Figure
+    interval: Bounds
+    answer: Literal["held", "falsified", "unresolved", "not tested"]

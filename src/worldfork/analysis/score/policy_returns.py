@@ -1,0 +1,288 @@
+"""What a policy earns per checkpoint, with an interval, beside what costs nothing to know.
+
+A total over all forks says nothing about the next checkpoint. Each checkpoint has a total of its own; their mean
+has a Student-t interval, and so has the paired difference with never updating, always updating, the better of
+these two in hindsight, and the yardsticks that read the schedule (position.py).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score import decisions
+from worldfork.analysis.score.clusters import partition
+from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
+from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_ps, student_p
+from worldfork.analysis.score.judgement import Earned, Gain, StratifiedAuc, Usefulness
+from worldfork.analysis.score.records import ReferencePolicies
+from worldfork.analysis.score.undefined import Figure, Undefined
+
+
+def checkpoint_totals(
+    fired: Bool[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> Float[np.ndarray, "present"]:
+    """The total of each checkpoint that has forks, in order."""
+    present = np.bincount(checkpoint, minlength=count) > 0
+    # Without a single fire bincount counts in integers.
+    return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present].astype(np.float64)
+
+
+def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[str, ...]) -> Earned:
+    """The mean over checkpoints, and its interval."""
+    if isinstance(totals, Undefined):
+        return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
+    return Earned(
+        mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
+        student_t=difference_t(totals),
+        by_checkpoint={name: float(total) for name, total in zip(names, totals, strict=True)},
+    )
+
+
+def gain(
+    totals: Float[np.ndarray, "checkpoints"], than: Float[np.ndarray, "checkpoints"], *, seed: int, task: str
+) -> Gain:
+    """One policy less another, checkpoint by checkpoint."""
+    return gains(totals[None], {"than": than}, seed=seed, task=task)[0]["than"]
+
+
+def gains(
+    totals: Float[np.ndarray, "policies checkpoints"],
+    yardsticks: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined],
+    *,
+    seed: int,
+    task: str,
+) -> list[dict[str, Gain]]:
+    """Each policy less each yardstick; nothing is known beside a yardstick that is undefined."""
+    known = {name: earns for name, earns in yardsticks.items() if not isinstance(earns, Undefined)}
+    unknown = {name: _no_gain(why) for name, why in yardsticks.items() if isinstance(why, Undefined)}
+    than = np.array(list(known.values()))
+    differences = totals[:, None] - than
+    # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
+    differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(totals[:, None]), np.abs(than))] = 0.0
+    flips = iter(sign_flip_ps(differences.reshape(len(totals) * len(than), totals.shape[1]), seed=seed, task=task))
+    compared = [
+        {name: _gain(difference, next(flips)) for name, difference in zip(known, of_policy, strict=True)}
+        for of_policy in differences
+    ]
+    return [{name: (of_policy | unknown)[name] for name in yardsticks} for of_policy in compared]
+
+
+def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> Gain:
+    return Gain(
+        mean=float(difference.mean()) if len(difference) else Undefined("there are no forks"),
+        student_t=difference_t(difference),
+        p_student_t=student_p(difference),
+        p_sign_flip=p_sign_flip,
+        checkpoints=len(difference),
+        won=int((difference > 0).sum()),
+    )
+
+
+def _no_gain(why: Undefined) -> Gain:
+    return Gain(mean=why, student_t=why, p_student_t=why, p_sign_flip=why, checkpoints=0, won=0)
+
+
+def yardsticks(
+    always: Float[np.ndarray, "checkpoints"], positions: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined]
+) -> dict[str, Float[np.ndarray, "checkpoints"] | Undefined]:
+    """What a policy is compared with, by name: never, always, the better of both in hindsight, and what reads the
+    schedule."""
+    never = np.zeros(len(always))
+    better = always if always.sum() > 0 else never
+    return {"never": never, "always": always, "better_of_both": better, **positions}
+
+
+def usefulness(adjusted: Mapping[str, Figure], gains: Mapping[str, Figure]) -> Usefulness:
+    """Useful where every p value, adjusted over the registered family, is below .05 and every gain above 0.
+
+    `adjusted` has a p for each control and for each yardstick that has to be beaten (the larger of Student-t's and
+    the sign flips'), `gains` the mean gain over each yardstick. An undefined p beats nothing.
+    """
+    missed = []
+    for name, p in adjusted.items():
+        mean = gains.get(name, 1.0)
+        beaten = not isinstance(p, Undefined) and p < SIGNIFICANT
+        if not beaten or isinstance(mean, Undefined) or mean <= 0:
+            missed.append(name)
+    return Usefulness(useful=not missed, does_not_beat=tuple(missed))
+
+
+ROUNDING: Final = 1e-9
+
+
+def strata(direction: Int[np.ndarray, "forks"], k: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:
+    """A number for each (direction, k)."""
+    _, which_direction = np.unique(direction, return_inverse=True)
+    ks, which_k = np.unique(k, return_inverse=True)
+    return np.unique(which_direction * len(ks) + which_k, return_inverse=True)[1]
+
+
+def position_table(
+    delta: Float[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"]
+) -> Bool[np.ndarray, "forks"]:
+    """Fires where the mean dR of the other checkpoints' forks in the same place is positive.
+
+    A place where no other checkpoint has a fork is not in the table: no fire. A mean that is 0 but for rounding is
+    not positive.
+    """
+    mine = strata(checkpoint, stratum)
+    sums = [np.bincount(group, weights=delta)[group] for group in (stratum, mine)]
+    sizes = [np.bincount(group, weights=np.abs(delta))[group] for group in (stratum, mine)]
+    # What is left when a checkpoint's own forks are taken out; where nothing is, nothing is above nothing.
+    return sums[0] - sums[1] > ROUNDING * sizes[0]
+
+
+def direction_clock(
+    delta: Float[np.ndarray, "forks"],
+    direction: Int[np.ndarray, "forks"],
+    k: Int[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+) -> Bool[np.ndarray, "forks"]:
+    """Fires, in each direction, from some k on or up to some k, whichever earned the other checkpoints more.
+
+    The two senses matter: a world that drifts back is at its worst when the stream begins. Equal totals go to
+    "from some k on".
+    """
+    fired = np.zeros(len(delta), bool)
+    count = int(checkpoint.max(initial=-1)) + 1
+    for way in np.unique(direction):
+        inside = direction == way
+        gains, owner = delta[inside], checkpoint[inside]
+        choices, earned = [], []
+        for signal in (k[inside].astype(np.float64), -k[inside].astype(np.float64)):
+            thresholds = leave_one_checkpoint_out(signal, gains, owner, count=count)
+            choices.append(fires(signal, thresholds[owner]))
+            earned.append(_of_others(signal, gains, owner, thresholds))
+        backward = earned[1] > earned[0] + ROUNDING * np.maximum(1.0, np.abs(earned[1]))
+        fired[inside] = np.where(backward[owner], choices[1], choices[0])
+    return fired
+
+
+def _of_others(
+    signal: Float[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+    thresholds: Float[np.ndarray, "checkpoints"],
+) -> Float[np.ndarray, "checkpoints"]:
+    """For each checkpoint, what its threshold earns on the forks of all others."""
+    earned = np.zeros(len(thresholds))
+    for threshold in np.unique(thresholds):
+        flags = fires(signal, float(threshold))
+        own = np.bincount(checkpoint[flags], weights=delta[flags], minlength=len(thresholds))
+        chosen = thresholds == threshold
+        earned[chosen] = policy_total(flags, delta) - own[chosen]
+    return earned
+
+
+def stratified_auc(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    stratum: Int[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+) -> StratifiedAuc:
+    """AUC within (direction, k), ties counting a half, missing signals left out, pairs pooled over strata."""
+    known = ~np.isnan(signal)
+    signal, positive, stratum, checkpoint = (part[known] for part in (signal, positive, stratum, checkpoint))
+    pairs, ordered = _pairs(signal, positive, stratum)
+    total, in_order = float(pairs[positive].sum()), float(ordered[positive].sum())
+    # Without a checkpoint: less all pairs that one of its forks is in, of which those between two of them are
+    # counted twice.
+    both = _pairs(signal, positive, strata(checkpoint, stratum))
+    owner = np.unique(checkpoint, return_inverse=True)[1]
+    left = [
+        whole - np.bincount(owner, weights=counted) + np.bincount(owner, weights=np.where(positive, own, 0.0))
+        for whole, counted, own in zip((total, in_order), (pairs, ordered), both, strict=True)
+    ]
+    shares = left[1][left[0] > 0.5] / left[0][left[0] > 0.5]
+    alone = Undefined("leaving any checkpoint out leaves no pair of forks at one place")
+    return StratifiedAuc(
+        auc=in_order / total
+        if total
+        else Undefined("no place (direction, k) has forks both with dR > 0 and without"),
+        pairs=round(total),
+        strata=len(np.unique(stratum[pairs > 0])),
+        without_one_low=float(shares.min()) if len(shares) else alone,
+        without_one_high=float(shares.max()) if len(shares) else alone,
+    )
+
+
+def _pairs(
+    signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"]
+) -> tuple[Float[np.ndarray, "forks"], Float[np.ndarray, "forks"]]:
+    """For each fork, how many of the other kind are at its place, and how many of these pairs are in order."""
+    order = np.lexsort((signal, stratum))
+    values, places, helped = signal[order], stratum[order], positive[order].astype(np.float64)
+    first = np.r_[True, np.diff(places) != 0][: len(order)]
+    new = first | np.r_[True, np.diff(values) != 0][: len(order)]
+    pairs, ordered = np.zeros(len(order)), np.zeros(len(order))
+    for kind in (helped, 1 - helped):  # forks of one kind, seen from those of the other
+        before = np.r_[0.0, np.cumsum(kind)]
+        place, run = np.cumsum(first) - 1, np.cumsum(new) - 1
+        in_place = np.r_[before[np.flatnonzero(first)], before[-1]]
+        in_run = np.r_[before[np.flatnonzero(new)], before[-1]]
+        count = (in_place[1:] - in_place[:-1])[place]
+        equal = (in_run[1:] - in_run[:-1])[run]
+        below = in_run[:-1][run] - in_place[:-1][place]
+        from_helped = kind is not helped  # a fork with dR > 0 looks for those without below it
+        right = below + equal / 2 if from_helped else count - below - equal / 2
+        seen = helped > 0 if from_helped else helped == 0
+        pairs[seen], ordered[seen] = count[seen], right[seen]
+    back = np.argsort(order)
+    return pairs[back], ordered[back]
+
+
+FITTED: Final = ("position_table", "direction_clock")  # on the other checkpoints' forks
+
+
+@dataclasses.dataclass(frozen=True)
+class Yardsticks:
+    """What each earns in each checkpoint that has forks."""
+
+    figures: ReferencePolicies
+    # never, always, better_of_both, and what reads the schedule, which is fitted on other checkpoints
+    totals: dict[str, Float[np.ndarray, "checkpoints"] | Undefined]
+    names: tuple[str, ...]  # of these checkpoints
+
+
+def measure(forks: Forks) -> Yardsticks:
+    """Never, always, the oracle, the position table and the clock of each direction on these forks."""
+    parts = partition(forks.prefork)
+    checkpoint, delta = parts.checkpoint, forks.delta
+    present = np.unique(checkpoint)
+    names = tuple(parts.checkpoints[code] for code in present)
+
+    def totals(fired: Bool[np.ndarray, "forks"]) -> Float[np.ndarray, "checkpoints"]:
+        return checkpoint_totals(fired, delta, checkpoint, count=len(parts.checkpoints))
+
+    place = strata(parts.direction, forks.prefork.k)
+    fired = {
+        "always": np.ones(len(forks), bool),
+        "oracle": delta > 0,
+        "position_table": position_table(delta, place, checkpoint),
+        "direction_clock": direction_clock(delta, parts.direction, forks.prefork.k, checkpoint),
+    }
+    always = totals(fired["always"])
+    alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
+    schedule = {name: alone if len(present) < 2 else totals(fired[name]) for name in FITTED}
+    by_checkpoint = {"always": always, "oracle": totals(fired["oracle"]), **schedule}
+
+    def fitted(name: str) -> Figure:
+        return alone if len(present) < 2 else decisions.policy_total(fired[name], delta)
+
+    figures = ReferencePolicies(
+        never=0.0,
+        always=float(delta.sum()),
+        oracle=decisions.oracle_total(delta),
+        position_table=fitted("position_table"),
+        direction_clock=fitted("direction_clock"),
+        earned={name: earned(values, names) for name, values in by_checkpoint.items()},
+    )
+    return Yardsticks(figures, yardsticks(always, schedule), names)

@@ -1,0 +1,238 @@
+"""What was said beforehand: held, falsified, unresolved, not tested (paper, "a registered mechanism")."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from worldfork.analysis.score.deployment_records import TaskDeployment
+from worldfork.analysis.score.effects import equivalence
+from worldfork.analysis.score.judgement import Equivalence, PredictionAnswer
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+
+__all__ = ["Prediction", "Premise", "answer", "is_about_deployment", "prediction_problems"]
+
+Answer = Literal["held", "falsified", "unresolved", "not tested"]
+
+EQUIVALENT: Final[dict[str, Answer]] = {
+    "equivalent": "held",
+    "different": "falsified",
+    "not shown": "unresolved",
+}
+FOLLOWED: Final = "deployment."  # how a path begins that leads into what policies came to, followed all the way
+BESIDE: Final = {"mean": "student_t", "rank_correlation": "bootstrap"}  # a figure's interval; others: NAME_interval
+NO_INTERVAL: Final = Undefined("this figure has no interval: it stands for itself")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Premise:
+    """What a prediction takes for granted: a measured figure lies below or above a bound."""
+
+    figure: str
+    task: str | None = None  # None: the prediction's
+    below: float | None = None
+    above: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A figure said to lie between two bounds, on one side of what would falsify it, or within a margin of 0.
+
+    `figure` is `mean` (mean dR of all attempted forks) or a path into a task's score, such as
+    `effect.retained.mean` or `contraction.crossing`; a path that begins with `deployment.` leads into what policies
+    came to, such as `deployment.policies.residual.advantage.mean`. With `against` it is the mean of `arm` less that
+    of `against`, on the cells both have. Where the premise does not hold, nothing was tested.
+    """
+
+    name: str
+    task: str
+    arm: str | None = None
+    against: str | None = None
+    figure: str = "mean"
+    between: tuple[float, float] | None = None
+    falsified_below: float | None = None
+    falsified_above: float | None = None
+    equivalent_within: float | None = None
+    premise: Premise | None = None
+
+
+def answer(prediction: Prediction, figures: object, *, premises: object = None) -> PredictionAnswer:
+    """Held when all of the figure's interval is where it was said to be, falsified when all of it is where it was
+    said not to be (outside `between`, unless thresholds say further), and else unresolved. A figure without an
+    interval stands for its own. A margin of equivalence is held, or falsified, by two one-sided tests.
+
+    `figures` is what the prediction is about (a task's score, its deployment, or the contrast of two arms), a
+    mapping in its place, or why there is none; `premises` the score of the task that the premise is about.
+    """
+    path = "mean" if prediction.against is not None else _path(prediction)
+    value, interval = _look_up(figures, path)
+    premise, granted = None, True
+    if prediction.premise is not None:
+        premise, beside = _look_up(figures if premises is None else premises, prediction.premise.figure)
+        granted = _holds(prediction.premise, premise, beside)
+    tested = _equivalence(prediction, figures)
+    if not granted or isinstance(figures, Undefined):  # as where the arm that it compares with is not scored
+        said: Answer = "not tested"
+    elif tested is not None:
+        said = EQUIVALENT[tested.answer]
+    else:
+        said = "unresolved" if isinstance(value, Undefined) else _compare(prediction, value, interval)
+    return PredictionAnswer(
+        name=prediction.name,
+        figure=prediction.figure,
+        against=prediction.against,
+        between=prediction.between,
+        falsified_below=prediction.falsified_below,
+        falsified_above=prediction.falsified_above,
+        equivalence=tested,
+        premise=None if prediction.premise is None else _words(prediction.premise),
+        premise_value=premise,
+        value=value,
+        interval=interval,
+        answer=said,
+    )
+
+
+def is_about_deployment(prediction: Prediction) -> bool:
+    """Whether it is about policies that are followed all the way, and not about forks."""
+    return prediction.figure.startswith(FOLLOWED)
+
+
+def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
+    """What keeps predictions from ever being answered, one line each: to be asked before anything is run.
+
+    >>> prediction_problems([Prediction(name="up", task="t", figure="effect.retaind.mean", between=(0.0, 1.0))])
+    ['the prediction `up`: no score has `effect.retaind.mean`: no `retaind` among all_attempted, retained']
+    """
+    problems = []
+    for prediction in predictions:
+        bounds = (
+            *(prediction.between, prediction.falsified_below, prediction.falsified_above),
+            prediction.equivalent_within,
+        )
+        if all(bound is None for bound in bounds):
+            problems.append(f"the prediction `{prediction.name}` states no bound: nothing could falsify it")
+        if prediction.between is not None and prediction.between[0] > prediction.between[1]:
+            problems.append(f"the prediction `{prediction.name}` lies between {prediction.between}: nothing does")
+        subject = TaskDeployment if is_about_deployment(prediction) else TaskScore
+        paths = [(_path(prediction), subject)]
+        paths += [(prediction.premise.figure, TaskScore)] if prediction.premise else []
+        wrong = filter(None, (_figure_problem(path, within) for path, within in paths))
+        problems += [f"the prediction `{prediction.name}`: {problem}" for problem in wrong]
+    return problems
+
+
+def _path(prediction: Prediction) -> str:
+    """Where the figure is in what the prediction is about."""
+    return "effect.all_attempted.mean" if prediction.figure == "mean" else prediction.figure.removeprefix(FOLLOWED)
+
+
+def _holds(premise: Premise, value: Figure, interval: Bounds) -> bool:
+    """All of the figure's interval lies on the side that the premise says."""
+    if isinstance(value, Undefined):
+        return False
+    low, high = (value, value) if isinstance(interval, Undefined) else interval
+    return (premise.below is None or high < premise.below) and (premise.above is None or low > premise.above)
+
+
+def _words(premise: Premise) -> str:
+    sides = [f"below {premise.below:g}"] if premise.below is not None else []
+    sides += [f"above {premise.above:g}"] if premise.above is not None else []
+    task = f" of {premise.task}" if premise.task else ""
+    return f"{premise.figure}{task} {' and '.join(sides)}"
+
+
+def _equivalence(prediction: Prediction, figures: object) -> Equivalence | None:
+    """Two one-sided tests of the mean over checkpoints."""
+    if prediction.equivalent_within is None:
+        return None
+    node = figures
+    if prediction.against is None:
+        for part in ("effect", "all_attempted"):
+            node = _entry(node, part, "effect.all_attempted.by_checkpoint")
+    means = _entry(node, "by_checkpoint", "by_checkpoint")
+    known = [value for value in _entries(means).values() if isinstance(value, float)]
+    return equivalence(np.array(known, dtype=np.float64), margin=prediction.equivalent_within)
+
+
+def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal["held", "falsified", "unresolved"]:
+    low, high = (value, value) if isinstance(interval, Undefined) else interval
+    # A band alone is falsified outside itself; a threshold, where given, says how far outside.
+    floor, ceiling = prediction.falsified_below, prediction.falsified_above
+    if prediction.between is not None and floor is None and ceiling is None:
+        floor, ceiling = prediction.between
+    inside_low, inside_high = prediction.between or (floor, ceiling)
+    if (floor is not None and high < floor) or (ceiling is not None and low > ceiling):
+        return "falsified"
+    if inside_low is None and inside_high is None:
+        return "unresolved"  # nothing was said
+    held = (inside_low is None or low >= inside_low) and (inside_high is None or high <= inside_high)
+    return "held" if held else "unresolved"
+
+
+def _look_up(figures: object, path: str) -> tuple[Figure, Bounds]:
+    """A figure and the interval beside it."""
+    *parents, leaf = path.split(".")
+    node = figures
+    for part in parents:
+        node = _entry(node, part, path)
+    value = _entry(node, leaf, path)
+    if isinstance(value, Undefined):
+        return value, value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        not_a_number = Undefined(f"`{path}` is not a number")
+        return not_a_number, not_a_number
+    beside = _entries(node).get(BESIDE.get(leaf, f"{leaf}_interval"), NO_INTERVAL)
+    return float(value), beside if isinstance(beside, Interval | Undefined) else NO_INTERVAL
+
+
+def _entry(node: object, part: str, path: str) -> object:
+    entries = _entries(node)
+    return node if isinstance(node, Undefined) else entries.get(part, _nothing(path, part, entries))
+
+
+def _entries(node: object) -> dict[str, object]:
+    if isinstance(node, Mapping):
+        return {str(key): entry for key, entry in node.items()}
+    if dataclasses.is_dataclass(node):
+        return {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
+    return {}
+
+
+def _nothing(path: str, part: str, known: Iterable[str]) -> Undefined:
+    listed = ", ".join(known)
+    return Undefined(f"no score has `{path}`: no `{part}`{f' among {listed}' if listed else ', and nothing below'}")
+
+
+def _figure_problem(path: str, within: type) -> str | None:
+    """Why no record of this kind has a figure at this path, told from types alone; None where one may have it."""
+    kinds: list[object] = [within]
+    for part in path.split("."):
+        known: dict[str, object] = {}
+        anything = False
+        for kind in kinds:
+            if get_origin(kind) in (Mapping, dict):
+                known, anything = {part: get_args(kind)[1]}, True
+            elif dataclasses.is_dataclass(get_origin(kind) or kind):
+                known |= _fields(kind)
+        if part not in known and not anything:
+            return _nothing(path, part, known).why
+        kinds = _parts(known[part])
+    return None if any(kind in (float, int) for kind in kinds) else f"`{path}` is not a number"
+
+
+def _fields(kind: object) -> dict[str, object]:
+    """The fields of a record and their types; those of `Estimands[Effect]` with Effect in the place of T."""
+    record = get_origin(kind) or kind
+    assert isinstance(record, type)
+    hints = get_type_hints(record)
+    given = dict(zip(getattr(record, "__parameters__", ()), get_args(kind), strict=False))
+    return {field.name: given.get(hints[field.name], hints[field.name]) for field in dataclasses.fields(record)}
+
+
+def _parts(kind: object) -> list[object]:
+    """The alternatives of a union, or the one kind there is."""
+    return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]

@@ -1,0 +1,177 @@
+"""Does a signal order helpful forks above harmful ones (paper, "Trigger rankings")?"""
+
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import stats
+
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score.clusters import Partition, partition
+from worldfork.analysis.score.intervals import cluster_interval
+from worldfork.analysis.score.records import Ranking
+from worldfork.analysis.score.undefined import Figure, Undefined
+
+
+def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
+    """The chance that a positive fork has the larger signal, ties counting a half; missing signals are left out."""
+    return _auc_of_each(signal, positive, np.zeros(len(signal), np.int64), count=1)[0]
+
+
+def ranking(
+    signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
+) -> Ranking:
+    """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
+    within = _auc_of_each(signal, delta > 0, parts.checkpoint, count=len(parts.checkpoints))
+    by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
+    known = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
+    if not len(known):
+        why = Undefined("no checkpoint has forks both with dR > 0 and without")
+        return Ranking(
+            auc=why,
+            auc_interval=why,
+            auc_interval_kind=why,
+            auc_student_t=why,
+            auc_clusters=0,
+            auc_by_checkpoint=by_checkpoint,
+        )
+    mean = cluster_interval(known, seed=seed, task=task)
+    return Ranking(
+        auc=mean.value,
+        auc_interval=mean.interval,
+        auc_interval_kind=mean.kind,
+        auc_student_t=mean.student_t,
+        auc_clusters=mean.clusters,
+        auc_by_checkpoint=by_checkpoint,
+    )
+
+
+def _auc_of_each(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    group: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> list[Figure]:
+    """The AUC within each group. Ranks are whole or half numbers, so their sums are exact in any order."""
+    known = ~np.isnan(signal)
+    signal, positive, group = signal[known], positive[known], group[known]
+    order = np.lexsort((signal, group))
+    values, groups = signal[order], group[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
+    first = np.flatnonzero(new)
+    size = np.diff(first, append=len(order))
+    sizes = np.bincount(group, minlength=count)
+    begin = (np.cumsum(sizes) - sizes)[groups[first]]  # of the group, in this order
+    ranks = np.repeat(first - begin + (size + 1) / 2, size)
+    helped = positive[order]
+    sums = np.bincount(groups[helped], weights=ranks[helped], minlength=count)
+    positives = np.bincount(groups[helped], minlength=count)
+    return [
+        (rank_sum - with_gain * (with_gain + 1) / 2) / (with_gain * without)
+        if with_gain and without
+        else Undefined(f"{with_gain} forks with dR > 0 and {without} without: a ranking needs both")
+        for rank_sum, with_gain, without in zip(
+            sums.tolist(), positives.tolist(), (sizes - positives).tolist(), strict=True
+        )
+    ]
+
+
+def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+    """Pearson's correlation, over the forks where x is there."""
+    known = ~np.isnan(x)
+    return _pearson(x[known], y[known])
+
+
+def partial_correlation(
+    x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"], given: Float[np.ndarray, "forks"]
+) -> Figure:
+    """The correlation of x and y with `given` held fixed."""
+    known = ~np.isnan(x)
+    pairs = [_pearson(x[known], y[known]), _pearson(x[known], given[known]), _pearson(y[known], given[known])]
+    for pair in pairs:
+        if isinstance(pair, Undefined):
+            return pair
+    xy, xz, yz = (float(pair) for pair in pairs if not isinstance(pair, Undefined))
+    left = (1 - xz**2) * (1 - yz**2)
+    if left < 1e-12:
+        return Undefined("one of the two is a function of what is held fixed: nothing is left to correlate")
+    return float(np.clip((xy - xz * yz) / np.sqrt(left), -1, 1))
+
+
+def spearman(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+    """Spearman's rank correlation, over the forks where x is there."""
+    known = ~np.isnan(x)
+    return _pearson(stats.rankdata(x[known]), stats.rankdata(y[known]))
+
+
+def cells_with_both_signs(forks: Forks) -> Figure:
+    """The share of cells in which updating helps at one fork and hurts at another."""
+    parts = partition(forks.prefork)
+    cells = len(parts.cell_checkpoint)
+    there, helped, hurt = (
+        np.bincount(parts.cell[mask], minlength=cells) > 0
+        for mask in (np.ones(len(forks), bool), forks.delta > 0, forks.delta < 0)
+    )
+    if not there.any():
+        return Undefined("there are no forks")
+    return float((helped & hurt).sum() / there.sum())
+
+
+def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarray, "forks"]) -> Figure:
+    """The mean quantile, within the retained forks' signals, of the signal on the excluded forks.
+
+    A value's quantile is the share of retained signals below it, and half of those equal to it.
+    """
+    known = ~np.isnan(signal)
+    retained, excluded = np.sort(signal[known & ~dropped]), signal[known & dropped]
+    if not len(excluded):
+        return Undefined("no fork with this signal was excluded")
+    if not len(retained):
+        return Undefined("no fork with this signal was retained")
+    below = np.searchsorted(retained, excluded, side="left") + np.searchsorted(retained, excluded, side="right")
+    return float(below.mean() / (2 * len(retained)))
+
+
+def _pearson(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+    if len(x) < 3:
+        return Undefined(f"a correlation needs at least three forks, and there are {len(x)}")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Undefined("one of the two does not vary over these forks")
+    dx, dy = x - x.mean(), y - y.mean()
+    size = np.sqrt(dx @ dx) * np.sqrt(dy @ dy)
+    if size == 0:
+        return Undefined("one of the two varies by too little to square")
+    return float(np.clip(dx @ dy / size, -1, 1))
+
+
+# Checkpoints -> the lowest and the highest share of repetitions in which a nominal 95% interval held the value that
+# is known: over two drifts, all policies whose rule was there beforehand and both outcomes, with one stream per
+# checkpoint, without repetitions in which a deployment diverged (docs/deployment.md has every line with its error).
+COVERAGE: Final = {5: (0.84, 0.97), 10: (0.87, 0.96), 20: (0.91, 0.95), 40: (0.92, 0.96)}
+# The same of thresholds that a repetition fitted on its own forks: their worth as fitted, and that of fitting anew.
+AS_FITTED: Final = (0.86, 0.93)
+FITTING_ANEW: Final = (0.59, 0.94)
+
+
+def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
+    """Sentences to print beside the intervals of a study of so many checkpoints."""
+    said = []
+    enough = max(COVERAGE)
+    if checkpoints < enough:
+        measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
+        low, high = COVERAGE[measured]
+        fewer = ", and there are fewer here" if checkpoints < measured else ""
+        said.append(
+            f"Intervals over fewer than {enough} checkpoints are too narrow where deployments are skewed: where "
+            f"values are known (linear-quadratic, one stream each) a nominal 95% over {measured} checkpoints "
+            f"covers {low:.0%} to {high:.0%}, depending on the drift and the policy{fewer}."
+        )
+    if fitted_here:
+        said.append(
+            "Fitted thresholds come from this study's own forks: their intervals are about these thresholds, not "
+            f"about fitting anew. Where both are known, a nominal 95% covers {AS_FITTED[0]:.0%} to "
+            f"{AS_FITTED[1]:.0%} of the one and {FITTING_ANEW[0]:.0%} to {FITTING_ANEW[1]:.0%} of the other."
+        )
+    return tuple(said)

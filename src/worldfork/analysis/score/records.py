@@ -1,0 +1,391 @@
+"""Every figure of a score, as records that are keyed in the same way whatever the ledger.
+
+The names are those of the JSON that `worldfork score --json` prints (docs/scoring.md defines them): the path of a
+figure in a record is its path there. A figure is a number or `Undefined` with its reason.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from worldfork.analysis.score.decisions import Evidence
+from worldfork.analysis.score.judgement import (
+    CleanReturn,
+    Components,
+    Earned,
+    Gain,
+    Judgement,
+    PredictionAnswer,
+    Severity,
+    SlopeEstimate,
+    Standing,
+    StratifiedAuc,
+    SwappedControl,
+    Usefulness,
+)
+from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined, settle
+
+__all__ = [
+    "Bin",
+    "ClusterMean",
+    "CommonRandomNumbers",
+    "Contraction",
+    "Contrast",
+    "DesignAdvice",
+    "DesignComponents",
+    "DirectionContrast",
+    "Effect",
+    "Endpoint",
+    "Endpoints",
+    "Estimands",
+    "ForkCounts",
+    "Intervals",
+    "MeanEstimate",
+    "PairedForks",
+    "PolicyTotals",
+    "PredictionAnswer",
+    "Proxies",
+    "RandomControl",
+    "Ranking",
+    "ReferencePolicies",
+    "RegisteredDivergence",
+    "RunningPolicy",
+    "SplitHalf",
+    "TaskScore",
+    "TriggerScore",
+    "VarianceComponents",
+]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Estimands(Generic[T]):
+    """One figure on all attempted forks, and on those that the divergence rule retains."""
+
+    all_attempted: T
+    retained: T
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Both, by name."""
+        yield "all_attempted", self.all_attempted
+        yield "retained", self.retained
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Both 95% intervals of a mean over checkpoints."""
+
+    bootstrap: Bounds
+    student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanEstimate(Intervals):
+    """A mean over checkpoints, its intervals, its minimum detectable effect, and p of there being none."""
+
+    mean: Figure
+    mde: Figure
+    p_student_t: Figure
+    p_sign_flip: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Effect(MeanEstimate):
+    """What updating was worth on average."""
+
+    by_direction: Mapping[str, Figure]
+    by_direction_intervals: Mapping[str, Intervals]
+    by_checkpoint: Mapping[str, Figure]
+    clusters: int
+    cells: int
+    cells_without_forks: int
+    left_out: tuple[str, ...]  # these cells, by checkpoint/direction/stream seed
+    cells_below_zero: int
+    forks: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairedForks:
+    """Agreement of two arms, fork by fork."""
+
+    forks: int
+    pearson: Figure
+    spearman: Figure
+    same_sign: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contrast(MeanEstimate):
+    """The first arm less the second, on the cells both have."""
+
+    by_checkpoint: Mapping[str, Figure]
+    first: Figure
+    second: Figure
+    cells: int
+    paired: PairedForks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DirectionContrast(MeanEstimate):
+    """toward less away, at the drift levels both visit."""
+
+    by_checkpoint: Mapping[str, Figure]
+    by_direction: Mapping[str, Figure]
+    levels: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForkCounts:
+    """How many forks there are; helped and hurt are counted among the retained."""
+
+    attempted: int
+    retained: int
+    diverged: int
+    failed_hold: int  # branches without a finite return: counted among the attempted, never among the retained
+    failed_update: int
+    failure_return: Figure  # what these count as
+    below_own_hold: int | Undefined  # forks below the same share of their own r_hold, not of their cell's mean
+    helped: int
+    hurt: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReferencePolicies:
+    """The totals of the policies that need no trigger; the last two read the schedule (position.py)."""
+
+    never: Figure
+    always: Figure
+    oracle: Figure
+    position_table: Figure
+    direction_clock: Figure
+    earned: Mapping[str, Earned]  # of each but `never`, which earns nothing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyTotals:
+    """What a policy earned, and what it cost."""
+
+    policy_total: Figure
+    fires: int | Undefined
+    by_direction: Mapping[str, Figure] | Undefined
+    gradient_steps: int | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunningPolicy(PolicyTotals):
+    """The label-free policy: under a ramp it fires as the ramp goes, so it has yardsticks and a control too."""
+
+    earned: Earned | Undefined
+    gains: Mapping[str, Gain] | Undefined
+    swapped: SwappedControl | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomControl:
+    """What firing as often at random earns; p counts the draws that earn as much as the policy."""
+
+    mean: Figure
+    interval: Bounds
+    p: float
+    permutations: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClusterMean:
+    """A mean over few clusters; below three of them the interval is their range, and `kind` is "min-max"."""
+
+    value: Figure
+    interval: Bounds
+    kind: str
+    student_t: Bounds
+    clusters: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """How a signal orders forks with dR > 0 above the rest."""
+
+    auc: Figure
+    auc_interval: Bounds
+    auc_interval_kind: str | Undefined
+    auc_student_t: Bounds
+    auc_clusters: int  # checkpoints that have both classes: what both intervals rest on
+    auc_by_checkpoint: Mapping[str, Figure] | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Endpoint(ClusterMean):
+    """The registered primary endpoint, by one rule of firing."""
+
+    by_checkpoint: Mapping[str, Figure]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Endpoints:
+    """The primary endpoint by both rules of firing."""
+
+    leave_one_checkpoint_out: Endpoint | Undefined
+    running_quantile: Endpoint | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerScore(Ranking, PolicyTotals):
+    """One trigger on one set of forks."""
+
+    n_defined: int
+    correlation: Figure
+    partial_correlation: Figure
+    spearman_hold: Figure
+    running_quantile: RunningPolicy
+    random: RandomControl | Undefined
+    random_blocks: Mapping[str, RandomControl] | Undefined
+    random_shift: RandomControl | Undefined
+    endpoint: Endpoints
+    excluded_quantile: Figure
+    given_position: StratifiedAuc | Undefined
+    earned: Earned | Undefined
+    gains: Mapping[str, Gain] | Undefined  # over never, always, the better of both, and what reads the schedule
+    swapped: SwappedControl | Undefined
+    standing: Standing  # only a registered candidate can pass or fail; all else is exploratory, or a yardstick
+    adjusted: Mapping[str, Figure]  # Holm-adjusted p of each test over candidates x tasks x arms
+    passes_control: bool | Undefined  # of its random and its shifted control, adjusted
+    useful: Usefulness | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bin:
+    """Mean dR of the forks with low <= r_hold < high; None is an open end."""
+
+    low: float | None
+    high: float | None
+    forks: int
+    mean: Figure
+    standard_error: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitHalf:
+    """The second half of HOLD's episodes on the first: what measurement error alone would show."""
+
+    slope: Figure
+    variance_ratio: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contraction:
+    """r_update on r_hold."""
+
+    slope: Figure
+    slope_interval: Bounds  # Student-t over checkpoints left out one at a time (slopes.py)
+    slope_bootstrap: Bounds  # percentile, over resampled checkpoints
+    crossing: Figure
+    crossing_interval: Bounds  # Fieller's
+    crossing_bootstrap: Bounds
+    variance_ratio: Figure
+    variance_ratio_interval: Bounds
+    variance_ratio_bootstrap: Bounds
+    clusters: int
+    within: SlopeEstimate  # the slope at a fixed (direction, k): between checkpoints, not between moments
+    bins: tuple[Bin, ...] | Undefined
+    split_half: SplitHalf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proxies:
+    """Whether dR is a matter of time or of r_hold."""
+
+    delta_k_given_hold: Figure
+    cells_with_both_signs: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VarianceComponents:
+    """Variance of dR between checkpoints, between forks of a checkpoint, between paired episodes of a fork."""
+
+    checkpoint: Figure
+    fork: Figure
+    episode: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DesignComponents(VarianceComponents):
+    """The same, with what decision points share over checkpoints taken out of the forks."""
+
+    decision_point: Figure
+
+    def traded(self) -> dict[str, float] | Undefined:
+        """The three variances that a budget trades against one another, or why one of them is not known."""
+        known = {}
+        for name, value in (("checkpoint", self.checkpoint), ("fork", self.fork), ("episode", self.episode)):
+            if isinstance(value, Undefined):
+                return Undefined(f"a variance component is undefined: {value.why}")
+            known[name] = value
+        return known
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DesignAdvice:
+    """A study's size, what it can detect, and what a larger budget would buy."""
+
+    checkpoints: int | float
+    forks: float
+    episodes: float
+    components: DesignComponents
+    mde: Figure
+    mde_at_double: Mapping[str, Figure]
+    buys_most: str
+    standard_error: Figure
+    standard_error_at: Mapping[str, Mapping[str, Figure]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CommonRandomNumbers:
+    """The factor by which m would have to grow without common random numbers."""
+
+    gain: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegisteredDivergence:
+    """The divergence rule as applied, and the cells where it is off."""
+
+    fraction: Figure
+    off_in: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskScore:
+    """Every figure of one task in one arm, and the evidence behind them."""
+
+    forks: ForkCounts
+    effect: Estimands[Effect]
+    verdict: str | Undefined
+    judgement: Judgement
+    drift_quartiles: Mapping[str, tuple[Figure, ...] | Undefined]
+    direction_contrast: Estimands[DirectionContrast | Undefined]
+    policies: ReferencePolicies
+    policies_all_attempted: ReferencePolicies
+    triggers: Mapping[str, TriggerScore]
+    triggers_all_attempted: Mapping[str, TriggerScore]
+    triggers_unavailable: Mapping[str, str]  # those that are left out, and why
+    contraction: Contraction
+    proxies: Proxies
+    variance_components: VarianceComponents
+    design: DesignAdvice | Undefined
+    crn: CommonRandomNumbers
+    divergence: RegisteredDivergence
+    clean_return: CleanReturn | Undefined
+    severity: tuple[Severity, ...] | Undefined  # all attempted forks, the most severe first
+    components: Components | Undefined  # all of them, draws of the update among them
+    predictions: tuple[PredictionAnswer, ...] = ()
+    candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
+    # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
+    candidates_unread: int = dataclasses.field(default=0, metadata=INTERNAL)
+    evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as plain values, null where undefined."""
+        plain = settle(self)[0]
+        assert isinstance(plain, dict)
+        return plain

@@ -1,0 +1,133 @@
+"""A whole score: every task of every arm, how the arms compare, and why some figures are undefined."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from worldfork.analysis.score.deployment_records import TaskDeployment
+from worldfork.analysis.score.records import Contrast, Estimands, TaskScore
+from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.sweeps import DoseSweep, NoiseSweep
+from worldfork.analysis.score.undefined import Named, Undefined, settle
+from worldfork.analysis.score.verdicts import Family
+from worldfork.counting import plural
+from worldfork.errors import WorldforkError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["SCHEMA", "ArmScore", "Score"]
+
+SCHEMA: Final = "worldfork.score/2"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmScore:
+    """The tasks of one arm."""
+
+    tasks: Mapping[str, TaskScore]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", Named(self.tasks, "task"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Score:
+    """Everything that is said about a ledger; the keys are the same whatever the number of arms.
+
+    `score.arms["arm"].tasks["task"].effect.all_attempted.mean` is the long way; `score["arm", "task"]` is the
+    task's record, and so is `score["task"]` where there is one arm. A table that names no arm has one, called "".
+    """
+
+    name: str = ""  # of the study or the table
+    arms: Mapping[str, ArmScore]
+    contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
+    rules: Rules
+    family: Family  # what was registered to be tested together
+    failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
+    # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.
+    higher_is_better: bool | None = None
+    missing: str = ""  # how many of the registered forks are not there, in a sentence
+    # By task, what policies came to that were followed all the way; empty where none was registered.
+    deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
+    # By task, then by what else sets arms apart ("all", "rate 0.1"): arms that differ in the dose of their update,
+    # and in the noise of their stream; empty where none do.
+    doses: Mapping[str, Mapping[str, DoseSweep]] = dataclasses.field(default_factory=dict)
+    noises: Mapping[str, Mapping[str, NoiseSweep]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", Named(self.arms, "arm"))
+        object.__setattr__(self, "deployment", Named(self.deployment, "task with policies that were followed"))
+
+    def __repr__(self) -> str:
+        tasks = list(self._tasks().values())
+        forks = sum(figures.forks.attempted for figures in tasks)
+        verdicts = ["undecided" if isinstance(one.verdict, Undefined) else one.verdict for one in tasks]
+        counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+        verdict = verdicts[0] if len(tasks) == 1 else counted
+        return f"Score({self.name}: {plural(len(self.arms), 'arm')}, {plural(forks, 'fork')}; {verdict})"
+
+    def __getitem__(self, key: str | tuple[str, str]) -> TaskScore:
+        if isinstance(key, tuple):
+            arm, task = key
+        elif len(self.arms) == 1:
+            arm, task = next(iter(self.arms)), key
+        else:
+            raise WorldforkError(f"This score has several arms: say score[ARM, {key!r}]. {self._known()}")
+        if arm not in self.arms or task not in self.arms[arm].tasks:
+            raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._known()}")
+        return self.arms[arm].tasks[task]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of this score can not say what it seems to say, one sentence each."""
+        found = [self.missing] if self.missing else []
+        needed, drawn = self.family.permutations_needed, self.rules.permutations
+        if drawn < needed:
+            found.append(
+                f"{drawn:,} permutations can not bring a p below 5% after Holm's adjustment over "
+                f"{len(self.family.triggers)} tests of candidates: no trigger can beat its control. "
+                f"It takes {needed:,}: --permutations {needed}."
+            )
+        return tuple(found)
+
+    def to_json(self) -> dict[str, object]:
+        """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
+        figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
+        of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
+        of_a_table = {} if self.higher_is_better is None else {"higher_is_better": self.higher_is_better}
+        there = {name: value for name, value in of_some_studies.items() if value}
+        plain, undefined = settle({**figures, **there})
+        assert isinstance(plain, dict)
+        return {
+            "schema": SCHEMA,
+            **of_a_table,
+            **plain,
+            "failed": list(self.failed),
+            "warnings": list(self.warnings),
+            "undefined": undefined,
+        }
+
+    def effects(self) -> "pl.DataFrame":
+        """One row per arm, task and estimand: mean dR and its intervals."""
+        from worldfork.analysis.score import frames
+
+        return frames.effects(self._tasks())
+
+    def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
+        """One row per arm, task and trigger: ranking, total, and its random controls."""
+        from worldfork.analysis.score import frames
+
+        return frames.triggers(self._tasks(), estimand)
+
+    def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
+        """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
+        from worldfork.analysis.score import frames
+
+        return frames.policies(self._tasks(), estimand)
+
+    def _tasks(self) -> dict[tuple[str, str], TaskScore]:
+        return {(arm, task): figures for arm, tasks in self.arms.items() for task, figures in tasks.tasks.items()}
+
+    def _known(self) -> str:
+        return f"There are {', '.join(str(key) for key in self._tasks()) or 'none'}."

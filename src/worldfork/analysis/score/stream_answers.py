@@ -1,0 +1,81 @@
+"""What stands in for streams that a copy leaves out: the answers of triggers that read every step of them.
+
+A score asks worldfork's own triggers with their default settings, and those of the policies that were followed as
+they are registered. Whoever scores the copy, under the seeds that these draw by, finds the figures of the study.
+Nobody else's code is imported.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from worldfork import registry
+from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
+from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
+from worldfork.analysis.score.rules import Rules
+from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_by, spelled
+from worldfork.ledger.deployments import recorded_signals
+from worldfork.ledger.store import Study
+from worldfork.registration import Cell, Registration
+from worldfork.triggers import Asked, Trigger
+from worldfork.triggers.policy import CONSTANT
+
+__all__ = ["stream_answers"]
+
+
+def stream_answers(study: Study) -> Answers | None:
+    """The answers on every stream of a study; None where no stream is here. A copy into which some streams were put
+    back also has what it knew of the others."""
+    rows = read_rows(study)
+    cells = _one_cell_of_each_stream(study, rows)
+    ran = {(cell.arm, cell.task, cell_key(cell)): owner for owner, cell in cells.items()}
+    arms = study_table(study, {cell: rows[cell] for cell in cells.values()}).arms
+    tables = {(arm, task): forks.prefork for arm, tasks in arms.items() for task, forks in tasks.items()}
+    if not any(any(prefork.streams) for prefork in tables.values()):
+        return None
+    owners = [
+        ran[*place, prefork.cells[index]] for place, prefork in tables.items() for index, _ in prefork.spans()
+    ]
+    triggers = _step_readers(study.registration)
+    by_trigger = [
+        [
+            answers
+            for table in answers_by_cell(list(tables.values()), who.trigger, trigger, seed=seed)
+            for answers in table
+        ]
+        for who, (trigger, seed) in triggers.items()
+    ]
+    return Answers(
+        triggers=tuple(AskedTrigger.of(who) for who in triggers),
+        streams={
+            owner: AnsweredStream(stream=rows[cells[owner]][0].stream, answers=tuple(map(spelled, answers)))
+            for owner, answers in zip(owners, zip(*by_trigger, strict=True), strict=True)
+            if any(known is not None for known in answers)
+        },
+    )
+
+
+def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
+    """By the cell that ran a stream, the one with the most rows of those that have it."""
+    furthest: dict[str, Cell] = {}
+    for cell in sorted((cell for cell, of_cell in rows.items() if of_cell), key=lambda cell: -len(rows[cell])):
+        furthest.setdefault(ran_by(study.cell(cell.id)), cell)
+    return furthest
+
+
+def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
+    """Everyone who reads every step and is asked by a score of this study, with the seed that it is asked under."""
+    named: list[tuple[str, Mapping[str, Any], int]]
+    named = [(name, {}, Rules.registered(registration).seed) for name in registry.BUILT_IN["triggers"]]
+    known = (*CONSTANT, *recorded_signals(registration))
+    policies = registration.deployment.policies.values() if registration.deployment is not None else ()
+    named += [
+        (policy.trigger, policy.settings, registration.seed)
+        for policy in policies
+        if policy.trigger not in known and comes_with_worldfork(policy.trigger)
+    ]
+    readers: dict[Asked, tuple[Trigger, int]] = {}
+    for name, settings, seed in named:
+        if registry.load("triggers", name, Trigger).needs:
+            trigger = registry.build("triggers", name, Trigger, settings=settings)
+            readers.setdefault(Asked.of(name, trigger, seed=seed), (trigger, seed))
+    return readers

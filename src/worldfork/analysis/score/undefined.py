@@ -1,0 +1,140 @@
+"""Figures that do not exist stay undefined, with the reason, and never become zero.
+
+A scoring function returns a number or an `Undefined`. `settle` turns records of both into plain JSON values, null
+where undefined, and the list of what is undefined and why.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+
+Json = None | bool | int | float | str | list[object] | dict[str, object]
+T = TypeVar("T")
+
+OVERFLOW: Final = "the arithmetic overflowed: the returns are too large to square"
+INTERNAL: Final = {"json": False}  # the metadata of a record's field that is no figure and is not written
+
+
+@dataclasses.dataclass(frozen=True)
+class Undefined:
+    """A figure that does not exist, and why."""
+
+    why: str
+
+
+class Interval(NamedTuple):
+    """Both ends of an interval; in JSON a list of two numbers."""
+
+    low: float
+    high: float
+
+
+Figure = float | Undefined
+Bounds = Interval | Undefined
+
+
+def as_tree(value: object) -> object:
+    """Records as dictionaries and tuples as lists, with every `Undefined` where it was.
+
+    >>> as_tree({"interval": Interval(0.0, 1.0), "auc": Undefined("one class only")})
+    {'interval': [0.0, 1.0], 'auc': Undefined(why='one class only')}
+    """
+    match value:
+        case Undefined():
+            return value
+        case Mapping():
+            return {str(key): as_tree(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [as_tree(entry) for entry in value]
+        case np.generic():
+            return value.item()
+        case _ if dataclasses.is_dataclass(value):
+            return {
+                field.name: as_tree(getattr(value, field.name))
+                for field in dataclasses.fields(value)
+                if field.metadata != INTERNAL
+            }
+        case _:
+            return value
+
+
+def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
+    """Plain values and the reasons for the nulls among them.
+
+    >>> settle({"a": 1.0, "b": {"c": Undefined("one class only")}})
+    ({'a': 1.0, 'b': {'c': None}}, [{'figure': 'b.c', 'why': 'one class only'}])
+    """
+    reasons: list[dict[str, str]] = []
+
+    def plain(tree: object, where: str) -> Json:
+        match tree:
+            case Undefined(why):
+                reasons.append({"figure": where, "why": why})
+                return None
+            case dict():
+                return {key: plain(entry, f"{where}.{key}" if where else key) for key, entry in tree.items()}
+            case list():
+                return [plain(entry, f"{where}[{index}]") for index, entry in enumerate(tree)]
+            case float() if not math.isfinite(tree):
+                return plain(Undefined(OVERFLOW), where)
+            case None | bool() | int() | float() | str():
+                return tree
+            case _:
+                raise TypeError(f"{where}: no JSON value for {type(tree).__name__}")
+
+    return plain(as_tree(value), where), reasons
+
+
+def finite(value: T) -> T:
+    """The same records, with a figure that overflowed undefined; an interval has both ends or is none.
+
+    >>> finite({"mean": math.inf, "interval": Interval(-math.inf, 1.0)})["interval"].why[:24]
+    'the arithmetic overflowe'
+    """
+    return cast(T, _finite(value))
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float():  # first what most figures are
+            return value if math.isfinite(value) else Undefined(OVERFLOW)
+        case int() | str() | None:
+            return value
+        case Interval():
+            return value if all(map(math.isfinite, value)) else Undefined(OVERFLOW)
+        case Undefined():
+            return value
+        case Mapping():
+            return {key: _finite(entry) for key, entry in value.items()}
+        case tuple():
+            return tuple(_finite(entry) for entry in value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value) if field.metadata != INTERNAL]
+            return dataclasses.replace(value, **{name: _finite(getattr(value, name)) for name in names})
+        case _:
+            return value
+
+
+Entry = TypeVar("Entry")
+
+
+class Named(dict[str, Entry]):
+    """A dictionary for people who type its keys.
+
+    >>> Named({"never": 0, "always": 1}, "policy")["alway"]
+    Traceback (most recent call last):
+    worldfork.errors.WorldforkError: There is no policy 'alway'. There are never, always.
+    """
+
+    def __init__(self, entries: Mapping[str, Entry] | Iterable[tuple[str, Entry]], kind: str = "entry") -> None:
+        super().__init__(entries)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Entry:
+        known = f"There are {', '.join(map(str, self))}." if self else f"This score has no {self._kind} at all."
+        raise WorldforkError(f"There is no {self._kind} {name!r}. {known}")

@@ -1,0 +1,150 @@
+"""Checkpoints put to work outside a study: agent, world and parameters, as their manifests describe them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from worldfork import registry
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
+from worldfork.lab.agents.rssm_cem.checkpoints import load as load_checkpoint
+from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
+from worldfork.lab.agents.rssm_cem.pretraining.harvest import rewrite
+from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
+from worldfork.lab.environments import Environment, load
+from worldfork.lab.episodes import Record
+from worldfork.lab.episodes.standing import standing_returns
+from worldfork.registration.library import BUNDLED
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployed:
+    """Ready to be rolled out; `names` are the seeds, which keep two checkpoints' episodes apart."""
+
+    agent: RSSMCEM
+    environment: Environment
+    parameters: dict[str, Any]
+    names: list[str]
+    digests: list[str]
+    paths: list[Path]
+
+    def returns(
+        self, occasion: str, *, episodes: int, level: float = 0.0, record: Record | None = None
+    ) -> Float64[np.ndarray, "P E"]:
+        """What the checkpoints earn in whole episodes at a drift level that stands still."""
+        return standing_returns(
+            self.agent,
+            self.environment,
+            self.parameters,
+            checkpoints=self.names,
+            episodes=episodes,
+            occasion=occasion,
+            level=level,
+            record=record,
+        )
+
+
+def deploy(
+    checkpoints: Sequence[str | Path],
+    *,
+    precision: str,
+    scale: float = 1.0,
+    threads: int | None = None,
+    planner: Mapping[str, Any] | None = None,
+) -> Deployed:
+    """Load checkpoints of one task and one model; `planner` changes settings of the search they were gated with.
+
+    A checkpoint is a .safetensors file, or `bundled:<name>` for one that comes with worldfork.
+    """
+    paths = [find_checkpoint(checkpoint) for checkpoint in checkpoints]
+    manifests = [read_manifest(path) for path in paths]
+    if len(tasks := {manifest["task"] for manifest in manifests}) != 1:
+        raise WorldforkError(f"Checkpoints of one task are needed; these are of {', '.join(sorted(tasks))}.")
+    environment = load(manifests[0]["task"], scale=scale, threads=threads)
+    changed = dict(planner or {})
+    search = {**Search().model_dump(), **manifests[0].get("planner", {}), **changed}
+    if isinstance(few := changed.get("candidates"), int) and "elites" not in changed:
+        search["elites"] = min(search["elites"], few)
+    sizes = ("observation_size", "action_size")  # the task's, which `load` compares with the manifest's
+    shape = {name: value for name, value in manifests[0]["model"].items() if name not in sizes}
+    plugin = registry.build("agents", "rssm_cem", RSSMCEMPlugin, settings={**shape, **search}, where=str(paths[0]))
+    agent = plugin.build(environment, precision=precision)
+    loaded = [load_checkpoint(agent, environment, path) for path in paths]
+    return Deployed(
+        agent,
+        environment,
+        arrays.concatenate([checkpoint.parameters for checkpoint in loaded]),
+        [str(manifest["seed"]) for manifest in manifests],
+        [checkpoint.digest for checkpoint in loaded],
+        paths,
+    )
+
+
+def find_checkpoint(checkpoint: str | Path) -> Path:
+    """The file of a checkpoint; `bundled:<name>` is one of those that come with worldfork."""
+    kind, colon, name = str(checkpoint).partition(":")
+    if kind != "bundled" or not colon:
+        return Path(checkpoint)
+    known = sorted(path.stem for path in BUNDLED.glob("*.safetensors"))
+    if name not in known:
+        raise WorldforkError(f"No checkpoint {name!r} comes with worldfork; there are {', '.join(known)}.")
+    return BUNDLED / f"{name}.safetensors"
+
+
+def planner_settings(given: list[str]) -> dict[str, Any]:
+    """Settings of the search as a user writes them: `name=value`."""
+    kinds: dict[str, type] = {name: type(field.default) for name, field in Search.model_fields.items()}
+    settings = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in kinds:
+            raise WorldforkError(f"The planner has no setting {name!r}; it has {', '.join(kinds)}.")
+        try:
+            settings[name] = kinds[name](value)
+        except ValueError:
+            raise WorldforkError(f"`{text}`: {value!r} is no {kinds[name].__name__}.") from None
+    return settings
+
+
+def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
+    """Put the deployed planner and its clean returns into the manifests; refuses all if one falls at the gate."""
+    paths = deployed.paths
+    if any(path.parent == BUNDLED for path in paths):
+        raise WorldforkError("Checkpoints that come with worldfork stay as they are: copy them first.")
+    manifests = [checkpoints.read_manifest(path) for path in paths]
+    recipes = [
+        restore_recipe(manifest["recipe"], name=f"The recipe of {path}")
+        for path, manifest in zip(paths, manifests, strict=True)
+    ]
+    gate = deployed.returns("gate", episodes=max(recipe.gate_episodes for recipe in recipes))
+    returns = deployed.returns("report", episodes=max(recipe.report_episodes for recipe in recipes))
+    for path, recipe, gated in zip(paths, recipes, gate, strict=True):
+        if gated.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
+            raise WorldforkError(
+                f"With this planner {path.name} returns {gated.mean():.1f} at the gate, below its floor of "
+                f"{floor}: no manifest was changed."
+            )
+    for path, manifest, gated, reported in zip(paths, manifests, gate, returns, strict=True):
+        earlier = {"planner": manifest["planner"], "returns": manifest["returns"]}
+        rewrite(
+            path,
+            {
+                **manifest,
+                "planner": dataclasses.asdict(deployed.agent.planner),
+                "returns": {
+                    "mean": float(reported.mean()),
+                    "episodes": reported.tolist(),
+                    "gate": gated.tolist(),
+                    "precision": deployed.agent.imagined.precision,
+                },
+                "earlier_planners": [*manifest.get("earlier_planners", []), earlier],
+            },
+        )
+    return returns

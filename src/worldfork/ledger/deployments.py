@@ -1,0 +1,214 @@
+"""Deployments that were followed all the way: one chain per policy and cell, one row per episode.
+
+    deployments/thresholds.json                    what the desk fitted beforehand, on other checkpoints
+    deployments/<policy>/<cell id>/cell.json       what determines the rows
+    deployments/<policy>/<cell id>/episodes.jsonl  one line per episode, in order of k, append-only
+
+What was logged and what UPDATE saw lies in deployments/segments (`ledger.segments`); a row holds the content
+digests of its own part.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from worldfork.errors import WorldforkError
+from worldfork.ledger import arrays, files
+from worldfork.ledger.arrays import Columns
+from worldfork.ledger.cell import ChainFolder
+from worldfork.ledger.records import Coordinates, ForkedCheckpoint, OpenRecord, Units
+from worldfork.ledger.row import ChainedRow, Count, FitRecord, Number, Signals
+from worldfork.records import Record
+from worldfork.registration import Registration
+from worldfork.triggers.policy import Policy, normal_threshold, spelled
+
+SCHEMA = "worldfork.deployment/1"
+THRESHOLDS = "deployments/thresholds.json"
+Threshold = float | Literal["-inf", "inf"] | None
+
+
+class DeploymentRow(ChainedRow):
+    """Episode k of a deployment, the decision at its end, and what the model was worth after it."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    version: ClassVar = SCHEMA
+    subject: ClassVar = "episode"
+
+    schema_: Literal["worldfork.deployment/1"] = Field(default="worldfork.deployment/1", alias="schema")
+    policy: str
+    step: Count  # control steps before the decision
+    env_step: Count
+    level: float  # drift level at the decision
+    signals: Signals  # from this episode alone, as the model then was
+    episode_return: Number  # of the deployment's own episode, which ends at the decision
+    answer: bool | Number  # what the trigger said; null where it had nothing to say
+    threshold: Threshold  # that its number was held against; null where there was none
+    fired: bool
+    fit: FitRecord | None  # what the mechanism did, where it fired
+    gradient_steps: Count  # that were taken here
+    evaluation: tuple[Number, ...] | None  # returns of the matched episodes, where the model was evaluated
+    nonfinite_actions: Count  # in the deployment's own episode
+    unstable: bool  # whether the simulator warned of divergence in it
+    draws: str  # digest of the random arrays that the episode received
+    evaluation_draws: str | None
+    state: str  # digest of parameters and optimiser after the decision
+    stream: str  # content digest of this episode's log
+    recording: str = Field(  # and of its transitions
+        validation_alias="window", serialization_alias="window"
+    )
+
+
+class DeployedRecord(OpenRecord):
+    """cell.json of a deployment: what determines its rows."""
+
+    schema_: Literal["worldfork.deployed/1"] = Field(alias="schema")
+    cell: str
+    policy: dict[str, Any]  # its name, and the registered record
+    deployment: dict[str, Any]  # evaluate_at, episodes
+    registration: str
+    seed: int
+    coordinates: Coordinates
+    arm: dict[str, Any]  # as resolved
+    task: dict[str, Any]
+    units: Units
+    checkpoint: ForkedCheckpoint
+    block: dict[str, Any] | None  # shapes, for agents whose digits depend on them
+    precision: str
+    device: str
+    simulator: str
+    packages: dict[str, str | None]
+    source: str
+
+
+class DeploymentFolder(ChainFolder[DeploymentRow]):
+    """One policy on one cell."""
+
+    lines = "episodes.jsonl"
+    depth = 2
+    configured = DeployedRecord
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, DeploymentRow)
+
+    @property
+    def policy(self) -> str:
+        return self.path.parent.name
+
+
+class Origin(Record):
+    """The one-step ledger that thresholds were fitted on."""
+
+    name: str
+    root: str  # digest
+
+
+class Thresholds(Record):
+    """thresholds.json: for each policy that needs one, the threshold of each checkpoint, fitted on the others."""
+
+    schema_: Literal["worldfork.thresholds/1"] = Field(default="worldfork.thresholds/1", alias="schema")
+    ledger: Origin | None = None
+    policies: dict[str, dict[str, dict[str, Threshold]]] = {}  # policy -> task -> checkpoint
+
+    def of(self, policy: str, task: str, checkpoint: int | str) -> Threshold:
+        """The threshold of a policy on one checkpoint; None where it has none."""
+        return self.policies.get(policy, {}).get(task, {}).get(str(checkpoint))
+
+
+def policy_of(registration: Registration, name: str, *, threshold: Threshold) -> Policy:
+    """A registered policy, ready to be fed; `threshold` is the one that was fitted for it, where it needs one."""
+    assert registration.deployment is not None
+    registered = registration.deployment.every()[name]
+    rate: float | None = None
+    if registered.needs_ledger:
+        if threshold is None:
+            raise WorldforkError(f"The policy `{name}` needs a threshold from a one-step ledger, and has none.")
+    elif registered.threshold == "running":
+        rate = registered.rate or registration.scoring.running_quantile_rate
+    elif registered.trigger == "random" and registered.rate is not None:
+        threshold = spelled(normal_threshold(registered.rate))
+    elif isinstance(registered.threshold, float):
+        threshold = registered.threshold
+    return Policy(
+        trigger=registered.trigger,
+        settings=registered.settings,
+        recorded=registered.trigger in recorded_signals(registration),
+        threshold=threshold,
+        rate=rate,
+    )
+
+
+def recorded_signals(registration: Registration) -> list[str]:
+    """The names that the registered signals have in a row."""
+    return [name.rpartition(":")[2].rpartition(".")[2] if ":" in name else name for name in registration.signals]
+
+
+SEGMENTS = "deployments/segments"
+NAMES = ("policy", "cell")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One deployment's share of a segment."""
+
+    policy: str
+    cell: str
+    columns: Columns
+
+
+def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows: Sequence[Part]) -> None:
+    """Put the segment of a batch on disk, each file whole."""
+    place = files.confined(study / SEGMENTS / f"{name}-k{k}.npz", within=study)
+    files.make_folders(place.parent)
+    arrays.write_npz(place, {**_named(windows), **_joined(windows, np.stack)})
+    lengths = [len(next(iter(part.columns.values()))) for part in logs]
+    named = {key: np.repeat(values, lengths) for key, values in _named(logs).items()}
+    arrays.write_parquet(place.with_suffix(".parquet"), {**named, **_joined(logs, np.concatenate)})
+
+
+def segment_files(study: Path, *, suffix: str) -> list[tuple[int, Path]]:
+    """Every file of segments with that ending, with its decision point."""
+    found = []
+    for path in sorted((study / SEGMENTS).glob(f"*{suffix}")):
+        _, _, number = path.stem.rpartition("-k")
+        if not number.isdecimal():
+            raise WorldforkError(f"`{path}` is not a file of a segment: it was renamed, or does not belong here.")
+        found.append((int(number), path))
+    return found
+
+
+def read_log_parts(path: Path) -> Iterator[Part]:
+    """What was logged, deployment by deployment."""
+    columns = arrays.read_parquet(path)
+    policy, cell = (_texts(columns, key, path) for key in NAMES)
+    starts = [0, *(np.flatnonzero((policy[1:] != policy[:-1]) | (cell[1:] != cell[:-1])) + 1), len(policy)]
+    for start, stop in itertools.pairwise(starts):
+        rest = {key: values[start:stop] for key, values in columns.items() if key not in NAMES}
+        yield Part(str(policy[start]), str(cell[start]), rest)
+
+
+def read_window_parts(path: Path) -> Iterator[Part]:
+    """What UPDATE needs, deployment by deployment."""
+    columns = arrays.read_npz(path)
+    policy, cell = (_texts(columns, key, path) for key in NAMES)
+    for index in range(len(policy)):
+        rest = {key: values[index] for key, values in columns.items() if key not in NAMES}
+        yield Part(str(policy[index]), str(cell[index]), rest)
+
+
+def _named(parts: Sequence[Part]) -> dict[str, np.ndarray]:
+    return {key: np.array([getattr(part, key) for part in parts]) for key in NAMES}
+
+
+def _joined(parts: Sequence[Part], join: Callable[[list[np.ndarray]], np.ndarray]) -> dict[str, np.ndarray]:
+    return {key: join([part.columns[key] for part in parts]) for key in parts[0].columns}
+
+
+def _texts(columns: Mapping[str, np.ndarray], key: str, path: Path) -> np.ndarray:
+    if key not in columns:
+        raise WorldforkError(f"`{path}` does not say whose segment it is: it has no `{key}`.")
+    return np.asarray(columns[key])

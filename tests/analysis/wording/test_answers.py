@@ -1,0 +1,159 @@
+"""Advice and its certainty: never, always, when a signal says so, or not resolved, and how many more it takes."""
+
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+
+import worldfork as wf
+from worldfork.analysis.present.text import TERMS, answer, contrast_answer, contrast_summary, corrected
+from worldfork.analysis.score.summary import contrast_grades
+
+
+def score(delta, *, signal=None, checkpoints=8, points=12):
+    """dR of every (checkpoint, k) by a function; HOLD returns 100."""
+    rows = [
+        {"checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + delta(c, k)}
+        | ({} if signal is None else {"signal_alarm": signal(c, k)})
+        for c in range(checkpoints)
+        for k in range(1, points + 1)
+    ]
+    return wf.score(pl.DataFrame(rows), permutations=999)
+
+
+def only(scored):
+    ((figures,),) = [list(arm.tasks.values()) for arm in scored.arms.values()]
+    return answer(figures)
+
+
+@pytest.mark.parametrize(
+    ("delta", "kind", "words", "certainty"),
+    [
+        (lambda c, k: -30.0 - c, "never", "Leave the model frozen.", "Resolved: the exact test gives p .008"),
+        (lambda c, k: 30.0 + c, "always", "Update at every decision point.", "Resolved"),
+        (lambda c, k: 10.0 * (-1) ** c + 1, "unresolved", "No advice yet.", "more checkpoints would resolve it"),
+    ],
+)
+def test_advice_follows_the_verdict(delta, kind, words, certainty):
+    said = only(score(delta))
+    assert (said.advice.kind, said.advice.what) == (kind, words)
+    assert certainty in said.advice.certainty
+
+
+def test_few_checkpoints_lean_and_say_how_many_more():
+    said = only(score(lambda c, k: -30.0 - c, checkpoints=5))
+    assert said.grade == "leaning"
+    assert said.advice.what == "Rather leave the model frozen."
+    assert (
+        "5 checkpoints can not give an exact p below .0625; about 1 more checkpoint would" in said.advice.certainty
+    )
+
+
+def test_one_checkpoint_has_no_verdict():
+    said = only(score(lambda c, k: -30.0, checkpoints=1))
+    assert said.word == "Not decided"
+    assert "at least six" in said.advice.certainty
+
+
+def test_a_signal_that_beats_everything_is_the_advice():
+    draws = np.random.default_rng(0).random((8, 13))
+    value = lambda c, k: float(draws[c, k])  # noqa: E731
+    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value))
+    assert said.advice.kind == "when"
+    assert said.advice.what.startswith("Update when alarm reaches 0.")
+    assert "(here at" in said.advice.what
+    assert said.triggers == "Of 1 candidate trigger, alarm beats all that a useful one has to."
+
+
+def test_a_signal_that_knows_nothing_beats_nothing():
+    draws = np.random.default_rng(1).random((8, 13))
+    said = only(score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k])))
+    assert said.triggers == "None of 1 candidate trigger beats chance after correction."
+    assert only(score(lambda c, k: -30.0 - c)).triggers == ""
+
+
+def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
+    """What pays depends on k alone, and the signal is k: it knows no more than its place."""
+    said = only(score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k)))
+    assert said.triggers == (
+        "Of 1 candidate trigger, alarm beats chance and the better of never and always; it is not useful."
+    )
+    assert said.not_beaten.startswith("alarm does not beat ")
+    assert "the position table" in said.not_beaten
+    assert "never and always" not in said.not_beaten
+
+
+@pytest.mark.parametrize(
+    ("gain", "loss", "advice"),
+    [
+        (40.0, -80.0, "Leave the model frozen rather than update at every decision point."),
+        (80.0, -40.0, "Update at every decision point rather than never."),
+    ],
+)
+def test_advice_compares_never_with_always_where_a_signal_earns_more_than_both(gain, loss, advice):
+    """The verdict is about these two alone: a rule that fires at half of the points earned more than either."""
+    said = only(score(lambda c, k: gain + 2 * c if k > 6 else loss - c, signal=lambda c, k: float(k)))
+    assert said.graded == "resolved"
+    assert said.advice.what == advice
+
+
+def test_there_is_one_count_of_candidates_read_or_not():
+    draws = np.random.default_rng(1).random((8, 13))
+    found = score(lambda c, k: -30.0 - c, signal=lambda c, k: float(draws[c, k]))
+    (task,) = next(iter(found.arms.values())).tasks.values()
+    ten = answer(dataclasses.replace(task, candidates=10, candidates_unread=9)).triggers
+    assert ten == "None of 10 candidate triggers (9 of them can not be read here) beats chance after correction."
+    asked = answer(dataclasses.replace(task, candidates=10)).triggers
+    assert asked.startswith("None of 10 candidate triggers (9 of them were not asked for and still count in the ")
+    unread = answer(dataclasses.replace(task, candidates=10, triggers_all_attempted={})).triggers
+    assert unread == "None of 10 candidate triggers was read."
+
+
+def test_the_sentence_names_size_and_scale():
+    said = only(score(lambda c, k: -30.0 - c))
+    assert said.sentence.startswith("Updating hurts (resolved): -33.5 [")
+    assert "-34% of the 100 that the frozen model returned" in said.sentence
+    assert said.helped_words == "Updating helped at 0% of the decision points"
+
+
+def test_forks_that_diverged_stand_beside_the_mean():
+    """UPDATE at or below 30% of the cell's mean HOLD return of 100: a fork of each checkpoint."""
+    said = only(score(lambda c, k: -90.0 if k == 1 else -30.0 - c))
+    assert said.helped_words == "Updating helped at 0% of the decision points; 8 of 96 forks diverged"
+
+
+@pytest.mark.parametrize(("slow", "words"), [(0.0, "are worth"), (-10.0, "cost")])
+def test_arms_are_told_apart_in_one_sentence(slow, words):
+    """Where both lose, the better one costs less: nobody is told that it is worth something."""
+    frames = []
+    for arm, shift in (("slow", slow), ("fast", slow - 40.0)):
+        rows = [
+            {"arm": arm, "checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 100.0 + shift - c * (arm == "fast")}
+            for c in range(8)
+            for k in (1, 2)
+        ]
+        frames.append(pl.DataFrame(rows))
+    scored = wf.score(pl.concat(frames), permutations=20)
+    ((pair, tasks),) = scored.contrasts.items()
+    attempted = {task: sides.all_attempted for task, sides in tasks.items()}
+    grades = contrast_grades(scored)
+    answers = [contrast_answer(pair, task, one, grades[pair, task]) for task, one in attempted.items()]
+    first, second = pair.split(" - ")
+    more = (first == "fast") == (words == "cost")
+    (task,) = attempted
+    assert contrast_summary(pair, answers, attempted) == (
+        f"Updates {words} {'more' if more else 'less'} with {first} than with {second} on {task} (resolved)."
+    )
+    sized = contrast_summary(pair, answers, attempted, sized=True)
+    assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")
+
+
+def test_what_was_corrected_is_said():
+    assert corrected(score(lambda c, k: 1.0 + c)) == "One mean, no candidate trigger: nothing to correct for."
+    told = corrected(score(lambda c, k: 1.0 + c, signal=lambda c, k: float(k)))
+    assert told == "Triggers are corrected (Holm) over 1 candidate. References are not tested."
+
+
+def test_every_definition_is_a_sentence():
+    assert all(means[0].isupper() and means.endswith(".") for means in TERMS.values())
