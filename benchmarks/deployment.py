@@ -23,7 +23,7 @@ grows without bound. Such a deployment is called diverged here (`DIVERGED`), by 
 at the registered run: it is not part of the design. Tables stand for repetitions without one, and beside them the
 same for every attempted deployment.
 
-Several processes follow with a `--seed` each; neither following nor reporting needs a package of the desk.
+Several processes follow with a `--seed` each; neither following nor reporting needs a package of the analysis.
 """
 
 import argparse
@@ -189,7 +189,7 @@ def fitted(registered: Registration) -> Float64[np.ndarray, "fits checkpoints"]:
 
 def best_threshold(signal: Float64[np.ndarray, " forks"], delta: Float64[np.ndarray, " forks"]) -> float:
     """The threshold at or above which dR adds up to most; of equal ones the largest. Written out here, since the
-    desk's own fit comes with packages that the following does without (a test holds one against the other)."""
+    own fit of analysis comes with packages that the following does without (a test holds one against the other)."""
     order = np.argsort(-signal, kind="stable")
     descending = signal[order]
     cuts = np.r_[np.inf, (descending[:-1] + descending[1:]) / 2, -np.inf]
@@ -248,7 +248,7 @@ def covered(
     values: Float64[np.ndarray, "repetitions checkpoints"], truth: Float64[np.ndarray, " repetitions"]
 ) -> Coverage:
     """The Student-t interval over the checkpoints of every repetition, held against its truth. All at once; a test
-    holds it against the desk's own."""
+    holds it against the analysis' own."""
     from scipy import stats
 
     count = values.shape[1]

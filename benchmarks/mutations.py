@@ -42,7 +42,7 @@ EQUIVALENT = ROOT / "benchmarks" / "mutations_equivalent.toml"
 ROOMS = {
     "registration": ("tests/registration", "tests/ledger/test_store.py", "tests/lab/forks/test_label.py"),
     "lab/episodes": ("tests/lab/episodes", "tests/lab/forks/test_label.py", "tests/lab/stream"),
-    "desk/scoring": ("tests/desk/scoring",),
+    "analysis/score": ("tests/analysis/score",),
     "ledger": ("tests/ledger", "tests/lab/test_deployments.py"),
     "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),
 }

@@ -190,7 +190,7 @@ def _updated(context: Context, shape: Shape, state: State, *, own_window: bool) 
 
 
 def report(parted: dict[str, tuple[Advantages, Advantages]]) -> None:
-    """The known terms, and how far the ledger and the deployment parted as measured, with the desk's interval."""
+    """The known terms, and how far the ledger and the deployment parted as measured, with analysis's interval."""
     from worldfork.analysis.score.intervals import student_t
 
     print(f"| switched on | {' | '.join(TERMS)} | parted by, known | as measured |")

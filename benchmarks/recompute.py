@@ -1,4 +1,4 @@
-"""Figures of the score, computed again from the raw rows by code that shares nothing with the desk.
+"""Figures of the score, computed again from the raw rows by code that shares nothing with the analysis.
 
     python benchmarks/recompute.py                    # results/corrected
     python benchmarks/recompute.py results/scope
@@ -6,7 +6,7 @@
 Reads cells/*/forks.jsonl (or .gz) and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
 `worldfork score STUDY --json` prints. Seeded draws (the random and the shifted control) are not repeated; their
 printed p values are adjusted again, and the mean of each null is compared with its closed form. With more
-checkpoints than the desk lists all patterns of, what it draws is compared within the error of drawing
+checkpoints than the analysis lists all patterns of, what it draws is compared within the error of drawing
 (`recompute_drawn.py`). Detectors are not run again: they need the streams. It exits with 1 where a figure differs,
 and where a figure is printed that nothing here looked at and NOT_REPEATED does not excuse.
 """
@@ -45,7 +45,7 @@ NAMED = (
     *("doses", "noises", "signals", "deployment"),
 )
 # What is not computed again, and why. Everything else that is printed must be, or this program fails.
-SEEDED = "draws of the desk's own generator: their mean is compared, within five standard errors"
+SEEDED = "draws of the analysis' own generator: their mean is compared, within five standard errors"
 NOT_REPEATED = {
     **{
         f"arms.*.tasks.*.{side}.*.{control}.{figure}": SEEDED

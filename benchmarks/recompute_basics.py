@@ -1,6 +1,6 @@
 """The other half of `recompute.py`: effects, rankings, designs and contrasts from the raw rows, and tests of means.
 
-It shares nothing with the desk, and reads as the definitions of docs/scoring.md do, one loop for each.
+It shares nothing with the analysis, and reads as the definitions of docs/scoring.md do, one loop for each.
 """
 
 import itertools
@@ -10,7 +10,7 @@ import numpy as np
 from recompute_drawn import RESAMPLES, SIGN_PATTERNS, chosen, near_ends, near_share
 from scipy import stats
 
-LISTED_SIGNS, LISTED_RESAMPLES = 16, 6  # checkpoints up to which the desk lists all patterns, and all resamples
+LISTED_SIGNS, LISTED_RESAMPLES = 16, 6  # checkpoints up to which the analysis lists all patterns, and all resamples
 EDGES = {"cartpole-swingup": [350.0, 450.0, 550.0, 650.0]}  # registered; elsewhere the quintiles
 
 

@@ -1,7 +1,7 @@
 """Part of `recompute.py`: policies that were followed all the way, from their own rows and the forks of the ledger.
 
-It shares nothing with the desk. What a detector or a coin would have fired at on the frozen stream needs streams or
-the desk's generator, and is not repeated: what the ledger says of such a policy is read off the printed record, and
+It shares nothing with analysis. What a detector or a coin would have fired at on the frozen stream needs streams or
+analysis's generator, and is not repeated: what the ledger says of such a policy is read off the printed record, and
 everything that follows from it is computed again.
 """
 
@@ -229,7 +229,7 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
 
 
 def check_directions(at, cells, gap, updates, said, shown, book):
-    """Each direction of drift by itself. What the ledger says of a policy that only the desk can replay is taken
+    """Each direction of drift by itself. What the ledger says of a policy that only analysis can replay is taken
     from the printed record."""
     ways = sorted({way for _, way, _ in cells})
     book.same(f"{at}.directions", ways, list(shown))

@@ -1,4 +1,4 @@
-"""Part of `recompute.py`: figures for which the desk draws patterns, since there are too many to list.
+"""Part of `recompute.py`: figures for which the analysis draws patterns, since there are too many to list.
 
 Its draws are not repeated. A share is computed exactly, or drawn by another generator, and an end of an interval of
 draws is another interval: how far apart two such figures may lie follows from how many draws there were. Five
@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 WIDE = 5.0  # standard errors
-RESAMPLES = 20_000  # of the desk: of checkpoints, and orders of them
+RESAMPLES = 20_000  # of the analysis: of checkpoints, and orders of them
 SIGN_PATTERNS = 100_000
 
 
@@ -24,7 +24,7 @@ class Near(float):
 
 
 def near_share(share, draws, own=math.inf):
-    """A share that the desk counted in so many draws; `own` is in how many it was counted here, if not in all."""
+    """A share that analysis counted in so many draws; `own` is in how many it was counted here, if not in all."""
     # Of something that was never seen, three in so many draws are not excluded.
     likely = max(share * (1 - share), 3 / min(draws, own))
     error = WIDE * math.sqrt(likely * (1 / draws + 1 / own))
@@ -32,7 +32,7 @@ def near_share(share, draws, own=math.inf):
 
 
 def near_ends(values, draws):
-    """The middle 95% of drawn values, where the desk has that of so many other draws of the same."""
+    """The middle 95% of drawn values, where the analysis has that of so many other draws of the same."""
     values = np.sort(values)
     ends = []
     for level in (0.025, 0.975):
@@ -43,7 +43,7 @@ def near_ends(values, draws):
 
 
 def near_mean(mean, deviation, draws):
-    """A mean that is known, where the desk has that of so many draws."""
+    """A mean that is known, where the analysis has that of so many draws."""
     error = WIDE * deviation / math.sqrt(draws) + 1e-9 * max(1.0, abs(mean))
     return Near(mean, mean - error, mean + error)
 

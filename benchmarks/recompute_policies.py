@@ -7,7 +7,7 @@ import numpy as np
 from recompute_basics import flip_p, mean_of, t_interval, t_p
 from recompute_drawn import RESAMPLES, near_mean, near_share
 
-LISTED_ORDERS = 8  # checkpoints up to which the desk lists all orders of them
+LISTED_ORDERS = 8  # checkpoints up to which the analysis lists all orders of them
 
 
 def loco(signal, delta, c, kept):

@@ -1,6 +1,6 @@
 """Part of `recompute.py`: arms that differ in the dose of their update or in the noise of their stream.
 
-It shares nothing with the desk. What sets groups of arms apart is not spelled again: a printed group is looked up
+It shares nothing with analysis. What sets groups of arms apart is not spelled again: a printed group is looked up
 by its arms, and must hold those that agree in everything else.
 """
 

@@ -1,6 +1,6 @@
 """Part of `recompute.py`: triggers and the policies beside them, on retained and on all attempted forks.
 
-It shares nothing with the desk. Whatever is fitted on other checkpoints (thresholds, the position table, the clock
+It shares nothing with analysis. Whatever is fitted on other checkpoints (thresholds, the position table, the clock
 of each direction) is None where the scored forks are all of one checkpoint, and so is everything that follows.
 """
 

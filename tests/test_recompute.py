@@ -1,4 +1,4 @@
-"""Every figure of the score is computed again by code that shares nothing with the desk, and none is forgotten."""
+"""Every figure of the score is computed again by code that shares nothing with analysis, and none is forgotten."""
 
 import importlib.util
 import json
@@ -46,7 +46,7 @@ def recompute():
     sys.path.remove(str(BENCHMARKS))
 
 
-def test_it_shares_nothing_with_the_desk():
+def test_it_shares_nothing_with_the_analysis():
     for path in BENCHMARKS.glob("recompute*.py"):
         imported = [line for line in path.read_text().splitlines() if line.lstrip().startswith(("import", "from"))]
         assert not any("worldfork" in line for line in imported), path
@@ -180,7 +180,7 @@ def test_what_is_undefined_where_one_checkpoint_alone_is_retained_is_derived(rec
 
 
 @pytest.mark.parametrize("checkpoints", [9, 18])
-def test_what_the_desk_draws_is_compared_within_the_error_of_drawing(recompute, tmp_path, checkpoints):
+def test_what_the_analysis_draws_is_compared_within_the_error_of_drawing(recompute, tmp_path, checkpoints):
     """With 9 checkpoints resamples and orders are drawn, with 18 the patterns of signs too: all figures agree, and
     one that is off by more than drawing can explain is noticed."""
     random = np.random.default_rng(5)

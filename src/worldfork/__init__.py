@@ -8,7 +8,7 @@
     wf.plot.contraction(score)               # a matplotlib Figure
     wf.report(study)                         # the page; shows itself in a notebook
 
-Nothing is imported before it is used: the desk (`score`, `report`, `verify`) works without jax and mujoco, which
+Nothing is imported before it is used: analysis (`score`, `report`, `verify`) works without jax and mujoco, which
 only the lab (`run`, `check`, `pretrain`, `replay`) needs.
 """
 

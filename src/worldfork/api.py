@@ -327,7 +327,7 @@ def _outside_candidates(registration: Registration | Path | str) -> "list[Locate
 
 
 def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
-    """The desk's fit, for a registration whose policies need one. It needs no package that the lab does not."""
+    """The analysis' fit, for a registration whose policies need one. It needs no package that the lab does not."""
     from worldfork.registration import open_authored
 
     authored, root = open_authored(registration)

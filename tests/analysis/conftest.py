@@ -1,4 +1,4 @@
-"""One small study, run and scored once for all rooms of the desk."""
+"""One small study, run and scored once for all rooms of the analysis."""
 
 import ledgers
 import pytest

@@ -1,4 +1,4 @@
-"""From an empty folder to the page by one command: resumable at every point, on a lab's machine or on a desk's."""
+"""From an empty folder to the page by one command: resumable at every point, on a lab's machine or where there is no lab."""
 
 import dataclasses
 import json
@@ -113,7 +113,7 @@ def test_a_finished_study_needs_nothing_of_the_lab(tmp_path: Path, monkeypatch: 
     assert stage_names(tmp_path / "all")[4:] == ["verify", "score", "page"]
 
 
-def test_a_machine_without_the_desk_stops_after_verify_and_says_so(tmp_path: Path) -> None:
+def test_a_machine_without_the_analysis_stops_after_verify_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "killed.toml").write_text(REGISTRATION)
     words = ["worldfork", "reproduce", str(tmp_path / "killed.toml"), "-o", str(tmp_path / "all"), "--quiet"]
     script = (
@@ -122,7 +122,7 @@ def test_a_machine_without_the_desk_stops_after_verify_and_says_so(tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert "complete and verified. Its tables and its page need the desk, and `polars`" in done.stderr
+    assert "complete and verified. Its tables and its page need the analysis, and `polars`" in done.stderr
     assert stage_names(tmp_path / "all")[:2] == ["run killed", "verify"]
     assert wf.verify(tmp_path / "all" / "study").complete
 

@@ -10,7 +10,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", flags=re.MULTILINE)
 # What a page calls lab/run.py lies in the package; the others lie where the repository begins.
 NAMED = re.compile(
-    r"(?:(?:src/worldfork|tests|benchmarks|registrations|docs)/|(?:lab|desk|ledger|executors)/)[\w./-]+"
+    r"(?:(?:src/worldfork|tests|benchmarks|registrations|docs)/|(?:lab|analysis|ledger|executors)/)[\w./-]+"
 )
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

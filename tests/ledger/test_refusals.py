@@ -57,10 +57,10 @@ def test_a_run_without_the_lab_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-DESK_ONLY = ("polars", "matplotlib", "jinja2", "markupsafe", "threadpoolctl", "river", "PIL")
+ANALYSIS_ONLY = ("polars", "matplotlib", "jinja2", "markupsafe", "threadpoolctl", "river", "PIL")
 WITHOUT_THE_DESK = f"""
 import sys
-sys.modules.update(dict.fromkeys({DESK_ONLY}))  # an import of any of them now fails as if it were not installed
+sys.modules.update(dict.fromkeys({ANALYSIS_ONLY}))  # an import of any of them now fails as if it were not installed
 from worldfork.cli.main import main
 main()
 """
@@ -82,23 +82,23 @@ matches = "residual"
 
 
 def test_a_machine_with_the_labs_packages_alone_runs_a_study_and_follows_its_policies(tmp_path: Path) -> None:
-    """With every byte of a machine that has the desk's packages too, thresholds included."""
+    """With every byte of a machine that has the analysis' packages too, thresholds included."""
     (tmp_path / "small.toml").write_text(FITTED)
-    done = _without_the_desk("run", "small.toml", "-o", "study", folder=tmp_path)
+    done = _without_the_analysis("run", "small.toml", "-o", "study", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert verify(tmp_path / "study").problems == ()
-    wf.run(tmp_path / "small.toml", tmp_path / "with-the-desk")
+    wf.run(tmp_path / "small.toml", tmp_path / "with-the-analysis")
     assert "deployments/thresholds.json" in chained(tmp_path / "study")
-    assert chained(tmp_path / "study") == chained(tmp_path / "with-the-desk")
+    assert chained(tmp_path / "study") == chained(tmp_path / "with-the-analysis")
 
 
 def test_a_machine_with_the_labs_packages_alone_checks_a_registration(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(FITTED)
-    done = _without_the_desk("check", "small.toml", folder=tmp_path)
+    done = _without_the_analysis("check", "small.toml", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "policies" in done.stdout
 
 
-def _without_the_desk(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def _without_the_analysis(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", WITHOUT_THE_DESK, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

@@ -30,7 +30,7 @@ from worldfork.errors import WorldforkError, printable
 
 __all__ = ["app", "main"]
 
-# A verb's module is light to import; what it needs from the lab or the desk is imported when it runs.
+# A verb's module is light to import; what it needs from the lab or the analysis is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "reproduce": reproduce,
@@ -48,7 +48,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "calibrate-drift": calibrate_drift,
 }
 
-# What an installation without the extra `lab` leaves out: the desk works without it.
+# What an installation without the extra `lab` leaves out: the analysis works without it.
 LAB = {"av", "dm_control", "jax", "mujoco", "optax", "safetensors"}
 
 app = typer.Typer(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 # What tables and page need beside the lab's packages: a machine that only computes may lack it.
-DESK: Final = {"jinja2", "markupsafe", "matplotlib", "polars", "river", "scipy", "threadpoolctl"}
+ANALYSIS: Final = {"jinja2", "markupsafe", "matplotlib", "polars", "river", "scipy", "threadpoolctl"}
 
 
 def reproduce(
@@ -110,11 +110,11 @@ def reproduce(
         try:
             _write_tables_and_page(study, output, stages, quiet=quiet)
         except ModuleNotFoundError as error:
-            if str(error.name).split(".")[0] not in DESK:
+            if str(error.name).split(".")[0] not in ANALYSIS:
                 raise
             typer.echo(_table(stages))
             raise WorldforkError(
-                f"the study is in {study}, complete and verified. Its tables and its page need the desk, and "
+                f"the study is in {study}, complete and verified. Its tables and its page need the analysis, and "
                 f"`{error.name}` is not installed here: install worldfork, or copy {output} to where it is and run "
                 f"the same command there: {again}"
             ) from None

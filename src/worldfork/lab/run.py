@@ -84,7 +84,7 @@ def run(
     existed. `tasks` leaves the others to a later run of the same registration, which needs their checkpoints only
     then. A new study with an agent, a world or a mechanism that does not come with worldfork is tried first on one
     small block, unless `probe` is false.
-    `fit_thresholds` is how the desk fits the thresholds of [deployment] on the one-step rows of other checkpoints.
+    `fit_thresholds` is how analysis fits the thresholds of [deployment] on the one-step rows of other checkpoints.
     """
     text, root = open_authored(registration)
     for located in outside_code(text.registration):

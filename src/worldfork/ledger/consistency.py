@@ -157,7 +157,7 @@ def _close(stated: Number, found: Number, size: float) -> bool:
     return stated == found or not math.isfinite(size) or abs(stated - found) <= CLOSE * size
 
 
-def unlisted(study: Study, segments: Collection[str]) -> str | None:
+def unlisted(study: Study, segments: Collection[str]) -> list[str]:
     """A note on files that no record names, so that the root does not cover them; `segments` are those that rows
     point to."""
     listed = {*BESIDE, *study.kept().files, *segments}
@@ -166,7 +166,7 @@ def unlisted(study: Study, segments: Collection[str]) -> str | None:
     files = (path.relative_to(study.path).as_posix() for path in study.path.rglob("*") if path.is_file())
     found = sorted(place for place in files if place not in listed and not place.startswith("report/"))
     if not found:
-        return None
+        return []
     named = ", ".join(found[:NAMED_AT_MOST]) + (f" and {len(found) - NAMED_AT_MOST:,} more" if found[3:] else "")
     are = "file that nothing here lists is" if len(found) == 1 else "files that nothing here lists are"
-    return f"{len(found):,} {are} not covered by the root: {named}."
+    return [f"{len(found):,} {are} not covered by the root: {named}."]

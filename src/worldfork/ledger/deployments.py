@@ -1,6 +1,6 @@
 """Deployments that were followed all the way: one chain per policy and cell, one row per episode.
 
-    deployments/thresholds.json                    what the desk fitted beforehand, on other checkpoints
+    deployments/thresholds.json                    what the analysis fitted beforehand, on other checkpoints
     deployments/<policy>/<cell id>/cell.json       what determines the rows
     deployments/<policy>/<cell id>/episodes.jsonl  one line per episode, in order of k, append-only
 

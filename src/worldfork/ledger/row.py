@@ -36,7 +36,7 @@ __all__ = [
 
 SCHEMA = "worldfork.row/1"
 Number = float | None
-Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the desk can hold
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the analysis can hold
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Rules that are fed a deployment segment by segment, at the desk or while it runs, and say when to update."""
+"""Rules that are fed a deployment segment by segment, in the analysis or while it runs, and say when to update."""
 
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.feeding import Asked, draw_event, feed, feed_together

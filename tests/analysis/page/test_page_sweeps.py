@@ -85,6 +85,7 @@ def test_arms_that_differ_otherwise_have_no_chart(tmp_path):
     assert sweep_answers(material, parts(material)) == []
 
 
+SPREAD = {0: -0.001, 1: 0.001}  # checkpoints that all differ alike have no interval
 NOISES = {f"noise_{sigma}": f"stream = {{ action_noise = {sigma} }}" for sigma in (0.0, 1.5)}
 
 
@@ -92,18 +93,18 @@ def test_noises_stand_on_the_page_with_all_that_their_table_has(tmp_path):
     """Surprise rises by 2 where actions are noisy, and updates are worth 3 less there."""
 
     def signals(arm, checkpoint):
-        return {"residual": 5.0 + checkpoint + 2.0 * (arm == "noise-1.5")}
+        return {"residual": 5.0 + checkpoint + (2.0 + SPREAD[checkpoint]) * (arm == "noise-1.5")}
 
     def delta(arm, checkpoint):
-        return 8.0 + checkpoint - 3.0 * (arm == "noise-1.5")
+        return 8.0 + checkpoint - (3.0 + SPREAD[checkpoint]) * (arm == "noise-1.5")
 
     made = study(tmp_path / "study", GRID + arms(**NOISES), delta, signals=signals)
     material = gather(made.path, permutations=20, triggers="residual")
     ((_, said),) = sweep_answers(material, parts(material))
     assert said.startswith(
-        "On cartpole-swingup, with sigma_a 1.5 instead of 0, these change: residual by +2.00 [+2.00"
+        "On cartpole-swingup, with sigma_a 1.5 instead of 0, these change: residual by +2.00 [+1.99, +2.01]"
     )
-    assert "mean dR by -3.00 [-3.00" in said
+    assert "mean dR by -3.00 [-3.01, -2.99]" in said
     (chart,) = sweeps(material, parts(material))
     assert [row.amount for row in chart.rows] == ["0", "1.5"]
     shown = dict(zip(("rise", "residual", "its rise"), chart.rows[1].figures, strict=False))

@@ -78,7 +78,7 @@ def test_no_digit_depends_on_the_batch_or_the_padding(method: str) -> None:
     padded = window(7, 60, noise=0.1, padding=13)
     for index in range(7):
         pick = np.array([index])
-        alone = Window(*(getattr(padded, name)[pick] for name in padded.__dataclass_fields__))
+        alone = Window(**{name: values[pick] for name, values in padded.columns.items()}, size=padded.size[pick])
         single = chosen.fit(
             arrays.take(many, pick),
             arrays.take(optimiser, pick),

@@ -65,7 +65,7 @@ def test_followed_policies_return_what_is_expected_of_their_parameters() -> None
     )
 
 
-def test_the_benchmark_fits_as_the_desk_does() -> None:
+def test_the_benchmark_fits_as_the_analysis_does() -> None:
     draws = np.random.default_rng(0)
     for _ in range(50):
         signal, delta = draws.normal(size=7), draws.normal(size=7)
@@ -154,8 +154,8 @@ def test_parts_of_several_processes_are_joined(tmp_path: Path) -> None:
     np.testing.assert_array_equal(joined.thresholds, np.concatenate([part.thresholds for part in parts], axis=1))
 
 
-def test_following_needs_no_package_of_the_desk() -> None:
-    """So that many processes can follow on a machine that has no desk."""
+def test_following_needs_no_package_of_the_analysis() -> None:
+    """So that many processes can follow on a machine without analysis."""
     code = "import sys; import deployment; assert not {'polars', 'jax', 'mujoco', 'rich'} & set(sys.modules)"
     benchmarks = Path(__file__).parents[3] / "benchmarks"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(benchmarks), *sys.path])}

@@ -1,4 +1,4 @@
-"""Ledgers and flat tables in and out: the one place where the desk meets files.
+"""Ledgers and flat tables in and out: the one place where the analysis meets files.
 
 Data frames come with polars and are imported when they are first asked for. A study's forks are arrays: they can be
 read, and thresholds fitted on them, where polars is not installed.

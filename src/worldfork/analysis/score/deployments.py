@@ -328,7 +328,7 @@ class _Task:
 def _advantage(
     values: Float[np.ndarray, " checkpoints"], names: Sequence[str], *, seed: int, task: str
 ) -> Advantage:
-    """A mean over checkpoints with everything the desk holds a mean to; its family comes later."""
+    """A mean over checkpoints with everything the analysis holds a mean to; its family comes later."""
     mean = estimate(values, seed=seed, task=task)
     return Advantage(
         **{field.name: getattr(mean, field.name) for field in dataclasses.fields(mean)},

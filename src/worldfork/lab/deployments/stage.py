@@ -109,7 +109,7 @@ def _thresholds(study: StudyWriter, registration: Registration, fit: FitThreshol
         if fit is None:
             raise WorldforkError(
                 "This registration's policies have thresholds that are fitted on a one-step ledger: run it with "
-                "worldfork.run or `worldfork run`, where the desk fits them."
+                "worldfork.run or `worldfork run`, where the analysis fits them."
             )
         fitted = fit(study).model_dump(mode="json", by_alias=True)
         study.keep(THRESHOLDS, (canonical(fitted) + "\n").encode())

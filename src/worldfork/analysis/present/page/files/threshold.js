@@ -1,5 +1,5 @@
 // A trigger, a threshold that can be moved, and what firing there earns. Totals, controls and p at every threshold come
-// with the page (`worldfork.desk.scoring.sweep`); here they are looked up.
+// with the page (`worldfork.analysis.score.threshold_curves`); here they are looked up.
 
 section("threshold-body", ["part", "trigger", "side"], thresholdSection, "threshold");
 

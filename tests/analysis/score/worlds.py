@@ -1,4 +1,4 @@
-"""Small worlds for the desk's tests: forks with everything but what a test is about filled in."""
+"""Small worlds for the analysis' tests: forks with everything but what a test is about filled in."""
 
 import numpy as np
 import polars as pl

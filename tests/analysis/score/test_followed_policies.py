@@ -96,7 +96,7 @@ def thresholds(study: Study) -> Thresholds:
     return Thresholds.model_validate_json((study.path / "deployments" / "thresholds.json").read_text())
 
 
-def test_thresholds_are_those_that_the_desk_fits_on_other_checkpoints(study: Study) -> None:
+def test_thresholds_are_those_that_the_analysis_fits_on_other_checkpoints(study: Study) -> None:
     forks = open_ledger(study).table.arms["many"][TASK]
     everyone = {"all": np.ones(len(forks), bool)}
     readings = read_triggers(forks.prefork, names=["residual"])
@@ -255,7 +255,7 @@ def test_a_trigger_is_compared_with_always_firing_its_own_update(score: wf.Score
 
 
 def test_a_policy_decides_on_the_ledger_as_it_did_until_its_first_update(study: Study) -> None:
-    """The same code is fed the frozen stream at the desk and its own stream in the lab: equal until it fires."""
+    """The same code is fed the frozen stream in analysis and its own stream in the lab: equal until it fires."""
     registration, fitted = study.registration, thresholds(study)
     arms = open_ledger(study).table.arms
     for name in ("coin", "matched", "periodic", "residual"):
