@@ -10,6 +10,7 @@ an accelerator nor the libraries for one. An interrupted pretraining is carried 
 
 import dataclasses
 import functools
+import importlib
 import json
 import shutil
 import time
@@ -21,8 +22,8 @@ from worldfork.blobs import shares_disk
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
 from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve, draw_curves, write_curves
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe, restore_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.record import (
+    AnyRecipe,
     Evaluated,
     Pretraining,
     choose,
@@ -31,6 +32,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.record import (
     write_finished,
 )
 from worldfork.lab.forks.tasks import attempted, worker_name
+from worldfork.lab.tools.recipes import job_of, read_recipe, restore_recipe
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -103,7 +105,7 @@ class Listening:
 
 
 def pretrain(
-    recipe: Recipe | str | Path,
+    recipe: AnyRecipe | str | Path,
     folder: str | Path,
     *,
     executor: Executor | str = "local",
@@ -123,7 +125,7 @@ def pretrain(
     After `minutes` a training in this process is saved and None is returned: the same call goes on. `threads` step
     the physics, by default as many as there are CPUs; no digit depends on it.
     """
-    plan = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    plan = read_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     folder = Path(folder)
     if (finished := read_finished(folder)) is not None:
         if finished.recipe != plan.digest:
@@ -162,16 +164,17 @@ def perform(
 def _perform(
     task: DescribeTrainer | TrainGroup, listening: Listening
 ) -> dict[str, Any] | Trained | Stopped | Failed:
+    recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
     try:
-        from worldfork.lab.agents.rssm_cem.pretraining import job  # needs the libraries that a driver may lack
+        job = importlib.import_module(job_of(recipe))  # needs the libraries that a driver may lack
     except ModuleNotFoundError as error:
         raise WorldforkError(
             f"{worker_name()} can not train, since the package `{error.name}` is not installed there: "
             "pip install '.[lab]' in a clone of worldfork."
         ) from error
-    recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
     if isinstance(task, DescribeTrainer):
-        return job.trainer(recipe)
+        trainer: dict[str, Any] = job.trainer(recipe)
+        return trainer
     if changes := difference(dict(task.trainer), job.trainer(recipe)):
         listed = "\n  ".join(changes)
         reason = f"The worker {worker_name()} would train otherwise than the first group was trained:\n  {listed}"
@@ -200,7 +203,7 @@ def _perform(
 class _Work:
     """One call of `pretrain`: the groups of a recipe, and where they are kept."""
 
-    def __init__(self, recipe: Recipe, folder: Path, *, save_every: int, threads: int | None) -> None:
+    def __init__(self, recipe: AnyRecipe, folder: Path, *, save_every: int, threads: int | None) -> None:
         self.recipe, self.folder = recipe, folder
         self.save_every, self.threads = save_every, threads
         self.groups = recipe.groups()

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, UInt32
+from jaxtyping import Array, Float, Float32, Key, UInt32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
@@ -166,9 +166,9 @@ class TDMPC2:
         return _fresh(self.networks, keys)
 
 
-def fresh_learner(networks: Networks, words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+def fresh_learner(networks: Networks, key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
     """One parameter set before any training, and its optimisers."""
-    params = networks.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
+    params = networks.initialise(key)
     return params, initialise(params)
 
 
@@ -179,7 +179,7 @@ def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E
 
 @program(static_argnums=0)
 def _fresh(networks: Networks, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-    return jax.vmap(functools.partial(fresh_learner, networks))(keys)
+    return jax.vmap(functools.partial(fresh_learner, networks))(jax.random.wrap_key_data(keys, impl="threefry2x32"))
 
 
 @program(static_argnums=(0, 1))

@@ -13,6 +13,7 @@ PANELS = {
     "actor_return": "return, imagination actor",
     "model_loss": "world-model loss",
     "value_loss": "value loss",
+    "policy_loss": "policy loss",
 }
 
 
@@ -27,11 +28,12 @@ def draw_curves(curves: list[Curve], path: Path) -> None:
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(row["task"] for row in curves))
-    figure = Figure(figsize=(4.2 * len(PANELS), 2.8 * len(tasks)), layout="constrained")
-    axes = figure.subplots(len(tasks), len(PANELS), squeeze=False)
+    panels = {name: label for name, label in PANELS.items() if any(name in row for row in curves)}
+    figure = Figure(figsize=(4.2 * len(panels), 2.8 * len(tasks)), layout="constrained")
+    axes = figure.subplots(len(tasks), len(panels), squeeze=False)
     for place, task in enumerate(tasks):
         rows = [row for row in curves if row["task"] == task]
-        for column, (name, label) in enumerate(PANELS.items()):
+        for column, (name, label) in enumerate(panels.items()):
             axis = axes[place][column]
             for seed in dict.fromkeys(row["seed"] for row in rows):
                 line = [row for row in rows if row["seed"] == seed and name in row]

@@ -2,16 +2,16 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.ledger import files
 
 __all__ = [
     "FINISHED",
+    "AnyRecipe",
     "Evaluated",
     "Harvested",
     "Pretraining",
@@ -22,6 +22,34 @@ __all__ = [
 ]
 
 FINISHED: Final = "pretraining.json"
+
+
+@runtime_checkable
+class AnyRecipe(Protocol):
+    """A recipe of whichever agent, as far as its seeds, groups and files need to know it."""
+
+    @property
+    def tasks(self) -> Mapping[str, Any]:
+        """What is said of each task: `seeds`, `floor`, `wanted`."""
+        ...
+
+    @property
+    def environments(self) -> int:
+        """Of each seed."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Of all that a weight depends on."""
+        ...
+
+    def groups(self) -> list[Any]:
+        """The recipes of the parts that are trained in a program each."""
+        ...
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields, as pydantic gives them."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +97,7 @@ def seed_stem(task: str, seed: int) -> str:
     return f"{task}-seed{seed}"
 
 
-def choose(recipe: Recipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested, ...]:
+def choose(recipe: AnyRecipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested, ...]:
     """Number the first seeds of each task that pass the gate, as many as are wanted.
 
     A seed below the floor is replaced by the next one and listed with its return, because the gate selects on what

@@ -12,14 +12,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
+from worldfork.lab.agents.rssm_cem.pretraining.record import AnyRecipe
 
 __all__ = ["NAME", "load", "save"]
 
 NAME = "training.safetensors"
 
 
-def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list[Any], seconds: float) -> None:
+def save(folder: Path, recipe: AnyRecipe, state: Any, *, episode: int, curves: list[Any], seconds: float) -> None:
     """Write the whole training state; an interrupted write leaves the previous one in place."""
     folder.mkdir(parents=True, exist_ok=True)
     leaves = {f"{n:05d}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(state))}
@@ -30,7 +30,7 @@ def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list
     os.replace(part, folder / NAME)
 
 
-def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], float] | None:
+def load(folder: Path, recipe: AnyRecipe, like: Any) -> tuple[Any, int, list[Any], float] | None:
     """The saved state in the shape of `like`, the next episode, the curves and seconds; None if there is none."""
     path = folder / NAME
     if not path.exists():

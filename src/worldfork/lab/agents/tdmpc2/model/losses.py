@@ -1,7 +1,9 @@
 """The two losses of TD-MPC2: of encoder, dynamics, reward and Q functions together, and of the policy prior.
 
 What is random in them is drawn beforehand by `draw`, so that a loss is a function of numbers alone. Functions act
-on one parameter set. Axes: B sequences, T transitions of a sequence, Q functions, L latent, A actions, H hidden.
+on one parameter set.
+
+Axes: B sequences, T transitions and S latents of a sequence, Q functions, L latent, A actions, H hidden.
 """
 
 from collections.abc import Collection
@@ -43,7 +45,7 @@ def draw(networks: Networks, key: Key[Array, ""], *, sequences: int, steps: int,
 
 def world_loss(
     networks: Networks, params: Params, batch: Sequences, draws: Draws | None, *, parts: Collection[str]
-) -> tuple[Float[Array, ""], Float[Array, "B T+1 L"]]:
+) -> tuple[Float[Array, ""], Float[Array, "B S L"]]:
     """20 x consistency + 0.1 x reward (part `model`) + 0.1 x value (part `value`), later steps weighing less; and
     the latents along each sequence, without gradient.
 
@@ -90,7 +92,7 @@ def td_target(
 
 
 def policy_loss(
-    networks: Networks, params: Params, latents: Float[Array, "B T+1 L"], draws: Draws
+    networks: Networks, params: Params, latents: Float[Array, "B S L"], draws: Draws
 ) -> tuple[Float[Array, ""], Float[Array, "1"]]:
     """Minus the mean of two Q functions in units of the running range of values, less an entropy bonus; and that
     range as it is afterwards. Gradients reach the policy alone."""
