@@ -4,10 +4,11 @@
     python benchmarks/tdmpc2.py --learning bf16 --planning bf16    # with operands of 16 bits
     python benchmarks/tdmpc2.py --sizes tiny --seeds 2 --environments 1 --batch 8 --candidates 32 --steps 2
 
-The programs are those that `worldfork pretrain` runs, from untrained parameters and an empty replay: a step costs the
-same whatever a model knows. A plan is one decision of one environment, an update one gradient step of one seed on its
-minibatch. The last figure of a size is of a whole control step with its physics, of which each environment of each
-seed takes one and each seed as many updates as it has environments; from it follows how long a training takes.
+The programs are those that `worldfork pretrain` runs, from untrained parameters and an empty replay: a step costs
+the same whatever a model knows. A plan is one decision of one environment, an update one gradient step of one seed
+on its minibatch. The last figures of a size are of a whole control step with its physics: one plan for each
+environment of each seed, and as many updates of each seed as it has environments. From it follows how long a
+training takes.
 """
 
 import argparse

@@ -93,7 +93,7 @@ def test_candidates_that_are_not_finite_rank_last_and_without_any_the_action_is_
 
 
 def test_the_next_search_begins_one_step_on():
-    np.testing.assert_array_equal(shift(GOAL), [[0.1, 0.8], [0.0, 0.0]])
+    np.testing.assert_array_equal(shift(GOAL), [GOAL[1], [0.0, 0.0]])
 
 
 def test_every_iteration_imagines_with_a_key_of_its_own():

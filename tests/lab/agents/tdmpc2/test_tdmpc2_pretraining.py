@@ -13,6 +13,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.rssm_cem.deployment import deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.tdmpc2 import checkpoints
@@ -176,6 +177,8 @@ def test_a_checkpoint_comes_back_with_the_moments_of_both_optimisers(recipe, fin
     paper = RSSMCEMPlugin(size="tiny").build(environment, precision="tf32")
     with pytest.raises(WorldforkError, match="another model than the one registered"):
         RSSMCEMPlugin(size="tiny").load(paper, environment, path)
+    with pytest.raises(WorldforkError, match="checkpoints of the agent `tdmpc2`, and this is for those of"):
+        deploy([path], precision="tf32")
 
 
 def discount(path: Path) -> float:
