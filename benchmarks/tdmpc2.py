@@ -27,6 +27,7 @@ from worldfork.lab.agents.tdmpc2.agent import fresh_learner
 from worldfork.lab.agents.tdmpc2.pretraining import loop
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe, restore_recipe
 
+AT_ONCE = 50  # updates of one call
 ENV_STEPS = 500_000  # of each seed: the training whose time is told
 
 
@@ -73,19 +74,17 @@ class Measured:
         self.action, self.warm = self.programs.act(self.learners, self.observation, self.warm, self.keys, False)
         self.action = np.asarray(self.action)
 
-    def learn(self, *, wait: bool = True) -> None:
-        self.learners, _ = self.programs.learn(self.learners, self.replay, 250, self.keys)
-        if wait:
-            jax.block_until_ready(self.learners)
-
-    def catch_up(self) -> None:
-        self.learners, _ = self.programs.catch_up(self.learners, self.replay, 250, self.keys)
+    def learn(self) -> None:
+        self.update(AT_ONCE)
         jax.block_until_ready(self.learners)
+
+    def update(self, updates: int) -> None:
+        self.learners, _ = self.programs.learn(self.learners, self.replay, 250, self.keys, updates)
 
     def whole(self) -> None:
         """As training does it: physics steps while the device learns."""
         self.plan()
-        self.learn(wait=False)
+        self.update(self.recipe.environments)
         transition = self.worlds.step(self.action)
         first = np.zeros(transition.reward.shape, bool)
         rows = (self.observation, self.action, transition.reward, transition.observation, first)
@@ -108,9 +107,9 @@ def seconds(part: Callable[[], None], steps: int) -> tuple[float, float]:
 def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
     measured = Measured(recipe_of(given, size))
     trained = [x.size for name, x in measured.learners.params.items() if not name.startswith(("target/", "scale/"))]
-    plans, updates = given.seeds * given.environments, given.seeds * loop.AT_ONCE
+    plans, updates = given.seeds * given.environments, given.seeds * AT_ONCE
     compiled_act, act = seconds(measured.plan, given.steps)
-    compiled_learn, learn = seconds(measured.catch_up, max(1, given.steps // 5))
+    compiled_learn, learn = seconds(measured.learn, max(1, given.steps // 5))
     _, step = seconds(measured.whole, given.steps)
     control_steps = ENV_STEPS / measured.repeat / given.environments
     return {

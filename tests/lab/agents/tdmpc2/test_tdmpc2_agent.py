@@ -49,7 +49,7 @@ def start():
     parameters, optimiser = agent().fresh({}, keys(SETS, purpose=Purpose.PRETRAINING))
     random = np.random.default_rng(9)
     moved = {name: x + 0.3 * random.normal(size=x.shape).astype(np.float32) for name, x in parameters.items()}
-    return {**moved, "scale/policy": parameters["scale/policy"]}, optimiser
+    return {**moved, "scale/policy": jnp.full((SETS, 1), 2.5)}, optimiser
 
 
 def keys(*shape: int, purpose: Purpose = Purpose.UPDATE_BATCH) -> np.ndarray:
@@ -86,9 +86,9 @@ EVERYTHING = "model+value+policy"
     ("scope", "parts"),
     [
         (EVERYTHING, {"model", "value", "target", "policy", "scale"}),
-        ("model+value", {"model", "value", "target"}),
+        pytest.param("model+value", {"model", "value", "target"}, marks=pytest.mark.nightly),
         ("model", {"model"}),
-        ("value", {"value", "target"}),
+        pytest.param("value", {"value", "target"}, marks=pytest.mark.nightly),
     ],
 )
 def test_a_scope_trains_its_parts_and_averages_follow_what_is_trained(scope, parts):
@@ -149,6 +149,7 @@ def test_a_rate_is_a_share_and_other_numbers_are_the_same_program():
         np.testing.assert_allclose(x, own.parameters[name], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.nightly
 def test_a_group_is_trained_alone():
     fit = agent().train(*start(), window(), course=Course(1, EVERYTHING, groups=("policy",)), batch_keys=keys(SETS))
     changed = moved(start()[0], fit.parameters)
@@ -258,6 +259,7 @@ def checkpoint(index: int) -> Checkpoint:
     return Checkpoint(*parts, 0.0, str(index), replay=Window(**columns))
 
 
+@pytest.mark.nightly
 def test_it_keeps_the_contract_of_a_mechanisms_agent():
     check_mechanism("finetune", agent=agent(), environment=world(), checkpoint=checkpoint(0),
                     settings={"steps": 2, "scope": EVERYTHING})  # fmt: skip

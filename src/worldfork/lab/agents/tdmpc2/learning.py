@@ -18,7 +18,7 @@ from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.tdmpc2.model import losses, optimiser
 from worldfork.lab.agents.tdmpc2.model.networks import Networks
 
-__all__ = ["GROUPS", "SCOPES", "LatentLesson", "Rows", "learn", "possible_starts", "whole_pieces"]
+__all__ = ["GROUPS", "LOSSES", "SCOPES", "LatentLesson", "Rows", "learn", "possible_starts", "whole_pieces"]
 
 SCOPES: Final = {
     "model+value+policy": ("model", "value", "policy"),  # all that TD-MPC2 trains
@@ -26,6 +26,8 @@ SCOPES: Final = {
     "model": ("model",),
     "value": ("value",),
 }
+
+LOSSES: Final = ("model_loss", "policy_loss")  # of the two parts of an update
 
 # Group -> what the names of its parameters begin with. Target Q functions go along with the values, and the range
 # that the policy's loss is divided by with the policy.
@@ -118,7 +120,7 @@ def learn(
     """One update of everything on one parameter set: new parameters, new moments, and both losses. It is what
     `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
     params, moments, seen, found = dict(params), dict(moments), None, {}
-    for part, (name, prefixes) in enumerate(zip(("model_loss", "policy_loss"), lesson.parts, strict=True)):
+    for part, (name, prefixes) in enumerate(zip(LOSSES, lesson.parts, strict=True)):
         chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
         each = jax.random.fold_in(key, part) if part else key
         objective = functools.partial(_objective, lesson, part, params, batch, each, seen)
@@ -127,7 +129,7 @@ def learn(
         params |= optax.apply_updates(chosen, updates)
         moments |= optimiser.flatten(state)
     params |= lesson.follow(params, seen)
-    return params, moments, {**found, "value_range": params["scale/policy"][0]}
+    return params, moments, found
 
 
 def _objective(

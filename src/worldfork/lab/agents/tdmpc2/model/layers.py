@@ -33,7 +33,7 @@ def initialise_mlp(
     return params
 
 
-def dense(params: Params, name: str, *parts: Float[Array, "*b _"], precision: str) -> Float[Array, "*b o"]:
+def dense(params: Params, name: str, *parts: Float[Array, "*#b _"], precision: str) -> Float[Array, "*#b o"]:
     """x W + b, where x is the parts side by side. Each part meets its own rows of W, so that one that is the same
     for a whole batch (a latent, for all candidates of a search) is multiplied once."""
     weight, begin = params[f"{name}/weight"], 0
@@ -67,11 +67,11 @@ def simnorm(x: Float[Array, "*b o"], *, group: int) -> Float[Array, "*b o"]:
 def hidden(
     params: Params,
     name: str,
-    *parts: Float[Array, "*b _"],
+    *parts: Float[Array, "*#b _"],
     precision: str,
-    kept: Bool[Array, "*b o"] | None = None,
+    kept: Bool[Array, "*#b o"] | None = None,
     dropout: float = 0.0,
-) -> Float[Array, "*b o"]:
+) -> Float[Array, "*#b o"]:
     """Mish(LayerNorm(x W + b)); with dropout, of which `kept` says where it spares x W + b."""
     x = dense(params, name, *parts, precision=precision)
     if kept is not None:
@@ -82,13 +82,13 @@ def hidden(
 def mlp(
     params: Params,
     name: str,
-    *parts: Float[Array, "*b _"],
+    *parts: Float[Array, "*#b _"],
     layers: int,
     precision: str,
     group: int | None = None,
-    kept: Bool[Array, "*b o"] | None = None,
+    kept: Bool[Array, "*#b o"] | None = None,
     dropout: float = 0.0,
-) -> Float[Array, "*b o"]:
+) -> Float[Array, "*#b o"]:
     """Hidden layers and a last one that is linear, or, with `group`, normalised and put on simplices."""
     x = hidden(params, f"{name}/0", *parts, precision=precision, kept=kept, dropout=dropout)
     for layer in range(1, layers - 1):

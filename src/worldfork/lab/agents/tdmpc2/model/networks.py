@@ -94,32 +94,32 @@ class Networks:
         return mlp(params, "model/encoder", observation, layers=2, precision=self.precision, group=self.group)
 
     def advance(
-        self, params: Params, latent: Float[Array, "*b L"], action: Float[Array, "*b A"]
-    ) -> Float[Array, "*b L"]:
+        self, params: Params, latent: Float[Array, "*#b L"], action: Float[Array, "*#b A"]
+    ) -> Float[Array, "*#b L"]:
         """The latent that an action leads to."""
         return mlp(params, "model/dynamics", latent, action, layers=3, precision=self.precision, group=self.group)
 
     def reward_logits(
-        self, params: Params, latent: Float[Array, "*b L"], action: Float[Array, "*b A"]
-    ) -> Float[Array, "*b K"]:
+        self, params: Params, latent: Float[Array, "*#b L"], action: Float[Array, "*#b A"]
+    ) -> Float[Array, "*#b K"]:
         return mlp(params, "model/reward", latent, action, layers=3, precision=self.precision)
 
     def reward(
-        self, params: Params, latent: Float[Array, "*b L"], action: Float[Array, "*b A"]
-    ) -> Float[Array, "*b"]:
+        self, params: Params, latent: Float[Array, "*#b L"], action: Float[Array, "*#b A"]
+    ) -> Float[Array, "*#b"]:
         """The reward expected of an action."""
         return self.decode(self.reward_logits(params, latent, action))
 
     def value_logits(
         self,
         params: Params,
-        latent: Float[Array, "*b L"],
-        action: Float[Array, "*b A"],
+        latent: Float[Array, "*#b L"],
+        action: Float[Array, "*#b A"],
         *,
         name: Literal["value", "target"] = "value",
         pair: Int[Array, "2"] | None = None,
-        kept: Bool[Array, "Q *b H"] | None = None,
-    ) -> Float[Array, "Q *b K"]:
+        kept: Bool[Array, "Q *#b H"] | None = None,
+    ) -> Float[Array, "Q *#b K"]:
         """The Q functions, all of them or a pair; `kept` is their dropout."""
         first = f"{name}/0/"
         layers = [key.removeprefix(first) for key in params if key.startswith(first)]

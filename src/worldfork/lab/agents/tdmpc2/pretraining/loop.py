@@ -9,7 +9,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.tdmpc2.agent import fresh_learner
 from worldfork.lab.agents.tdmpc2.imagining import search
-from worldfork.lab.agents.tdmpc2.learning import LatentLesson, learn
+from worldfork.lab.agents.tdmpc2.learning import LOSSES, LatentLesson, learn
 from worldfork.lab.agents.tdmpc2.model.networks import Networks
 from worldfork.lab.agents.tdmpc2.model.optimiser import rates_of
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
@@ -35,9 +35,9 @@ from worldfork.lab.planner.mppi import MPPI, Plan
 from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
-__all__ = ["AT_ONCE", "Learner", "Programs", "Trained", "programs", "train"]
+__all__ = ["Learner", "Programs", "Trained", "programs", "train"]
 
-AT_ONCE = 50  # updates of one program while nothing else waits: after the random episodes
+CATCH_UP: Final = 0xFFFF_FFFF  # steps count from 0 and never reach it
 Watch = Callable[[int, list[Curve]], None]  # an episode that was finished, and how every member did in it
 
 
@@ -59,11 +59,10 @@ class Trained(NamedTuple):
 
 class Programs(NamedTuple):
     """What is compiled: (learners, observation, warm, keys, random) -> actions and warm starts;
-    (learners, replay, filled, keys) -> learners and losses, for one number of updates each."""
+    (learners, replay, filled, keys, updates) -> learners and the losses of the last update."""
 
     act: Program[tuple[Array, Array]]
-    learn: Program[tuple[Learner, dict[str, Array]]]  # while an episode goes on
-    catch_up: Program[tuple[Learner, dict[str, Array]]]  # after the random episodes
+    learn: Program[tuple[Learner, dict[str, Array]]]
 
 
 def train(
@@ -84,7 +83,7 @@ def train(
     [environment] = worlds.environments.values()
     networks, planner = recipe.plugin(recipe.collection).networks(environment), recipe.collection.planner()
     length, steps = worlds.episode_steps, recipe.episodes * worlds.episode_steps
-    do = programs(recipe, networks, planner, episode=length)
+    do, each = programs(recipe, networks, planner, episode=length), recipe.environments * recipe.updates
     members, sizes = len(worlds.members), (worlds.observation_size, worlds.action_size)
     member_keys = _member_keys(worlds)
     replay = replays.empty(members, recipe.environments, steps, *sizes)
@@ -107,23 +106,24 @@ def train(
         observation, warm = worlds.reset(episode), blank
         earned = np.zeros((members, recipe.environments))
         random, losses = episode < recipe.random_episodes, None
-        if ahead is not None and not random:
-            ahead.ready("learn")
         for now in range(length):
             step = episode * length + now
             keys = _fold(member_keys, 1 + step)
             chosen, warm = do.act(learners, observation, warm, _fold(keys, 0), random)
             action = np.asarray(chosen)
             if not random:  # dispatched, and running while the physics steps below
-                learners, losses = do.learn(learners, replay, step, _fold(keys, 1))
+                learners, losses = do.learn(learners, replay, step, _fold(keys, 1), each)
             transition = worlds.step(action)
             begins = np.full(earned.shape, now == 0)
             replay = replays.add(
                 replay, step, observation, action, transition.reward, transition.observation, begins
             )
             observation, earned = transition.observation, earned + transition.reward
-        if episode + 1 == recipe.random_episodes:
-            learners, losses = _catch_up(do, learners, replay, keys=member_keys, recipe=recipe, filled=step + 1)
+        if episode + 1 == recipe.random_episodes:  # as many updates at once as there are transitions
+            if ahead is not None:
+                ahead.ready("learn")
+            owed = each * (step + 1)
+            learners, losses = do.learn(learners, replay, step + 1, _fold(member_keys, CATCH_UP), owed)
         curves += _curves(recipe, worlds, episode, earned, losses)
         watch(episode, curves[-members:])
         seconds = time.monotonic() - clock
@@ -156,44 +156,25 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
         action = jnp.clip(jnp.where(random, uniform, explored), -1.0, 1.0)
         return action, jax.vmap(mppi.shift)(plans.mean)
 
-    def learning(
-        updates: int,
-    ) -> Callable[[Learner, Sequences, Array, Array], tuple[Learner, dict[str, Array]]]:
-        def update_often(
-            learner: Learner, replay: Sequences, filled: Array, key: Array
-        ) -> tuple[Learner, dict[str, Array]]:
-            def update(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
-                pick_key, learn_key = jax.random.split(key)
-                shape = {"sequences": lesson.sequences, "length": lesson.length, "episode": episode}
-                batch = sample(replay, filled, pick_key, **shape)
-                params, moments, metrics = learn(
-                    lesson, learner.params, learner.moments, batch, key=learn_key, rates=rates
-                )
-                return Learner(params, moments), metrics
+    def update_often(
+        learner: Learner, replay: Sequences, filled: Array, key: Array, updates: Array
+    ) -> tuple[Learner, dict[str, Array]]:
+        def update(number: Array, carry: tuple[Learner, dict[str, Array]]) -> tuple[Learner, dict[str, Array]]:
+            learner, _ = carry
+            pick_key, learn_key = jax.random.split(jax.random.fold_in(key, number))
+            shape = {"sequences": lesson.sequences, "length": lesson.length, "episode": episode}
+            batch = sample(replay, filled, pick_key, **shape)
+            params, moments, losses = learn(
+                lesson, learner.params, learner.moments, batch, key=learn_key, rates=rates
+            )
+            return Learner(params, moments), losses
 
-            learner, metrics = jax.lax.scan(update, learner, jax.random.split(key, updates))
-            return learner, jax.tree.map(lambda x: x[-1], metrics)
+        return jax.lax.fori_loop(0, updates, update, (learner, {name: jnp.zeros(()) for name in LOSSES}))
 
-        return update_often
-
-    each = recipe.environments * recipe.updates
-    learn_here, catch_up = (
-        Program(jax.vmap(learning(updates), in_axes=(0, 0, None, 0)), donate_argnums=0)
-        for updates in (each, AT_ONCE)
+    return Programs(
+        Program(jax.vmap(act, in_axes=(0, 0, 0, 0, None))),
+        Program(jax.vmap(update_often, in_axes=(0, 0, None, 0, None)), donate_argnums=0),
     )
-    return Programs(Program(jax.vmap(act, in_axes=(0, 0, 0, 0, None))), learn_here, catch_up)
-
-
-def _catch_up(
-    do: Programs, learners: Learner, replay: Sequences, *, keys: Array, recipe: Recipe, filled: int
-) -> tuple[Learner, dict[str, Array]]:
-    """As many updates at once as there are transitions, rounded up to whole programs."""
-    owed = recipe.updates * recipe.environments * filled
-    losses: dict[str, Array] = {}
-    for number in range(-(-owed // AT_ONCE)):
-        # Steps count from 0: no step has a number from the other end.
-        learners, losses = do.catch_up(learners, replay, filled, _fold(keys, 0xFFFF_FFFF - number))
-    return learners, losses
 
 
 def _compile_ahead(
@@ -201,8 +182,7 @@ def _compile_ahead(
 ) -> None:
     """Compile all programs for arrays like these. What learns takes longest and is needed last."""
     observation = np.zeros((*warm.shape[:2], replay.observation.shape[-1]), np.float32)
-    ahead.add("learn", lambda: do.catch_up(learners, replay, 0, keys))
-    ahead.add("learn", lambda: do.learn(learners, replay, 0, keys))
+    ahead.add("learn", lambda: do.learn(learners, replay, 0, keys, 1))
     ahead.add("act", lambda: do.act(learners, observation, warm, keys, True))
 
 
