@@ -220,27 +220,27 @@ def _train(
                 old_rows, old_size = beside.replay
                 old = lesson.sample(old_rows, old_size, jax.random.fold_in(pick_key, 1))
                 batch = jax.tree.map(functools.partial(_mixed, numbers.rehearsed), old, batch)
-            transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
-            fixed = {**params, **following}
-            losses, every_gradient, seen, learnt = [], {}, None, []
+            fixed, seen, after, learnt = {**params, **following}, None, before, []
+            every_gradient: Params = {}
             for part, names in enumerate(parts):
                 chosen = {name: trained[name] for name in names}
                 (loss, seen), gradients = objective(part, chosen, trained, fixed, batch, latent_key, seen)
-                losses.append(loss)
+                state = states[part]
                 if chosen:
                     gradients = pull(chosen, gradients)
-                    updates, state = transformation.update(gradients, states[part], chosen)
+                    transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
+                    updates, state = transformation.update(gradients, state, chosen)
+                if part == 0:
+                    before, after = jnp.where(step == 0, loss, before), loss
+                if chosen:
                     trained = {**trained, **optax.apply_updates(chosen, updates)}
-                    learnt.append(state)
-                else:
-                    learnt.append(states[part])
+                learnt.append(state)
                 every_gradient |= gradients
             if following:
                 assert isinstance(lesson, PartedLesson)
                 followed = lesson.follow(assemble(trained, fixed), seen)
                 following = {name: followed[name] for name in following}
-            before = jnp.where(step == 0, losses[0], before)
-            return trained, learnt, following, before, losses[0], _norm(every_gradient)
+            return trained, learnt, following, before, after, _norm(every_gradient)
 
         unknown = jnp.full((), jnp.nan)  # what zero steps have to say
         # Only the agent's own optimiser, on parameters that it knows, goes on from the state that it is handed.

@@ -47,8 +47,9 @@ def dense(params: Params, name: str, *parts: Float[Array, "*#b _"], precision: s
 
 def layer_norm(params: Params, name: str, x: Float[Array, "*b o"]) -> Float[Array, "*b o"]:
     """x with mean 0 and variance 1 along its last axis, times a learned gain, plus a learned shift."""
-    mean = jnp.mean(x, -1, keepdims=True)
-    variance = jnp.mean((x - mean) ** 2, -1, keepdims=True)
+    # Both means in one pass over x: the next one is the last.
+    mean, square = jnp.mean(x, -1, keepdims=True), jnp.mean(x * x, -1, keepdims=True)
+    variance = jnp.maximum(square - mean * mean, 0.0)
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * params[f"{name}/gain"] + params[f"{name}/shift"]
 
 
