@@ -344,7 +344,8 @@ def _pull(
 
         def add(total: Params, piece: tuple[Array, Batch, Array]) -> tuple[Params, None]:
             number, batch, counts = piece
-            gradients, seen, piece_key = {}, None, jax.random.fold_in(fisher_key, number)
+            gradients: Params = {}
+            seen, piece_key = None, jax.random.fold_in(fisher_key, number)
             for part, names in enumerate(parts):
                 chosen = {name: center[name] for name in names}
                 (_, seen), found = objective(part, chosen, center, beside.center, batch, piece_key, seen)

@@ -19,6 +19,7 @@ from worldfork.errors import WorldforkError
 
 __all__ = ["MPPI", "Plan", "plan", "proposal_key", "shift"]
 
+Search = tuple[Array, Array, Array, Array]  # mean, standard deviation, elites, their values
 Imagine = Callable[[Float[Array, "N H A"], Key[Array, ""]], Float[Array, " N"]]
 
 
@@ -73,7 +74,7 @@ def plan(
     drawn = settings.candidates - settings.proposals
     start = (mean, std, jnp.zeros((settings.elites, *mean.shape)), jnp.zeros(settings.elites))
 
-    def iterate(search: tuple[Array, ...], iteration: Array) -> tuple[tuple[Array, ...], None]:
+    def iterate(search: Search, iteration: Array) -> tuple[Search, None]:
         mean, std, _, _ = search
         noise_key, imagine_key = jax.random.split(jax.random.fold_in(plan_key, iteration))
         noise = jax.random.normal(noise_key, (drawn, *mean.shape))

@@ -23,7 +23,6 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
 from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve, draw_curves, write_curves
 from worldfork.lab.agents.rssm_cem.pretraining.record import (
-    AnyRecipe,
     Evaluated,
     Pretraining,
     choose,
@@ -32,7 +31,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.record import (
     write_finished,
 )
 from worldfork.lab.forks.tasks import attempted, worker_name
-from worldfork.lab.tools.recipes import job_of, read_recipe, restore_recipe
+from worldfork.lab.tools.recipes import Recipe, job_of, read_recipe, restore_recipe
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -105,7 +104,7 @@ class Listening:
 
 
 def pretrain(
-    recipe: AnyRecipe | str | Path,
+    recipe: Recipe | str | Path,
     folder: str | Path,
     *,
     executor: Executor | str = "local",
@@ -203,7 +202,7 @@ def _perform(
 class _Work:
     """One call of `pretrain`: the groups of a recipe, and where they are kept."""
 
-    def __init__(self, recipe: AnyRecipe, folder: Path, *, save_every: int, threads: int | None) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, *, save_every: int, threads: int | None) -> None:
         self.recipe, self.folder = recipe, folder
         self.save_every, self.threads = save_every, threads
         self.groups = recipe.groups()

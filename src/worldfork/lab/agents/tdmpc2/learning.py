@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
     sequences: Sequences  # [T, ...]
     starts: Int[Array, "*P T"]
-    count: Int[Array, "*P"]  # of the starts that are real
+    possible: Int[Array, "*P"]  # starts that are real
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LatentLesson:
     sequences: int
     length: int
 
-    parts = (("model/", "value/"), "policy/")
+    parts: ClassVar[tuple[str | tuple[str, ...], ...]] = (("model/", "value/"), "policy/")
 
     def rows(self, window: Window) -> Rows:
         columns = (window.observation, window.action, window.reward, window.next_observation)
@@ -67,7 +67,7 @@ class LatentLesson:
 
     def sample(self, rows: Rows, size: Array, key: Key[Array, ""]) -> Sequences:
         """A minibatch of sequences, each from a start drawn uniformly among those that are possible."""
-        starts = rows.starts[jax.random.randint(key, (self.sequences,), 0, rows.count)]
+        starts = rows.starts[jax.random.randint(key, (self.sequences,), 0, rows.possible)]
         index = starts[:, None] + jnp.arange(self.length)
         return Sequences(*(x[index] for x in rows.sequences))
 
@@ -119,7 +119,8 @@ def learn(
 ) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
     """One update of everything on one parameter set: new parameters, new moments, and both losses. It is what
     `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
-    params, moments, seen, found = dict(params), dict(moments), None, {}
+    params, moments, found = dict(params), dict(moments), {}
+    seen: Any = None
     for part, (name, prefixes) in enumerate(zip(LOSSES, lesson.parts, strict=True)):
         chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
         each = jax.random.fold_in(key, part) if part else key

@@ -26,7 +26,7 @@ FINISHED: Final = "pretraining.json"
 
 @runtime_checkable
 class AnyRecipe(Protocol):
-    """A recipe of whichever agent, as far as its seeds, groups and files need to know it."""
+    """A recipe of whichever agent, as far as its worlds, seeds and files need to know it."""
 
     @property
     def tasks(self) -> Mapping[str, Any]:
@@ -41,14 +41,6 @@ class AnyRecipe(Protocol):
     @property
     def digest(self) -> str:
         """Of all that a weight depends on."""
-        ...
-
-    def groups(self) -> list[Any]:
-        """The recipes of the parts that are trained in a program each."""
-        ...
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The fields, as pydantic gives them."""
         ...
 
 

@@ -81,8 +81,8 @@ def harvest(
                 "hardware": agent.device,
             }
             manifest |= _replay(recipe, trained, member, row=row, path=path)
-            own = [{name: x[row] for name, x in arrays.items()} for arrays in (learned, optimiser)]
-            digest = save(path, *own, manifest)
+            own, moved = ({name: x[row] for name, x in arrays.items()} for arrays in (learned, optimiser))
+            digest = save(path, own, moved, manifest)
         evaluated.append(Evaluated(task, member.seed, mean, returns[row].tolist(), digest))
     progress("tasks", 1, 1)
     return evaluated
@@ -119,5 +119,5 @@ def _replay(recipe: Recipe, trained: Trained, member: Member, *, row: int, path:
     if recipe.replay == 0:
         return {}
     random = generator(dataclasses.replace(member.event(Purpose.PRETRAINING), direction="replay"))
-    wanted = {"transitions": recipe.replay, "length": PIECE, "random": random}
-    return {"replay": keep(path, replays.keep_some(trained.replay, row, **wanted), source=SOURCE)}
+    kept = replays.keep_some(trained.replay, row, transitions=recipe.replay, length=PIECE, random=random)
+    return {"replay": keep(path, kept, source=SOURCE)}

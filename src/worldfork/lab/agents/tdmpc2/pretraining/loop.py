@@ -133,7 +133,7 @@ def train(
             saving.save(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
             if late:
                 return None
-    jax.block_until_ready(learners)
+    learners.params["scale/policy"].block_until_ready()
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
 
