@@ -27,7 +27,6 @@ from worldfork.lab.agents.tdmpc2.agent import fresh_learner
 from worldfork.lab.agents.tdmpc2.pretraining import loop
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe, restore_recipe
 
-AT_ONCE = 50  # updates of one call
 ENV_STEPS = 500_000  # of each seed: the training whose time is told
 
 
@@ -75,16 +74,16 @@ class Measured:
         self.action = np.asarray(self.action)
 
     def learn(self) -> None:
-        self.update(AT_ONCE)
+        self.update()
         jax.block_until_ready(self.learners)
 
-    def update(self, updates: int) -> None:
-        self.learners, _ = self.programs.learn(self.learners, self.replay, 250, self.keys, updates)
+    def update(self) -> None:
+        self.learners, _ = self.programs.learn(self.learners, self.replay, 250, self.keys)
 
     def whole(self) -> None:
         """As training does it: physics steps while the device learns."""
         self.plan()
-        self.update(self.recipe.environments)
+        self.update()
         transition = self.worlds.step(self.action)
         first = np.zeros(transition.reward.shape, bool)
         rows = (self.observation, self.action, transition.reward, transition.observation, first)
@@ -107,9 +106,9 @@ def seconds(part: Callable[[], None], steps: int) -> tuple[float, float]:
 def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
     measured = Measured(recipe_of(given, size))
     trained = [x.size for name, x in measured.learners.params.items() if not name.startswith(("target/", "scale/"))]
-    plans, updates = given.seeds * given.environments, given.seeds * AT_ONCE
+    each = given.seeds * given.environments  # plans, and updates, of a control step
     compiled_act, act = seconds(measured.plan, given.steps)
-    compiled_learn, learn = seconds(measured.learn, max(1, given.steps // 5))
+    compiled_learn, learn = seconds(measured.learn, given.steps)
     _, step = seconds(measured.whole, given.steps)
     control_steps = ENV_STEPS / measured.repeat / given.environments
     return {
@@ -119,8 +118,8 @@ def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
         **{name: getattr(given, name) for name in ("task", "seeds", "environments", "batch", "candidates")},
         "learning": given.learning,
         "planning": given.planning,
-        "seed_updates_per_second": updates / learn,
-        "plans_per_second": plans / act,
+        "seed_updates_per_second": each / learn,
+        "plans_per_second": each / act,
         "milliseconds_of_a_control_step": 1e3 * step,
         "minutes_to_half_a_million_steps": control_steps * step / 60,
         "seconds_to_compile": {"plan": compiled_act, "learn": compiled_learn},

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from worldfork.lab.agents.rssm_cem.model.layers import Params
+from worldfork.lab.agents.tdmpc2.model.losses import draw_pair
 from worldfork.lab.agents.tdmpc2.model.networks import Networks
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
@@ -45,8 +46,8 @@ def imagination(
         last = networks.policy(params, after).sample(jax.random.normal(normal_key, actions[:, 0].shape))
         # All Q functions and then two of them: decisions of a batch draw different ones, and share their weights.
         ends = networks.decode(networks.value_logits(params, after, last))
-        pair = jax.random.permutation(pair_key, networks.values)[:2]
-        return value + networks.discount ** actions.shape[1] * jnp.mean(ends[pair], 0)
+        two = ends[draw_pair(networks, pair_key)]
+        return value + networks.discount ** actions.shape[1] * jnp.mean(two, 0)
 
     return imagine
 

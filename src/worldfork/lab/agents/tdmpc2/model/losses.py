@@ -17,7 +17,7 @@ from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.tdmpc2.model.networks import Networks
 
-__all__ = ["Draws", "draw", "follow_values", "policy_loss", "td_target", "world_loss"]
+__all__ = ["Draws", "draw", "draw_pair", "follow_values", "policy_loss", "td_target", "world_loss"]
 
 CONSISTENCY, REWARD, VALUE = 20.0, 0.1, 0.1
 DECAY = 0.5  # of the weight of a loss per step into the future
@@ -37,10 +37,15 @@ def draw(networks: Networks, key: Key[Array, ""], *, sequences: int, steps: int,
     """The draws of a loss that sees `steps` latents of each sequence with so many Q `functions`."""
     pair_key, normal_key, dropout_key = jax.random.split(key, 3)
     return Draws(
-        jax.random.permutation(pair_key, networks.values)[:2],
+        draw_pair(networks, pair_key),
         jax.random.normal(normal_key, (sequences, steps, networks.action_size)),
         jax.random.bernoulli(dropout_key, 1.0 - networks.dropout, (functions, sequences, steps, networks.hidden)),
     )
+
+
+def draw_pair(networks: Networks, key: Key[Array, ""]) -> Int[Array, "2"]:
+    """Two of the Q functions; of two there is nothing to draw."""
+    return jnp.arange(2) if networks.values == 2 else jax.random.permutation(key, networks.values)[:2]
 
 
 def world_loss(

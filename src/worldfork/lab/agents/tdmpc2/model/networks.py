@@ -127,7 +127,7 @@ class Networks:
             f"q/{layer}": jnp.stack([params[f"{name}/{member}/{layer}"] for member in range(self.values)])
             for layer in layers
         }
-        if pair is not None:
+        if pair is not None and self.values > 2:
             members = {layer: x[pair] for layer, x in members.items()}
         shape: dict[str, Any] = {"layers": 3, "precision": self.precision, "dropout": self.dropout}
         return jax.vmap(lambda one, kept: mlp(one, "q", latent, action, kept=kept, **shape))(members, kept)

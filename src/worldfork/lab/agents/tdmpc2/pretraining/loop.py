@@ -24,7 +24,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.curves import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.tdmpc2.agent import fresh_learner
 from worldfork.lab.agents.tdmpc2.imagining import search
-from worldfork.lab.agents.tdmpc2.learning import LOSSES, LatentLesson, learn
+from worldfork.lab.agents.tdmpc2.learning import LatentLesson, learn
 from worldfork.lab.agents.tdmpc2.model.networks import Networks
 from worldfork.lab.agents.tdmpc2.model.optimiser import rates_of
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
@@ -37,7 +37,7 @@ from worldfork.randomness import Purpose
 
 __all__ = ["Learner", "Programs", "Trained", "programs", "train"]
 
-CATCH_UP: Final = 0xFFFF_FFFF  # steps count from 0 and never reach it
+CATCH_UP: Final = 0xFFFF_FFFF  # keys of the updates at once count down from here, those of steps up from 0
 Watch = Callable[[int, list[Curve]], None]  # an episode that was finished, and how every member did in it
 
 
@@ -59,7 +59,8 @@ class Trained(NamedTuple):
 
 class Programs(NamedTuple):
     """What is compiled: (learners, observation, warm, keys, random) -> actions and warm starts;
-    (learners, replay, filled, keys, updates) -> learners and the losses of the last update."""
+    (learners, replay, filled, keys) -> learners after as many updates as a control step has transitions, and the
+    losses of the last one."""
 
     act: Program[tuple[Array, Array]]
     learn: Program[tuple[Learner, dict[str, Array]]]
@@ -83,7 +84,7 @@ def train(
     [environment] = worlds.environments.values()
     networks, planner = recipe.plugin(recipe.collection).networks(environment), recipe.collection.planner()
     length, steps = worlds.episode_steps, recipe.episodes * worlds.episode_steps
-    do, each = programs(recipe, networks, planner, episode=length), recipe.environments * recipe.updates
+    do = programs(recipe, networks, planner, episode=length)
     members, sizes = len(worlds.members), (worlds.observation_size, worlds.action_size)
     member_keys = _member_keys(worlds)
     replay = replays.empty(members, recipe.environments, steps, *sizes)
@@ -112,7 +113,7 @@ def train(
             chosen, warm = do.act(learners, observation, warm, _fold(keys, 0), random)
             action = np.asarray(chosen)
             if not random:  # dispatched, and running while the physics steps below
-                learners, losses = do.learn(learners, replay, step, _fold(keys, 1), each)
+                learners, losses = do.learn(learners, replay, step, _fold(keys, 1))
             transition = worlds.step(action)
             begins = np.full(earned.shape, now == 0)
             replay = replays.add(
@@ -122,8 +123,8 @@ def train(
         if episode + 1 == recipe.random_episodes:  # as many updates at once as there are transitions
             if ahead is not None:
                 ahead.ready("learn")
-            owed = each * (step + 1)
-            learners, losses = do.learn(learners, replay, step + 1, _fold(member_keys, CATCH_UP), owed)
+            for owed in range(step + 1):
+                learners, losses = do.learn(learners, replay, step + 1, _fold(member_keys, CATCH_UP - owed))
         curves += _curves(recipe, worlds, episode, earned, losses)
         watch(episode, curves[-members:])
         seconds = time.monotonic() - clock
@@ -141,7 +142,7 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
     """What every member does at a control step, compiled once for all of them."""
     imagined = _with_precision(networks, recipe.collection_precision)
     lesson = LatentLesson(_with_precision(networks, recipe.learning_precision), recipe.sequences, recipe.length)
-    rates = rates_of(recipe.rate)
+    rates, updates = rates_of(recipe.rate), recipe.environments * recipe.updates
 
     def act(learner: Learner, observation: Array, warm: Array, key: Array, random: Array) -> tuple[Array, Array]:
         plan_key, noise_key, random_key = jax.random.split(key, 3)
@@ -156,12 +157,11 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
         action = jnp.clip(jnp.where(random, uniform, explored), -1.0, 1.0)
         return action, jax.vmap(mppi.shift)(plans.mean)
 
-    def update_often(
-        learner: Learner, replay: Sequences, filled: Array, key: Array, updates: Array
+    def learn_often(
+        learner: Learner, replay: Sequences, filled: Array, key: Array
     ) -> tuple[Learner, dict[str, Array]]:
-        def update(number: Array, carry: tuple[Learner, dict[str, Array]]) -> tuple[Learner, dict[str, Array]]:
-            learner, _ = carry
-            pick_key, learn_key = jax.random.split(jax.random.fold_in(key, number))
+        def update(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
+            pick_key, learn_key = jax.random.split(key)
             shape = {"sequences": lesson.sequences, "length": lesson.length, "episode": episode}
             batch = sample(replay, filled, pick_key, **shape)
             params, moments, losses = learn(
@@ -169,11 +169,13 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
             )
             return Learner(params, moments), losses
 
-        return jax.lax.fori_loop(0, updates, update, (learner, {name: jnp.zeros(()) for name in LOSSES}))
+        # Their number is known when it is compiled: where it were not, the host would wait for each of them.
+        learner, losses = jax.lax.scan(update, learner, jax.random.split(key, updates))
+        return learner, jax.tree.map(lambda x: x[-1], losses)
 
     return Programs(
         Program(jax.vmap(act, in_axes=(0, 0, 0, 0, None))),
-        Program(jax.vmap(update_often, in_axes=(0, 0, None, 0, None)), donate_argnums=0),
+        Program(jax.vmap(learn_often, in_axes=(0, 0, None, 0)), donate_argnums=0),
     )
 
 
@@ -182,7 +184,7 @@ def _compile_ahead(
 ) -> None:
     """Compile all programs for arrays like these. What learns takes longest and is needed last."""
     observation = np.zeros((*warm.shape[:2], replay.observation.shape[-1]), np.float32)
-    ahead.add("learn", lambda: do.learn(learners, replay, 0, keys, 1))
+    ahead.add("learn", lambda: do.learn(learners, replay, 0, keys))
     ahead.add("act", lambda: do.act(learners, observation, warm, keys, True))
 
 
