@@ -46,12 +46,12 @@ from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.model.rssm import Latent
 from worldfork.lab.agents.rssm_cem.planning import available
 from worldfork.lab.agents.rssm_cem.small_batch import Settings
-from worldfork.lab.compilation import Program
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, Rolled, roll_out
 from worldfork.lab.episodes.rolling import ready
 from worldfork.lab.planner import cem
+from worldfork.lab.programs import Program
 from worldfork.randomness import Event, Purpose
 
 PARTS = ("queued", "arriving", "deciding", "physics", "observing")

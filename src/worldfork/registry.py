@@ -35,6 +35,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "agents": {
         "linear_quadratic": "worldfork.lab.agents.linear_quadratic:LinearQuadraticPlugin",
         "rssm_cem": "worldfork.lab.agents.rssm_cem:RSSMCEMPlugin",
+        "tdmpc2": "worldfork.lab.agents.tdmpc2:TDMPC2Plugin",
     },
     "environments": {
         "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",

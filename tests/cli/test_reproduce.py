@@ -1,4 +1,4 @@
-"""From an empty folder to the page by one command: resumable at every point, on a lab's machine or where there is no lab."""
+"""From an empty folder to the page by one command: resumable at every point, with and without the lab."""
 
 import dataclasses
 import json

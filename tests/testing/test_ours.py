@@ -3,9 +3,11 @@ executors are asked in their own rooms.)"""
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from untrained import SMALLEST, write_checkpoint
 
 from worldfork import registry
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
@@ -29,16 +31,24 @@ AGENTS: dict[str, dict[str, Any]] = {
             "length": 8,
         },
     },
+    "tdmpc2": {"environment": "cartpole-swingup", "settings": SMALLEST},  # with files that the test writes
 }
 
 
-# The paper's agent compiles for a while; its own tests ask the same of it, piece by piece.
+# Agents in JAX compile for a while; their own tests ask the same of them, piece by piece.
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.nightly] * (name == "rssm_cem")) for name in registry.names("agents")],
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] * (name != "linear_quadratic"))
+        for name in registry.names("agents")
+    ],
 )
-def test_agents(name: str) -> None:
-    assert not check_agent(name, **AGENTS[name]).not_examined
+def test_agents(name: str, tmp_path: Path) -> None:
+    given = dict(AGENTS[name])
+    if name == "tdmpc2":
+        paths = [tmp_path / f"cartpole-swingup-{seed}.safetensors" for seed in range(3)]
+        given["checkpoints"] = [write_checkpoint(path, seed=seed) for seed, path in enumerate(paths)]
+    assert not check_agent(name, **given).not_examined
 
 
 def test_the_example_agent_in_its_other_way() -> None:

@@ -190,7 +190,7 @@ def _copied_recipe(name: str, root: Path, *, beside: Path) -> Path:
 
 def _require_promised(recipe: Path, task: str, index: int) -> None:
     """Refuse before an hour is spent what a recipe can not give."""
-    from worldfork.lab.agents.rssm_cem.pretraining.recipe import read_recipe
+    from worldfork.lab.tools.recipes import read_recipe
 
     trained = read_recipe(recipe).tasks.get(task)
     if trained is None or index >= min(trained.wanted, len(trained.seeds)):

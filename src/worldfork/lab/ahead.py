@@ -1,6 +1,6 @@
 """Rehearsals: threads that have programs compiled while something else runs. Nothing here knows what compiles.
 
-A thread within `only_compiling` that calls a program has it compiled and not run (`worldfork.lab.compilation`): the
+A thread within `only_compiling` that calls a program has it compiled and not run (`worldfork.lab.programs`): the
 answer has the right shapes and is all zeros. So whatever leads to a call, a mechanism's update or an agent's plan,
 can be rehearsed on arrays of the right shape, and the call in earnest finds its program. The compiler works outside
 of Python's lock: about a tenth of a rehearsal, tracing, holds up what it runs beside.

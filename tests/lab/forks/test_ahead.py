@@ -11,10 +11,10 @@ import pytest
 from waiting import until
 
 from worldfork.lab.ahead import Ahead, only_compiling
-from worldfork.lab.compilation import program
 from worldfork.lab.forks import ahead, label
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
+from worldfork.lab.programs import program
 from worldfork.registration import cells, parse
 
 SMALL = """

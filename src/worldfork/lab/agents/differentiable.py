@@ -19,13 +19,14 @@ from jaxtyping import Array, UInt32
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
-from worldfork.lab.compilation import program
+from worldfork.lab.programs import program
 
-__all__ = ["Lesson", "train"]
+__all__ = ["Lesson", "PartedLesson", "train"]
 
 Params = dict[str, Array]
 Batch = Any  # a tree of arrays with a leading axis of sequences
-Training = tuple[Params, optax.OptState, Array, Array, Array]  # the last three: losses and gradient norm
+# Trained parameters, each part's optimiser, what follows without a gradient, two losses and the gradient norm.
+Training = tuple[Params, list[optax.OptState], Params, Array, Array, Array]
 Fitted = tuple[Params, Params, Array, Array, Array]
 
 
@@ -64,6 +65,32 @@ class Lesson(Protocol):
 
     def flatten(self, state: optax.OptState) -> Params:
         """Back into a checkpoint's dictionary."""
+        ...
+
+
+@runtime_checkable
+class PartedLesson(Lesson, Protocol):
+    """A lesson whose gradient step has parts with losses of their own, such as an actor after its critic. Each part
+    is clipped and optimised by itself, and sees what the parts before it have learnt."""
+
+    @property
+    def parts(self) -> tuple[str | tuple[str, ...], ...]:
+        """What the names of each part's parameters begin with, in the order in which they are trained."""
+        ...
+
+    def part_loss(
+        self, part: int, params: Mapping[str, Array], batch: Batch, *, key: Array, scope: str, seen: Any
+    ) -> tuple[Array, Any]:
+        """The loss of a part, and what the next part is to see; `seen` is what the part before it returned. The
+        first part is evaluated even if nothing of it is trained, and its loss is the one that is reported."""
+        ...
+
+    def followers(self, trained: Collection[str]) -> tuple[str, ...]:
+        """What the names of those parameters begin with that move without a gradient when `trained` are trained."""
+        ...
+
+    def follow(self, params: Mapping[str, Array], seen: Any) -> Mapping[str, Array]:
+        """These parameters after a gradient step: moving averages. `seen` is what the last part returned."""
         ...
 
 
@@ -181,40 +208,93 @@ def _train(
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         assemble, trained = _start(structure, params, key=key, scale=numbers.scale)
 
-        def objective(trained: Params, fixed: Params, batch: Batch, key: Array) -> Array:
-            return lesson.loss(assemble(trained, fixed), batch, key, scope=structure.scope)
-
-        pull = _pull(objective, lesson, trained, key=key, strength=numbers.strength, beside=beside)
+        parts = _parts(lesson, trained)
+        objective = _objective(lesson, structure, assemble)
+        pull = _pull(objective, parts, lesson, trained=trained, key=key, strength=numbers.strength, beside=beside)
 
         def descend(step: Array, carry: Training) -> Training:
-            trained, state, before, _, _ = carry
+            trained, states, following, before, _, _ = carry
             pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
             batch = lesson.sample(rows, size, pick_key)
             if beside.replay is not None:
                 old_rows, old_size = beside.replay
                 old = lesson.sample(old_rows, old_size, jax.random.fold_in(pick_key, 1))
                 batch = jax.tree.map(functools.partial(_mixed, numbers.rehearsed), old, batch)
-            loss, gradients = jax.value_and_grad(objective)(trained, params, batch, latent_key)
-            gradients = pull(trained, gradients)
-            transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
-            updates, state = transformation.update(gradients, state, trained)
-            before = jnp.where(step == 0, loss, before)
-            return optax.apply_updates(trained, updates), state, before, loss, _norm(gradients)
+            fixed, seen, after, learnt = {**params, **following}, None, before, []
+            every_gradient: Params = {}
+            for part, names in enumerate(parts):
+                chosen = {name: trained[name] for name in names}
+                (loss, seen), gradients = objective(part, chosen, trained, fixed, batch, latent_key, seen)
+                state = states[part]
+                if chosen:
+                    gradients = pull(chosen, gradients)
+                    transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
+                    updates, state = transformation.update(gradients, state, chosen)
+                if part == 0:
+                    before, after = jnp.where(step == 0, loss, before), loss
+                if chosen:
+                    trained = {**trained, **optax.apply_updates(chosen, updates)}
+                learnt.append(state)
+                every_gradient |= gradients
+            if following:
+                assert isinstance(lesson, PartedLesson)
+                followed = lesson.follow(assemble(trained, fixed), seen)
+                following = {name: followed[name] for name in following}
+            return trained, learnt, following, before, after, _norm(every_gradient)
 
         unknown = jnp.full((), jnp.nan)  # what zero steps have to say
         # Only the agent's own optimiser, on parameters that it knows, goes on from the state that it is handed.
         persistent = structure.optimiser == "own" and structure.rank is None
-        if persistent:
-            state = lesson.restore(moments, trained)
-        else:
-            state = _transformation(lesson, structure, numbers, step=0, steps=steps).init(trained)
-        start = (trained, state, unknown, unknown, unknown)
-        trained, state, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
-        flat = lesson.flatten(state) if persistent else {}
-        return assemble(trained, params), {**moments, **flat}, before, after, norm
+        states = []
+        for names in parts:
+            chosen = {name: trained[name] for name in names}
+            if persistent:
+                states.append(lesson.restore(moments, chosen) if chosen else ())
+            else:
+                states.append(_transformation(lesson, structure, numbers, step=0, steps=steps).init(chosen))
+        following = _following(lesson, structure, params)
+        start = (trained, states, following, unknown, unknown, unknown)
+        trained, states, following, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
+        for names, state in zip(parts, states, strict=True):
+            moments = {**moments, **(lesson.flatten(state) if persistent and names else {})}
+        return assemble(trained, {**params, **following}), moments, before, after, norm
 
     axes = (0, 0, 0, 0, 0, 0 if structure.steps_differ else None, 0)
     return jax.vmap(fit_set, in_axes=axes)(params, moments, rows, size, batch_keys, steps, beside)
+
+
+def _parts(lesson: Lesson, trained: Collection[str]) -> list[list[str]]:
+    """The names of what each part of a gradient step trains; of a lesson without parts, everything in one."""
+    if not isinstance(lesson, PartedLesson):
+        return [list(trained)]
+    return [[name for name in trained if name.startswith(prefixes)] for prefixes in lesson.parts]
+
+
+def _following(lesson: Lesson, structure: Structure, params: Params) -> Params:
+    """The parameters that follow those that are trained, as they are now."""
+    if not isinstance(lesson, PartedLesson):
+        return {}
+    return {name: params[name] for name in params if name.startswith(lesson.followers(structure.trained))}
+
+
+def _objective(
+    lesson: Lesson, structure: Structure, assemble: Callable[[Params, Params], Params]
+) -> Callable[..., tuple[tuple[Array, Any], Params]]:
+    """A function from a part of what is trained, all of it, and the rest, to the part's loss and gradients."""
+
+    def evaluate(
+        part: int, chosen: Params, trained: Params, fixed: Params, batch: Batch, key: Array, seen: Any
+    ) -> tuple[tuple[Array, Any], Params]:
+        def loss(chosen: Params) -> tuple[Array, Any]:
+            params = assemble({**trained, **chosen}, fixed)
+            if not isinstance(lesson, PartedLesson):
+                return lesson.loss(params, batch, key, scope=structure.scope), None
+            each = jax.random.fold_in(key, part) if part else key
+            return lesson.part_loss(part, params, batch, key=each, scope=structure.scope, seen=seen)
+
+        return jax.value_and_grad(loss, has_aux=True)(chosen) if chosen else (loss(chosen), {})
+
+    return evaluate
 
 
 def _start(
@@ -244,10 +324,11 @@ def _start(
 
 
 def _pull(
-    objective: Callable[[Params, Params, Batch, Array], Array],
+    objective: Callable[..., tuple[tuple[Array, Any], Params]],
+    parts: list[list[str]],
     lesson: Lesson,
-    trained: Params,
     *,
+    trained: Params,
     key: Array,
     strength: Array | np.float32,
     beside: Beside,
@@ -263,7 +344,12 @@ def _pull(
 
         def add(total: Params, piece: tuple[Array, Batch, Array]) -> tuple[Params, None]:
             number, batch, counts = piece
-            gradients = jax.grad(objective)(center, beside.center, batch, jax.random.fold_in(fisher_key, number))
+            gradients: Params = {}
+            seen, piece_key = None, jax.random.fold_in(fisher_key, number)
+            for part, names in enumerate(parts):
+                chosen = {name: center[name] for name in names}
+                (_, seen), found = objective(part, chosen, center, beside.center, batch, piece_key, seen)
+                gradients |= found
             return {name: total[name] + jnp.where(counts, x**2, 0.0) for name, x in gradients.items()}, None
 
         zero = jax.tree.map(jnp.zeros_like, center)

@@ -10,6 +10,7 @@ an accelerator nor the libraries for one. An interrupted pretraining is carried 
 
 import dataclasses
 import functools
+import importlib
 import json
 import shutil
 import time
@@ -31,8 +32,8 @@ from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
     write_curves,
     write_finished,
 )
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe, restore_recipe
 from worldfork.lab.forks.tasks import attempted, worker_name
+from worldfork.lab.tools.recipes import Recipe, job_of, read_recipe, restore_recipe
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -125,7 +126,7 @@ def pretrain(
     After `minutes` a training in this process is saved and None is returned: the same call goes on. `threads` step
     the physics, by default as many as there are CPUs; no digit depends on it.
     """
-    plan = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    plan = read_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     folder = Path(folder)
     if (finished := read_finished(folder)) is not None:
         if finished.recipe != plan.digest:
@@ -164,16 +165,17 @@ def perform(
 def _perform(
     task: DescribeTrainer | TrainGroup, listening: Listening
 ) -> dict[str, Any] | Trained | Stopped | Failed:
+    recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
     try:
-        from worldfork.lab.agents.rssm_cem.pretraining import job  # needs the libraries that a driver may lack
+        job = importlib.import_module(job_of(recipe))  # needs the libraries that a driver may lack
     except ModuleNotFoundError as error:
         raise WorldforkError(
             f"{worker_name()} can not train, since the package `{error.name}` is not installed there: "
             "pip install '.[lab]' in a clone of worldfork."
         ) from error
-    recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
     if isinstance(task, DescribeTrainer):
-        return job.trainer(recipe)
+        trainer: dict[str, Any] = job.trainer(recipe)
+        return trainer
     if changes := difference(dict(task.trainer), job.trainer(recipe)):
         listed = "\n  ".join(changes)
         reason = f"The worker {worker_name()} would train otherwise than the first group was trained:\n  {listed}"

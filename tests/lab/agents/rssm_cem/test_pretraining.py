@@ -18,7 +18,7 @@ from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.evaluation import adopt, deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.pretraining import job, loop, outcomes
+from worldfork.lab.agents.rssm_cem.pretraining import job, loop, outcomes, saving
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
@@ -78,22 +78,22 @@ def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, tr
 
 def test_another_recipe_does_not_go_on_from_it(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    loop.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    found, episode, _, _ = loop.load(tmp_path, recipe, state)
+    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    found, episode, _, _ = saving.load(tmp_path, recipe, state)
     assert episode == 7
     np.testing.assert_array_equal(found["x"], state["x"])
     with pytest.raises(WorldforkError, match="belongs to another recipe"):
-        loop.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
+        saving.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
 
 
 def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    loop.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    whole = (tmp_path / loop.NAME).read_bytes()
+    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    whole = (tmp_path / saving.NAME).read_bytes()
     for broken in (whole[:-4], b"", b"no tensors at all"):
-        (tmp_path / loop.NAME).write_bytes(broken)
+        (tmp_path / saving.NAME).write_bytes(broken)
         with pytest.raises(WorldforkError, match="truncated or not a training state"):
-            loop.load(tmp_path, recipe, state)
+            saving.load(tmp_path, recipe, state)
 
 
 def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, trained, tmp_path, monkeypatch):
@@ -116,7 +116,7 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
     assert steps[0] == ("episodes", 0, 3)
     assert steps[-1] == ("tasks", 2, 2)
     assert sentences[1].startswith("episode 2 of 3: cartpole-swingup returns ")
-    assert not (tmp_path / loop.NAME).exists()
+    assert not (tmp_path / saving.NAME).exists()
     again = pretrain(recipe, tmp_path, notify=sentences.append)
     assert again == done
     assert "nothing to do" in sentences[-1]
@@ -148,9 +148,9 @@ def test_the_verb_prints_what_became_of_every_seed(tmp_path):
 
 
 def test_a_state_of_another_version_is_not_gone_on_from(recipe, tmp_path):
-    loop.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
+    saving.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
     with pytest.raises(WorldforkError, match="another version of worldfork"):
-        loop.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
+        saving.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
 
 
 def test_episodes_of_two_lengths_do_not_train_side_by_side(recipe, monkeypatch):

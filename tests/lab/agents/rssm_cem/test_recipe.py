@@ -8,6 +8,7 @@ import pytest
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.plugin import PRECISIONS, SIZES
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.tools import recipes as any_recipe
 from worldfork.registration.library import find as find_registration
 from worldfork.registration.library import recipes, registrations
 
@@ -18,6 +19,11 @@ DIGESTS = {  # of what is published; a new field must not change them unnoticed
     "pretrain-locomotion": "3b5eda8953b51a6161c11c24216f88092ba7b3eefda9bf088d0828d87b031e73",
     "pretrain-cartpole-32": "db7ce5a80f41b38555b26368f9dfb500d1d1b8f0a6ccf4264859bfc36a9c7c04",
     "pretrain-locomotion-12": "099e2cb650cdc01f93d5649ac4f5792de6601baf4fa34b2d22bbfaaa7d5c3fc9",
+    "pretrain-tdmpc2-cartpole": "139adf65d5c371bc499aaf1f03c232b20b206e00fab173481ee4eb343c7ce8d8",
+    "pretrain-tdmpc2-cheetah": "df0636e465a0ed24802d09ccf434e7f6ad8e261d8d42f0de75e88557d3fea8a9",
+    "pretrain-tdmpc2-demo": "e06b466b339c436cffeebb5cd7e04877076109e33158e500a1ec14fe2a003898",
+    "pretrain-tdmpc2-hopper": "fa283e9feb540594d9ca3f0d62f7e7c9b333e8c252ce4fea190bd84bb00a7a03",
+    "pretrain-tdmpc2-walker": "6e8e7268d941c2e1a56603684d76240a502d88d8574d979af5ae75e0468d0ba0",
 }
 SMALLEST = """
 schema = "worldfork.pretraining/1"
@@ -108,4 +114,4 @@ def test_recipes_have_names_and_a_file_of_the_other_kind_is_sent_to_its_verb(tmp
 
 
 def test_the_recipes_that_come_along_are_valid_and_what_they_were():
-    assert {name: read_recipe(name).digest for name in recipes()} == DIGESTS
+    assert {name: any_recipe.read_recipe(name).digest for name in recipes()} == DIGESTS

@@ -27,9 +27,9 @@ from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.small_batch import Belief, Frozen, OnDemand, Outcome
 from worldfork.lab.agents.training import Course, chosen_prefixes
-from worldfork.lab.compilation import program
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
+from worldfork.lab.programs import program
 
 __all__ = ["RSSMCEM", "Belief", "imagination"]
 

@@ -62,6 +62,12 @@ SCHEMA = "worldfork.checkpoint/1"
 
 def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
     """A checkpoint for this agent in this task; anything wrong with it is said in one sentence."""
+    manifest, arrays = read_arrays(path, task=environment.name, model=describe(agent.model))
+    return restored(path, manifest, arrays, remark=_remark(agent, manifest, path))
+
+
+def read_arrays(path: Path, *, task: str, model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays of a checkpoint of this model, trained on this task in a world without drift."""
     manifest = read_manifest(path)
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["digest"]:
@@ -72,11 +78,11 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
         arrays = parse(content)
     except SafetensorError as error:
         raise WorldforkError(f"{path} is not a safetensors file ({error}).") from None
-    if manifest["task"] != environment.name:
-        raise WorldforkError(f"{path} was trained on {manifest['task']}, not on {environment.name}.")
-    if (stored := manifest["model"]) != (registered := describe(agent.model)):
-        names = sorted(name for name in {*stored, *registered} if stored.get(name) != registered.get(name))
-        listed = ", ".join(f"{name}: {stored.get(name)} there, {registered.get(name)} registered" for name in names)
+    if manifest["task"] != task:
+        raise WorldforkError(f"{path} was trained on {manifest['task']}, not on {task}.")
+    if (stored := manifest["model"]) != model:
+        names = sorted(name for name in {*stored, *model} if stored.get(name) != model.get(name))
+        listed = ", ".join(f"{name}: {stored.get(name)} there, {model.get(name)} registered" for name in names)
         raise WorldforkError(f"{path} holds another model than the one registered ({listed}).")
     if not manifest.get("clean_physics", {}).get("read"):
         raise WorldforkError(
@@ -85,13 +91,20 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     if shapes != manifest["shapes"]:
         raise WorldforkError(f"The arrays in {path} do not have the shapes that its manifest lists.")
+    return manifest, arrays
+
+
+def restored(
+    path: Path, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, remark: str
+) -> Checkpoint:
+    """Return the checkpoint that a manifest and arrays describe, with the replay that lies beside them."""
     replay, replay_digest = read(path, manifest)
     return Checkpoint(
         parameters=_group(arrays, "parameters"),
         optimiser=_group(arrays, "optimiser"),
         clean_return=manifest["returns"]["mean"],
         digest=manifest["digest"],
-        remark=_remark(agent, manifest, path),
+        remark=remark,
         replay=replay,
         replay_digest=replay_digest,
     )
@@ -99,15 +112,28 @@ def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
 
 def _remark(agent: RSSMCEM, manifest: Mapping[str, Any], path: Path) -> str:
     """Where the agent as registered is not the one that was trained and measured: what a reader should know."""
-    remarks = []
-    if differing := _differing(manifest.get("planner", {}), dataclasses.asdict(agent.planner)):
-        remarks.append(
-            f"its clean return of {manifest['returns']['mean']:.1f} belongs to another planner ({differing}); "
-            "`worldfork evaluate --adopt` measures it with this one"
-        )
-    recipe = manifest.get("recipe", {})
     update = {name: getattr(agent, name) for name in ("sequences", "length", "model_rate", "value_rate")}
-    if differing := _differing(recipe, update):
+    another = "`worldfork evaluate --adopt` measures it with this one"
+    return remark_on(path, manifest, planner=dataclasses.asdict(agent.planner), update=update, another=another)
+
+
+def remark_on(
+    path: Path,
+    manifest: Mapping[str, Any],
+    *,
+    planner: Mapping[str, Any],
+    update: Mapping[str, Any],
+    another: str = "",
+) -> str:
+    """Where the planner and the training that are registered are not those that the manifest says; `another` says
+    what to do about the planner."""
+    remarks = []
+    if differing := _differing(manifest.get("planner", {}), planner):
+        remarks.append(
+            f"its clean return of {manifest['returns']['mean']:.1f} belongs to another planner ({differing})"
+            + (f"; {another}" if another else "")
+        )
+    if differing := _differing(manifest.get("recipe", {}), update):
         remarks.append(f"it was pretrained otherwise than UPDATE will train it ({differing})")
     return f"{path.name}: {'; '.join(remarks)}." if remarks else ""
 

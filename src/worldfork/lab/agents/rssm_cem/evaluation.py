@@ -67,6 +67,11 @@ def deploy(
     manifests = [read_manifest(path) for path in paths]
     if len(tasks := {manifest["task"] for manifest in manifests}) != 1:
         raise WorldforkError(f"Checkpoints of one task are needed; these are of {', '.join(sorted(tasks))}.")
+    if other := [str(manifest["model"]["agent"]) for manifest in manifests if "agent" in manifest["model"]]:
+        raise WorldforkError(
+            f"These are checkpoints of the agent `{other[0]}`, and this is for those of `rssm_cem`: their clean "
+            "returns are in their manifests, and a study deploys them."
+        )
     environment = load(manifests[0]["task"], scale=scale, threads=threads)
     changed = dict(planner or {})
     search = {**Search().model_dump(), **manifests[0].get("planner", {}), **changed}

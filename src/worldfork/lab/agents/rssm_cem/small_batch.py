@@ -25,9 +25,9 @@ from worldfork.lab.agents.base import Arrays, Decision
 from worldfork.lab.agents.rssm_cem.model.layers import Params
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
 from worldfork.lab.agents.rssm_cem.planning import Prepared, imagination, prepare
-from worldfork.lab.compilation import Program, program
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
+from worldfork.lab.programs import Program, program
 
 __all__ = ["Belief", "Frozen", "OnDemand", "Outcome", "Settings", "begin", "freeze", "respond"]
 

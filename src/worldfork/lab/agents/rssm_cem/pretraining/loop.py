@@ -1,9 +1,10 @@
-"""Training on disk: a killed run goes on from its last save."""
+"""Pretraining as calls in order: act, train while physics steps, remember; every member in one program.
+
+The device trains while the CPU's threads step physics: a gradient chunk is dispatched, physics runs, and only the
+next actions wait for both.
+"""
 
 import functools
-import json
-import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
 
 from worldfork import randomness
-from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
 from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
+from worldfork.lab.agents.rssm_cem.pretraining import saving
 from worldfork.lab.agents.rssm_cem.pretraining.collector import (
     Collecting,
     Collector,
@@ -38,50 +37,10 @@ from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.ahead import Ahead
-from worldfork.lab.compilation import Program
+from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
-NAME = "training.safetensors"
-
-
-def save(folder: Path, recipe: Recipe, state: Any, *, episode: int, curves: list[Any], seconds: float) -> None:
-    """Write the whole training state; an interrupted write leaves the previous one in place."""
-    folder.mkdir(parents=True, exist_ok=True)
-    leaves = {f"{n:05d}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(state))}
-    about = {"recipe": recipe.digest, "episode": episode, "curves": curves, "seconds": seconds}
-    # A name of its own: a worker that was given up may still be writing what another goes on with.
-    part = folder / f"{NAME}.{platform.node()}-{os.getpid()}.part"
-    save_file(leaves, part, metadata={"about": json.dumps(about)})
-    os.replace(part, folder / NAME)
-
-
-def load(folder: Path, recipe: Recipe, like: Any) -> tuple[Any, int, list[Any], float] | None:
-    """The saved state in the shape of `like`, the next episode, the curves and seconds; None if there is none."""
-    path = folder / NAME
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, "numpy") as file:
-            about = json.loads(file.metadata()["about"])
-    except (SafetensorError, KeyError, TypeError, ValueError):
-        raise WorldforkError(
-            f"{path} is truncated or not a training state. Remove that file to begin anew."
-        ) from None
-    if about["recipe"] != recipe.digest:
-        raise WorldforkError(
-            f"{path} belongs to another recipe ({about['recipe'][:12]}, not {recipe.digest[:12]}). "
-            "Choose another output folder, or remove that file to begin anew."
-        )
-    arrays = load_file(path)
-    leaves = [arrays[name] for name in sorted(arrays)]
-    if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in jax.tree.leaves(like)]:
-        raise WorldforkError(
-            f"{path} was written by another version of worldfork: finish it with that one, or remove the file to "
-            "begin anew."
-        )
-    state = jax.tree.unflatten(jax.tree.structure(like), list(map(jax.numpy.asarray, leaves)))
-    return state, about["episode"], about["curves"], about["seconds"]
-
+__all__ = ["Trained", "train"]
 
 Watch = Callable[[int, list[Curve]], None]  # an episode that was finished, and how every member did in it
 
@@ -128,7 +87,7 @@ def train(
     learners: Learner = jax.jit(initialise)(_fold(keys, 0))
     curves: list[Curve] = []
     begun, spent = 0, 0.0
-    if (saved := load(folder, recipe, (learners, replay))) is not None:
+    if (saved := saving.load(folder, recipe, (learners, replay))) is not None:
         (learners, replay), begun, curves, spent = saved
 
     clock = time.monotonic()
@@ -161,7 +120,7 @@ def train(
         late = stop_after is not None and seconds > stop_after
         if ((episode + 1) % save_every == 0 or late) and episode + 1 < recipe.episodes:
             state = (learners, replay)
-            save(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
+            saving.save(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
             if late:
                 return None
     learners.spread.block_until_ready()

@@ -2,15 +2,34 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.ledger import files
 
 FINISHED: Final = "pretraining.json"
+
+
+@runtime_checkable
+class AnyRecipe(Protocol):
+    """A recipe of whichever agent, as far as its worlds, seeds and files need to know it."""
+
+    @property
+    def tasks(self) -> Mapping[str, Any]:
+        """What is said of each task: `seeds`, `floor`, `wanted`."""
+        ...
+
+    @property
+    def environments(self) -> int:
+        """Of each seed."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Of all that a weight depends on."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +77,7 @@ def seed_stem(task: str, seed: int) -> str:
     return f"{task}-seed{seed}"
 
 
-def choose(recipe: Recipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested, ...]:
+def choose(recipe: AnyRecipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested, ...]:
     """Number the first seeds of each task that pass the gate, as many as are wanted.
 
     A seed below the floor is replaced by the next one and listed with its return, because the gate selects on what
@@ -110,6 +129,7 @@ PANELS = {
     "actor_return": "return, imagination actor",
     "model_loss": "world-model loss",
     "value_loss": "value loss",
+    "policy_loss": "policy loss",
 }
 
 
@@ -124,11 +144,12 @@ def draw_curves(curves: list[Curve], path: Path) -> None:
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(row["task"] for row in curves))
-    figure = Figure(figsize=(4.2 * len(PANELS), 2.8 * len(tasks)), layout="constrained")
-    axes = figure.subplots(len(tasks), len(PANELS), squeeze=False)
+    panels = {name: label for name, label in PANELS.items() if any(name in row for row in curves)}
+    figure = Figure(figsize=(4.2 * len(panels), 2.8 * len(tasks)), layout="constrained")
+    axes = figure.subplots(len(tasks), len(panels), squeeze=False)
     for place, task in enumerate(tasks):
         rows = [row for row in curves if row["task"] == task]
-        for column, (name, label) in enumerate(PANELS.items()):
+        for column, (name, label) in enumerate(panels.items()):
             axis = axes[place][column]
             for seed in dict.fromkeys(row["seed"] for row in rows):
                 line = [row for row in rows if row["seed"] == seed and name in row]

@@ -13,7 +13,7 @@ from worldfork.registration import reading
 from worldfork.registration.library import find_recipe
 from worldfork.registration.records import digest
 
-__all__ = ["Recipe", "read_recipe", "restore_recipe"]
+__all__ = ["Recipe", "read_recipe", "read_tables", "restore_recipe"]
 
 
 Precision = Literal["float32", "tf32", "fp16", "bf16"]
@@ -123,6 +123,12 @@ class Recipe(Training):
 
 def read_recipe(recipe: str | Path) -> Recipe:
     """The recipe in a TOML file, or the one of that name that comes with worldfork; or one clear error."""
+    tables, path = read_tables(recipe)
+    return restore_recipe(tables, name=str(path))
+
+
+def read_tables(recipe: str | Path) -> tuple[dict[str, object], Path]:
+    """What is in a recipe's file, of whichever agent, and where that file is."""
     path = find_recipe(recipe)
     try:
         text = path.read_text(encoding="utf-8")
@@ -133,7 +139,7 @@ def read_recipe(recipe: str | Path) -> Recipe:
     # A registration that extends another need not repeat its schema.
     if schema.startswith("worldfork.registration/") or tables.keys() & {"extends", "grid", "arms"}:
         raise WorldforkError(f"{path} is a registration, not a recipe for pretraining: worldfork run {path}")
-    return restore_recipe(tables, name=str(path))
+    return tables, path
 
 
 def restore_recipe(tables: dict[str, object], *, name: str) -> Recipe:

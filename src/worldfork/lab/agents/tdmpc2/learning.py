@@ -1,0 +1,161 @@
+"""What the agent offers to mechanisms and to its pretraining: losses, minibatches, optimisers, moving averages."""
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.rssm_cem.learning import cut_into_pieces
+from worldfork.lab.agents.rssm_cem.model.layers import Params
+from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.tdmpc2.model import losses, optimiser
+from worldfork.lab.agents.tdmpc2.model.networks import Networks
+
+__all__ = ["GROUPS", "LOSSES", "SCOPES", "LatentLesson", "Rows", "learn", "possible_starts", "whole_pieces"]
+
+SCOPES: Final = {
+    "model+value+policy": ("model", "value", "policy"),  # all that TD-MPC2 trains
+    "model+value": ("model", "value"),
+    "model": ("model",),
+    "value": ("value",),
+}
+
+LOSSES: Final = ("model_loss", "policy_loss")  # of the two parts of an update
+
+# Group -> what the names of its parameters begin with. Target Q functions go along with the values, and the range
+# that the policy's loss is divided by with the policy.
+GROUPS: Final = {
+    "encoder": ("model/encoder/",),
+    "dynamics": ("model/dynamics/",),
+    "reward": ("model/reward/",),
+    "value": ("value/", "target/"),
+    "policy": ("policy/", "scale/"),
+}
+
+
+class Rows(NamedTuple):
+    """A window's transitions, and where in it a sequence can begin that lies within one episode."""
+
+    sequences: Sequences  # [T, ...]
+    starts: Int[Array, "*P T"]
+    possible: Int[Array, "*P"]  # starts that are real
+
+
+@dataclasses.dataclass(frozen=True)
+class LatentLesson:
+    """Sequences of a window, and how TD-MPC2 learns from them (`worldfork.lab.agents.differentiable`)."""
+
+    networks: Networks
+    sequences: int
+    length: int
+
+    parts: ClassVar[tuple[str | tuple[str, ...], ...]] = (("model/", "value/"), "policy/")
+
+    def rows(self, window: Window) -> Rows:
+        columns = (window.observation, window.action, window.reward, window.next_observation)
+        observation, action, reward, next_observation = (jnp.asarray(x, jnp.float32) for x in columns)
+        starts, count = possible_starts(window, self.length)
+        terminated = None if window.terminated is None else jnp.asarray(window.terminated)
+        sequences = Sequences(observation, action, reward, next_observation, jnp.asarray(window.first), terminated)
+        return Rows(sequences, jnp.asarray(starts), jnp.asarray(count))
+
+    def sample(self, rows: Rows, size: Array, key: Key[Array, ""]) -> Sequences:
+        """A minibatch of sequences, each from a start drawn uniformly among those that are possible."""
+        starts = rows.starts[jax.random.randint(key, (self.sequences,), 0, rows.possible)]
+        index = starts[:, None] + jnp.arange(self.length)
+        drawn: Sequences = jax.tree.map(lambda x: x[index], rows.sequences)
+        return drawn
+
+    def pieces(self, rows: Rows, size: Array) -> tuple[Sequences, Array]:
+        return whole_pieces(rows.sequences, size, length=self.length)
+
+    def loss(self, params: Params, batch: Sequences, key: Key[Array, ""], *, scope: str) -> Float[Array, ""]:
+        """The loss of model and values."""
+        return self.part_loss(0, params, batch, key=key, scope=scope, seen=None)[0]
+
+    def part_loss(
+        self, part: int, params: Params, batch: Sequences, *, key: Key[Array, ""], scope: str, seen: Any
+    ) -> tuple[Float[Array, ""], Array]:
+        """First model and values, which hand on the latents that they imagined; then the policy in these latents,
+        which hands on the range of values."""
+        sequences, length = batch.reward.shape
+        if part == 0:
+            shape = {"sequences": sequences, "steps": length, "functions": self.networks.values}
+            draws = losses.draw(self.networks, key, **shape)
+            return losses.world_loss(self.networks, params, batch, draws, parts=SCOPES[scope])
+        draws = losses.draw(self.networks, key, sequences=sequences, steps=length + 1, functions=2)
+        return losses.policy_loss(self.networks, params, seen, draws)
+
+    def followers(self, trained: Collection[str]) -> tuple[str, ...]:
+        each = {"value/": "target/", "policy/": "scale/"}
+        return tuple(other for one, other in each.items() if any(name.startswith(one) for name in trained))
+
+    def follow(self, params: Params, seen: Array) -> dict[str, Array]:
+        return {**losses.follow_values(params), "scale/policy": seen}
+
+    def optimiser(self, rates: Mapping[str, Any]) -> optax.GradientTransformation:
+        return optimiser.adam(rates)
+
+    def restore(self, moments: Params, names: Collection[str]) -> optax.OptState:
+        return optimiser.restore(moments, names)
+
+    def flatten(self, state: optax.OptState) -> dict[str, Array]:
+        return optimiser.flatten(state)
+
+
+def learn(
+    lesson: LatentLesson,
+    params: Params,
+    moments: Params,
+    batch: Sequences,
+    *,
+    key: Key[Array, ""],
+    rates: Mapping[str, float],
+) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+    """One update of everything on one parameter set: new parameters, new moments, and both losses. It is what
+    `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
+    params, moments, found = dict(params), dict(moments), {}
+    seen: Any = None
+    for part, (name, prefixes) in enumerate(zip(LOSSES, lesson.parts, strict=True)):
+        chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
+        each = jax.random.fold_in(key, part) if part else key
+        objective = functools.partial(_objective, lesson, part, params, batch, each, seen)
+        (found[name], seen), gradients = jax.value_and_grad(objective, has_aux=True)(chosen)
+        updates, state = optimiser.adam(rates).update(gradients, optimiser.restore(moments, chosen), chosen)
+        params |= optax.apply_updates(chosen, updates)
+        moments |= optimiser.flatten(state)
+    params |= lesson.follow(params, seen)
+    return params, moments, found
+
+
+def _objective(
+    lesson: LatentLesson, part: int, params: Params, batch: Sequences, key: Array, seen: Any, chosen: Params
+) -> tuple[Array, Array]:
+    everything = {**params, **chosen}
+    return lesson.part_loss(part, everything, batch, key=key, scope="model+value+policy", seen=seen)
+
+
+def possible_starts(window: Window, length: int) -> tuple[Int[np.ndarray, "P T"], Int[np.ndarray, " P"]]:
+    """Of each window the rows from which `length` real transitions follow in one episode, padded at the end."""
+    rows = window.reward.shape[1]
+    place = np.arange(rows)
+    # The row in which the episode after the one of each row begins, or the window's end.
+    begins = np.where(window.first & (place < window.size[:, None]), place, rows)
+    after = np.minimum.accumulate(begins[:, ::-1], 1)[:, ::-1]
+    after = np.concatenate([after[:, 1:], np.full((len(after), 1), rows)], 1)
+    possible = place + length <= np.minimum(after, window.size[:, None])
+    order = np.argsort(~possible, axis=1, kind="stable")
+    return order.astype(np.int32), possible.sum(1).astype(np.int32)
+
+
+def whole_pieces(rows: Sequences, size: Array, *, length: int) -> tuple[Sequences, Array]:
+    """Rows [T, ...] as sequences in order [n, 1, length, ...], and which of them are real and within an episode."""
+    pieces, real = cut_into_pieces(rows, size, length=length)
+    return pieces, real & ~jnp.any(pieces.first[:, 0, 1:], 1)

@@ -1,0 +1,1 @@
+"""How checkpoints of TD-MPC2 are trained: several seeds in one program."""
