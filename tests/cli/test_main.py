@@ -115,3 +115,15 @@ def test_a_study_whose_registration_leads_out_of_it_is_still_refused(tmp_path: P
     (study.path / "registration.json").rename(tmp_path / "elsewhere.json")
     (study.path / "registration.json").symlink_to(tmp_path / "elsewhere.json")
     assert "is a link that leads out of" in refused("score", study.path)
+
+
+@pytest.mark.parametrize("option", ["--verbose", "--markdown", "--json"])
+def test_a_reader_who_has_read_enough_is_no_error(table: Path, option: str) -> None:
+    """As in `worldfork score ... | head`: the pipe is closed before anything is written to it."""
+    read, written = os.pipe()
+    os.close(read)
+    try:
+        done = worldfork("score", table, "--permutations", "20", option, stdout=written)
+    finally:
+        os.close(written)
+    assert done.stderr.strip() == b""

@@ -84,6 +84,8 @@ def _not_ended_by_others(verb: Callable[..., None]) -> Callable[..., None]:
         try:
             verb(**options)
         except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):  # its reader, such as `head`, has left
+                raise
             place = traceback.extract_tb(error.__traceback__)[-1]
             raise WorldforkError(
                 f"{Path(place.filename).name}, line {place.lineno}, called sys.exit: nothing more was done. Raise "
