@@ -1,14 +1,14 @@
-"""What people import: every verb as a function. Paths may be `str` or `Path`; results are records and frames."""
+"""Public functions, one for each verb. Paths may be `str` or `Path`; results are records and frames."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import store
-from worldfork.progress import Notify, Progress, ignore, silent
+from worldfork.progress import Notify, Progress, log, shows_progress, silent
 from worldfork.registration import Registration
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"]
 
+AS_REGISTERED: Final = "as registered"
+
 
 class Study(store.Study):
-    """What a study's folder holds.
+    """A study's folder: its registration and the ledger that was made from it.
+
+    Args:
+        path: the folder, or a file NAME.tar.xz.
 
     >>> import tempfile, worldfork as wf
     >>> study = wf.run("linear-quadratic-none", tempfile.mkdtemp() + "/study")
@@ -48,24 +53,25 @@ class Study(store.Study):
         return f"Study({self.registration.name}: {plural(rows, 'fork')} in {plural(len(begun), 'cell')})"
 
     def forks(self) -> "pl.DataFrame":
-        """One row per fork: where it was, what was known before it, and what both branches returned."""
+        """Return a frame with one row per fork: its place, what was known before it, and both branches' returns."""
         from worldfork.analysis.read import study_frame
 
         return study_frame(self)
 
     def episodes(self) -> "pl.DataFrame":
-        """One row per policy, cell and episode of what was followed all the way."""
+        """Return a frame with one row per policy, cell and episode of closed-loop deployments."""
         from worldfork.analysis.read import deployment_frame
 
         return deployment_frame(self)
 
     def streams(self) -> "pl.DataFrame":
-        """One row per control step of every deployment, with its cell."""
+        """Return a frame with one row per control step of every frozen deployment, with its cell."""
         from worldfork.analysis.read import stream_frame
 
         return stream_frame(self)
 
 
+@shows_progress
 def run(
     registration: Registration | Path | str,
     folder: Path | str,
@@ -76,25 +82,33 @@ def run(
     amend: str | None = None,
     tasks: Collection[str] | None = None,
     probe: bool = True,
-    progress: Progress = silent,
-    notify: Notify = ignore,
+    progress: Progress | None = None,
+    notify: Notify = log,
 ) -> Study:
     """Run a registration into a study folder, or carry on where an earlier run stopped.
 
-    `registration` is a file, the name of one that comes with worldfork, or a record. `executor` is a name or an
-    object of your own (docs/extending.md); `workers` are its processes, and `settings` whatever else a named one
-    can be told (docs/cluster.md). `amend` says why the registration changed after rows existed. `tasks` leaves the
-    others to a later run. Agents, worlds and mechanisms that are not worldfork's are tried on a small block before
-    a new study is begun, which `probe=False` leaves out.
-    `progress(what, done, total)` and `notify(sentence)` are told what happens.
+    Args:
+        registration: a file, the name of a registration that comes with worldfork, or a record.
+        folder: the study's folder: new, or that of an earlier run.
+        executor: "local", "ray", "slurm", `module:attribute`, or an object of your own (docs/extending.md).
+        workers: processes that compute.
+        settings: further settings of a named executor (docs/cluster.md).
+        amend: why the registration changed after rows existed.
+        tasks: run these alone and leave the others to a later call.
+        probe: try agents, worlds and mechanisms that do not come with worldfork on a small block first.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+        notify: called with a sentence worth knowing; by default the log `worldfork`, at INFO.
+
+    >>> import tempfile, worldfork as wf
+    >>> wf.run("linear-quadratic-none", tempfile.mkdtemp() + "/study")
+    Study(linear-quadratic-none: 240 forks in 10 cells)
     """
     from worldfork.lab.run import run as run_study
     from worldfork.ledger.archive import locate
     from worldfork.triggers.feeding import build_candidates
 
-    if not (
-        locate(Path(folder)) / "registration.json"
-    ).exists():  # once it is there, its candidates are what they are
+    begun = (locate(Path(folder)) / "registration.json").exists()  # its candidates were tried when it began
+    if not begun:
         candidates = _outside_candidates(registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")
@@ -109,12 +123,13 @@ def run(
         amend=amend,
         tasks=tasks,
         probe=probe,
-        progress=progress,
+        progress=progress or silent,
         notify=notify,
     )
     return Study(study.path)
 
 
+@shows_progress
 def score(
     source: "Source",
     *,
@@ -122,21 +137,36 @@ def score(
     contrast: str | tuple[str, str] | None = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
-    progress: Progress = silent,
+    triggers: "Sequence[str | Trigger] | str | None" = None,
+    seed: int = 0,
+    permutations: int = 20_000,
+    divergence: float | Literal["as registered"] | None = "as registered",
+    rate: float | Literal["as registered"] = "as registered",
+    severity: Sequence[float] | Literal["as registered"] = "as registered",
+    progress: Progress | None = None,
     **rules: Any,
 ) -> "Score":
-    """Score a study by what it registered, or a flat table or data frame by the paper's rules.
+    """Score a study by the rules that it registered, or a flat table or data frame by the paper's.
 
-    `arm` scores one arm alone, `contrast` names the two to compare. Of a flat table, `higher_is_better=False` says
-    that it has costs, and `failure_return` what a missing or infinite return counts as (docs/table.md).
+    A study's own code is never imported by itself: a trigger of yours is scored where you name it.
 
-    Any rule can be changed by name: `seed`, `permutations` (draws of each random control), `rate` (of the running
-    quantile), `divergence` (None switches the rule off), `triggers=("residual", "my_module:Mine")`, `severity`. A
-    study's own code is never imported by itself: a trigger of yours is scored where you name it.
+    Args:
+        source: a study, its folder or file, a flat table's file, or a data frame.
+        arm: score this arm alone.
+        contrast: the two arms to compare, as a pair or as "FIRST,SECOND"; else as registered.
+        higher_is_better: False where a flat table has costs (docs/table.md).
+        failure_return: what a missing or infinite return of a flat table counts as.
+        triggers: those to compare, such as ("residual", "my_module:Mine"); else as registered.
+        seed: of every resampling.
+        permutations: draws of each random control.
+        divergence: a fork diverged below this share of its cell's mean r_hold; None switches the rule off.
+        rate: of the running quantile.
+        severity: edges of r_hold / clean return between classes of severity.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+        rules: any other field of `wf.Rules`.
 
-    >>> import worldfork as wf
+    >>> import polars as pl, worldfork as wf
     >>> seconds = {"checkpoint": [0, 1, 2], "k": [1, 1, 1], "r_hold": [9.0, 8.0, 9.5], "r_update": [7.0, 6.5, None]}
-    >>> import polars as pl
     >>> score = wf.score(pl.DataFrame(seconds), higher_is_better=False, failure_return=60.0)
     >>> score["table"].effect.all_attempted.by_checkpoint
     {'0': 2.0, '1': 1.5, '2': -50.5}
@@ -145,13 +175,19 @@ def score(
     """
     from worldfork.analysis.score import score_ledger
 
+    given = {"divergence": divergence, "rate": rate, "severity": severity}
+    changes = {name: value for name, value in given.items() if not isinstance(value, str) or value != AS_REGISTERED}
     return score_ledger(
         source,
         arm=arm,
         contrast=contrast,
         higher_is_better=higher_is_better,
         failure_return=failure_return,
-        progress=progress,
+        triggers=triggers,
+        seed=seed,
+        permutations=permutations,
+        progress=progress or silent,
+        **changes,
         **rules,
     )
 
@@ -159,9 +195,12 @@ def score(
 def read_table(
     source: "str | Path | Frame", *, higher_is_better: bool = True, failure_return: float | None = None
 ) -> "Table":
-    """A flat table of forks from any harness: a .csv, .parquet or .jsonl file, or a data frame.
+    """Read a flat table of forks from any harness.
 
-    `higher_is_better=False` says that it has costs, and `failure_return` what a missing return counts as.
+    Args:
+        source: a .csv, .parquet or .jsonl file, or a data frame.
+        higher_is_better: False where it has costs.
+        failure_return: what a missing return counts as.
 
     >>> import polars as pl, worldfork as wf
     >>> rows = {"checkpoint": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
@@ -173,6 +212,7 @@ def read_table(
     return read(source, higher_is_better=higher_is_better, failure_return=failure_return)
 
 
+@shows_progress
 def report(
     source: "Source",
     folder: Path | str | None = None,
@@ -180,12 +220,20 @@ def report(
     triggers: "Sequence[str | Trigger] | str | None" = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> "Page":
-    """The page: one self-contained HTML file. In a notebook it shows itself.
+    """Write the page: one self-contained HTML file. In a notebook it shows itself.
 
-    It is written to `folder`/index.html; by default into a study's `report`, and beside a table under its name.
-    `triggers` are those to compare; these and how a flat table is read are as in `score`.
+    Args:
+        source: as in `score`.
+        folder: where index.html goes; by default a study's `report`, and beside a table under its name.
+        triggers: those to compare; else as registered.
+        higher_is_better: as in `score`.
+        failure_return: as in `score`.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+
+    >>> import worldfork as wf
+    >>> page = wf.report("results/demo", "/tmp/worldfork-page")  # doctest: +SKIP
     """
     from worldfork.analysis.present.page import write_page
 
@@ -195,22 +243,34 @@ def report(
         triggers=triggers,
         higher_is_better=higher_is_better,
         failure_return=failure_return,
-        progress=progress,
+        progress=progress or silent,
     )
 
 
+@shows_progress
 def check(
     registration: Registration | Path | str,
     *,
     step: bool = True,
     measure: bool = False,
     probe: bool = False,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> "Check":
-    """Build everything that a registration names and take a real step with it; say what it amounts to.
+    """Build everything that a registration names, take a real step with it, and say what it amounts to.
 
-    `measure` times a few steps; `probe` computes one small block several times, where its answer is known. A
-    prediction that no score could answer, and a candidate that no score could read, are refused.
+    A prediction that no score could answer, and a candidate that no score could read, are refused.
+
+    Args:
+        registration: a file, the name of a registration that comes with worldfork, or a record.
+        step: take a step in every task and arm.
+        measure: time a few steps and estimate how long a run takes.
+        probe: compute one small block several times, where its answer is known.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+
+    >>> import worldfork as wf
+    >>> checked = wf.check("linear-quadratic", step=False)
+    >>> len(checked.cells), checked.ready
+    (10, True)
     """
     from worldfork.analysis.score import Rules
     from worldfork.analysis.score.predictions import prediction_problems
@@ -219,7 +279,7 @@ def check(
 
     candidates = _outside_candidates(registration)
     build_candidates(candidates)
-    checked = check_registration(registration, step=step, measure=measure, probe=probe, progress=progress)
+    checked = check_registration(registration, step=step, measure=measure, probe=probe, progress=progress or silent)
     checked = dataclasses.replace(checked, outside=tuple(dict.fromkeys((*checked.outside, *map(str, candidates)))))
     if problems := prediction_problems(Rules.registered(checked.registration).predictions):
         raise WorldforkError("It could be run, and not answered:\n  " + "\n  ".join(problems))
@@ -232,9 +292,18 @@ def power(
     like: "Source | None" = None,
     cost: Mapping[str, float] | None = None,
 ) -> "list[Power]":
-    """What every arm and task of a registration could detect, from the variances of an earlier ledger (`like`) or
-    from the registration's own guess. `cost` says what a checkpoint, a draw of an update and an episode cost, in
-    any one unit; then also how best to spend as much as the registration does."""
+    """Compute what every arm and task of a registration could detect.
+
+    Args:
+        registration: a file, the name of a registration that comes with worldfork, or a record.
+        like: an earlier ledger to take variances from; else the registration's own guess.
+        cost: what a checkpoint, a draw of an update and an episode cost, in any one unit; then also how best to
+            spend as much as the registration does.
+
+    >>> import worldfork as wf
+    >>> [f"{plan.task}: |dR| from {plan.detectable:.0f}" for plan in wf.power("demo", like="results/demo")]
+    ['cartpole-swingup: |dR| from 174']
+    """
     from worldfork.analysis.read import open_ledger
     from worldfork.analysis.score.design import Cost, planned_power
     from worldfork.registration import read
@@ -248,8 +317,13 @@ def power(
     )
 
 
-def verify(study: store.Study | Path | str, *, progress: Progress = silent) -> "Verdict":
+@shows_progress
+def verify(study: store.Study | Path | str, *, progress: Progress | None = None) -> "Verdict":
     """Check every chain, digest and pair of a study.
+
+    Args:
+        study: a study, its folder, or its file NAME.tar.xz.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
 
     >>> import worldfork as wf
     >>> wf.verify("results/demo").problems
@@ -258,9 +332,11 @@ def verify(study: store.Study | Path | str, *, progress: Progress = silent) -> "
     from worldfork.ledger.verify import verify as verify_study
 
     folder = study.path if isinstance(study, store.Study) else study
-    return verify_study(folder, progress=lambda done, total: progress("cells", done, total))
+    show = progress or silent
+    return verify_study(folder, progress=lambda done, total: show("cells", done, total))
 
 
+@shows_progress
 def pretrain(
     recipe: Path | str,
     folder: Path | str,
@@ -269,12 +345,24 @@ def pretrain(
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
     minutes: float | None = None,
-    progress: Progress = silent,
-    notify: Notify = ignore,
+    progress: Progress | None = None,
+    notify: Notify = log,
 ) -> "Pretraining | None":
-    """Train checkpoints by a recipe (a file, or the name of one that comes with worldfork), or carry on where an
-    earlier call stopped. Groups of seeds (`seeds_per_group` of the recipe) are trained wherever the executor says.
-    After `minutes` a training in this process is saved and None returned: the same call goes on."""
+    """Train checkpoints by a recipe, or carry on where an earlier call stopped.
+
+    Args:
+        recipe: a file, or the name of a recipe that comes with worldfork.
+        folder: where checkpoints, their manifests and the training state go.
+        executor: where groups of seeds (`seeds_per_group` of the recipe) are trained; as in `run`.
+        workers: processes that train a group each.
+        settings: further settings of a named executor.
+        minutes: save after so long and return None: the same call goes on.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+        notify: called with a sentence worth knowing; by default the log `worldfork`, at INFO.
+
+    >>> import worldfork as wf
+    >>> wf.pretrain("pretrain-demo", "runs/checkpoints")  # doctest: +SKIP
+    """
     from worldfork.lab.tools.pretraining import pretrain as train
 
     return train(
@@ -284,11 +372,12 @@ def pretrain(
         workers=workers,
         settings=settings,
         minutes=minutes,
-        progress=progress,
+        progress=progress or silent,
         notify=notify,
     )
 
 
+@shows_progress
 def replay(
     study: store.Study | Path | str,
     cell: str,
@@ -298,22 +387,36 @@ def replay(
     policy: str | None = None,
     video: Path | str | None = None,
     whole_block: bool | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> "Replay | FollowedReplay":
-    """Run one matched episode again in both branches, from the ledger; `video` also shows it (.mp4 or .gif). With
-    a `policy`, episode k of its deployment beside that of never."""
+    """Run one matched episode again in both branches, from the ledger.
+
+    Args:
+        study: a study, or its folder.
+        cell: a cell's id, as the ledger and the page name it.
+        k: the decision point, from 1.
+        episode: which of its matched episodes, from 1.
+        policy: replay episode k of this policy's deployment instead, beside that of never.
+        video: also show it: an .mp4 or .gif file.
+        whole_block: rebuild the ledger's whole block, or run the pair alone; by default what the digits need.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+
+    >>> import worldfork as wf
+    >>> wf.replay("runs/demo", "demo-cartpole-swingup-c0-away-s0", k=6, video="pair.gif")  # doctest: +SKIP
+    """
     from worldfork.lab.tools.film import film_deployment, film_replay
 
     opened = study if isinstance(study, store.Study) else store.Study(study)
+    show = progress or silent
     if policy is not None:
         return film_deployment(
-            opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=progress
+            opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=show
         )
-    return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=progress)
+    return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=show)
 
 
 def _outside_candidates(registration: Registration | Path | str) -> "list[Located]":
-    """The registered candidates that do not come with worldfork; one that nobody knows is refused."""
+    """Return the registered candidates that do not come with worldfork; refuse an unknown one."""
     from worldfork.ledger.deployments import recorded_signals
     from worldfork.registration import open_authored
     from worldfork.registration.records import CANDIDATES
@@ -327,7 +430,7 @@ def _outside_candidates(registration: Registration | Path | str) -> "list[Locate
 
 
 def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
-    """The analysis' fit, for a registration whose policies need one. It needs no package that the lab does not."""
+    """Return the fit of thresholds for a registration whose policies need one: no package beyond the lab's."""
     from worldfork.registration import open_authored
 
     authored, root = open_authored(registration)

@@ -1,16 +1,86 @@
-"""How long work tells what it has done: one callback for progress, one for what a person should know."""
+"""Progress of long work: one callback, bars for people, and a log for everything else that is worth a sentence."""
 
-from collections.abc import Callable
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Notify", "Progress", "ignore", "silent"]
+__all__ = ["Notify", "Progress", "bars", "ignore", "log", "shows_progress", "silent"]
 
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
 Notify = Callable[[str], None]  # one sentence
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 
 def silent(what: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Show no progress."""
 
 
 def ignore(sentence: str) -> None:
-    """A remark that nobody reads."""
+    """Discard the message."""
+
+
+def log(sentence: str) -> None:
+    """Write the message to the log `worldfork`, at the level INFO."""
+    logging.getLogger("worldfork").info(sentence)
+
+
+@contextlib.contextmanager
+def bars(*, quiet: bool = False, transient: bool = False) -> Iterator[Progress]:
+    """Yield a callback that draws one bar per `what`, with the time left; `transient` bars leave nothing behind.
+
+    Bars are drawn on standard error where that is a terminal, and in a notebook: never into a file or a pipe.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    if quiet or not (console.is_terminal or console.is_jupyter):
+        yield silent
+        return
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    drawn = Bars(*columns, console=console, transient=transient)
+    with contextlib.ExitStack() as stack:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if not total:
+                return
+            if not tasks:
+                stack.enter_context(drawn)
+            if what not in tasks:
+                tasks[what] = drawn.add_task(what, total=total)
+            drawn.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def shows_progress(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Return the function with bars drawn while it works, unless `progress` is given."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if kwargs.get("progress") is not None:
+            return function(*args, **kwargs)
+        with bars(transient=True) as progress:
+            kwargs["progress"] = progress
+            return function(*args, **kwargs)
+
+    return call

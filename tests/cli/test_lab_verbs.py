@@ -199,8 +199,11 @@ def test_calibrate_prints_draws_and_speaks_json(folder: Path, tmp_path: Path) ->
     arguments = ["calibrate", str(folder / "killed.toml"), "--forks", "8", "--episodes", "10"]
     shown = CliRunner().invoke(app, [*arguments, "--figure", str(figure)])
     assert shown.exit_code == 0, shown.output
-    assert "closed form" in shown.output
-    assert "Common random numbers" in shown.output
+    assert shown.output.startswith("8 forks: mean dR ")
+    assert "by the closed form" in shown.output.splitlines()[0]
+    assert "Without common random numbers" in shown.output
+    assert "off by" not in shown.output
+    assert CliRunner().invoke(app, [*arguments, "--verbose"]).output.count("-c") == 8
     assert figure.read_text().lstrip().startswith("<?xml")
     found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert len(found["rows"]) == found["forks"] == 8

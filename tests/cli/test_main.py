@@ -63,7 +63,7 @@ def test_what_standard_output_can_not_write_is_spelled_out(table: Path, option: 
 def test_what_the_system_refuses_is_one_sentence_with_the_files_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["worldfork", "template", str(tmp_path / f"{LONG}.csv")])
+    monkeypatch.setattr(sys, "argv", ["worldfork", "new", str(tmp_path / f"{LONG}.csv")])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

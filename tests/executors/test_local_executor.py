@@ -304,7 +304,7 @@ synchronize.SemLock._cleanup = staticmethod(let_go)
 """
 INTERRUPTED = """
 import test_local_executor as here
-from worldfork.cli.progress import interruptible
+from worldfork.cli.interruptible import interruptible
 from worldfork.executors.local import Local
 with interruptible('go on'):
     for _ in Local(workers=2).map(here.say_and_wait, TASKS):

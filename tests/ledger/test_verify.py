@@ -374,13 +374,13 @@ def test_the_verb_prints_the_root_and_compares_it(tmp_path: Path) -> None:
 
     line = f"tiny  registration {study.registration_digest}  root {root(study)}\n"
     assert run("--root") == (0, line)
-    assert run("--root", root(study)) == (0, line)
-    code, output = run("--root", "f" * 64)
+    assert run("--expect", root(study)) == (0, line)
+    code, output = run("--expect", "f" * 64)
     assert code == 1
     assert output == line + f"NOT THE SAME  expected the root {'f' * 64}\n"
     path = study.path / "cells" / CELL / "forks.jsonl"
     path.write_bytes(path.read_bytes().replace(b"residual", b"residuaL"))
-    code, output = run("--root", root(write(tmp_path / "other")))
+    code, output = run("--expect", root(write(tmp_path / "other")))
     assert code == 1
     assert "NOT AS WRITTEN" in output
     assert "  root " not in output

@@ -22,31 +22,35 @@ def calibrate(
     pinning: bool = typer.Option(
         False, "--pinning", help="Instead: which way pinning biases dR, in the toy model."
     ),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Also every fork."),
     as_json: bool = typer.Option(False, "--json", help="Every fork and every figure, for a program."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Measure dR where it is known: a linear world with quadratic costs, whose answer has a closed form.
 
     Example: worldfork calibrate --forks 4000 --figure calibration.pdf
 
-    Prints every fork's closed-form dR, its measured dR and standard error; how often the 95% interval holds the
-    truth; how the error falls with m; and what common random numbers buy.
+    Prints the mean of the true and of the measured dR, how often a 95% interval contains the truth, how the error
+    falls with m, and what common random numbers buy.
     """
     import json
 
     if pinning:
         return _pinning(as_json)
-    from worldfork.cli.progress import bars
     from worldfork.errors import WorldforkError
     from worldfork.lab.tools.calibration import calibrate as measure
     from worldfork.ledger.files import writable
+    from worldfork.progress import bars
 
     if figure is not None and writable(figure).suffix not in KINDS:
         raise WorldforkError(f"A figure is a {', '.join(KINDS)} file; got `{figure}`.")
-    with bars(quiet=as_json) as progress:
+    with bars(quiet=quiet or as_json) as progress:
         found = measure(registration, forks=forks, episodes=episodes, progress=progress)
     summary: dict[str, Any] = {
         "forks": len(found.truth),
         "episodes": episodes,
+        "true_mean": float(found.truth.mean()),
+        "measured_mean": float(found.measured(episodes).mean()),
         "coverage": {str(m): float(found.covered(m).mean()) for m in found.sizes},
         "error_times_sqrt_m": {str(m): found.relative_error(m) * m**0.5 for m in found.sizes},
         "crn_gain": found.gain(),
@@ -58,25 +62,27 @@ def calibrate(
         listed = [dict(zip(keys, row, strict=True)) for row in rows]
         print(json.dumps({"schema": "worldfork.calibration/1", **summary, "rows": listed}))
     else:
-        _show(rows, summary)
+        _show(rows if verbose else [], summary)
     if figure is not None:
         found.figure().savefig(figure)
         typer.echo(f"Figure: {figure}", err=True)
 
 
 def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, Any]) -> None:
-    typer.echo(f"{'cell':<48}{'k':>4}{'closed form':>14}{'measured':>12}{'s.e.':>10}{'off by':>9}")
-    for cell, k, truth, measured, error in rows:
-        off = f"{(measured - truth) / error:+.2f} se" if error > 0 else "exact" if measured == truth else "wrong"
-        typer.echo(f"{cell:<48}{k:>4}{truth:>14.4f}{measured:>12.4f}{error:>10.4f}{off:>9}")
     typer.echo(
-        f"\n{plural(summary['forks'], 'fork')}. 95% Student-t intervals on the paired differences that hold the "
-        "truth:"
+        f"{plural(summary['forks'], 'fork')}: mean dR {summary['true_mean']:+.4f} by the closed form, "
+        f"{summary['measured_mean']:+.4f} measured."
     )
+    typer.echo("Forks whose 95% Student-t interval on the paired differences contains the truth:")
     for m, share in summary["coverage"].items():
         scaled = summary["error_times_sqrt_m"][m]
         typer.echo(f"  m = {m:>4}: {share:7.2%}    error x sqrt(m), in units of one pair's spread: {scaled:.3f}")
-    typer.echo(f"Common random numbers: without them m would have to be {summary['crn_gain']:.2f} times as large.")
+    typer.echo(f"Without common random numbers m would have to be {summary['crn_gain']:.2f} times as large.")
+    if rows:
+        typer.echo(f"\n{'cell':<48}{'k':>4}{'closed form':>14}{'measured':>12}{'s.e.':>10}{'off by':>9}")
+    for cell, k, truth, measured, error in rows:
+        off = f"{(measured - truth) / error:+.2f} se" if error > 0 else "exact" if measured == truth else "wrong"
+        typer.echo(f"{cell:<48}{k:>4}{truth:>14.4f}{measured:>12.4f}{error:>10.4f}{off:>9}")
 
 
 def _pinning(as_json: bool) -> None:

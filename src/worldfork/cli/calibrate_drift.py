@@ -26,8 +26,8 @@ def calibrate_drift(
     """
     import json
 
-    from worldfork.cli.progress import bars
     from worldfork.lab.tools import drift_scale
+    from worldfork.progress import bars
 
     with bars(quiet=quiet) as progress:
         record = drift_scale.measure(

@@ -31,6 +31,7 @@ def check(
         None, help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it."
     ),
     as_json: bool = typer.Option(False, "--json", help="Everything, for a program."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Validate a registration: build all it names and take a step; say what it costs and what it could detect.
 
@@ -41,15 +42,19 @@ def check(
     import json
 
     import worldfork as wf
-    from worldfork.cli.progress import bars
+    from worldfork.errors import WorldforkError
+    from worldfork.progress import bars
 
-    with bars(quiet=as_json) as progress:
+    if like is not None and not like.exists() and not like.with_name(f"{like.name}.tar.xz").exists():
+        raise WorldforkError(f"--like: there is no `{like}`.")  # said before the step, which takes a while
+    prices = None if cost is None else _costs(cost)
+    with bars(quiet=quiet or as_json) as progress:
         checked = wf.check(registration, step=step, measure=measure, probe=probe, progress=progress)
-    power = wf.power(checked.registration, like=like, cost=None if cost is None else _costs(cost))
+    power = wf.power(checked.registration, like=like, cost=prices)
     if as_json:
         print(json.dumps(_plain(checked, power)))
     else:
-        _show(checked, power, list_cells=cells, like=like)
+        _show(checked, power, given=registration, list_cells=cells, like=like)
     if not checked.ready:
         raise typer.Exit(1)
 
@@ -86,7 +91,7 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
     }
 
 
-def _show(checked: "Check", power: "list[Power]", *, list_cells: bool, like: Path | None) -> None:
+def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: bool, like: Path | None) -> None:
     registered = checked.registration
     typer.echo(f"{registered.name}: {plural(len(checked.cells), 'cell')}, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
@@ -157,3 +162,7 @@ def _show(checked: "Check", power: "list[Power]", *, list_cells: bool, like: Pat
             tasks = ", ".join(registered.tasks)
             why = f"`{like}` has no forks of {tasks} to learn it from: give another, or register a guess."
         typer.echo(f"power: not estimated. {why}")
+    if checked.ready:
+        typer.secho(f"\nIt can run: worldfork run {given} -o runs/{registered.name}", bold=True)
+    else:
+        typer.secho("\nIt can not run yet: see the notes above.", bold=True)

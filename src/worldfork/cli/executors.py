@@ -1,4 +1,4 @@
-"""The options of a verb that say where its tasks are computed."""
+"""Options of verbs that choose an executor."""
 
 import contextlib
 import json
@@ -10,11 +10,11 @@ import typer
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["heard", "settings_of", "spelled"]
+__all__ = ["as_typed", "log_to_stderr", "settings_of"]
 
 
 def settings_of(given: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE as settings: a value is a number, true, false, null, or else a text."""
+    """Return settings from NAME=VALUE: a value is a number, true, false, null, or else a text."""
     settings: dict[str, Any] = {}
     for entry in given:
         name, equals, value = entry.partition("=")
@@ -27,16 +27,16 @@ def settings_of(given: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def spelled(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
-    """The options that say where, as they were typed."""
+def as_typed(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
+    """Return the options that choose an executor as they were typed, for a message."""
     typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
     typed += [("--address", address), *(("--set", entry) for entry in setting)]
     return "".join(f" {name} {value}" for name, value in typed if value is not None)
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
-    """What executors say of their workers, on standard error."""
+def log_to_stderr() -> Iterator[None]:
+    """Print what executors log about their workers on standard error."""
 
     class Echo(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -64,7 +64,7 @@ def _figures(ledger: Path, path: Path) -> None:
     from worldfork.analysis.present.tables.table import scalars
     from worldfork.analysis.read import write_frame
     from worldfork.analysis.score import score_ledger
-    from worldfork.cli.progress import bars
+    from worldfork.progress import bars
 
     with bars(transient=True) as progress:
         frame = scalars(score_ledger(ledger, progress=progress))

@@ -18,13 +18,14 @@ from worldfork.cli.check import check
 from worldfork.cli.demo import demo
 from worldfork.cli.evaluate import evaluate
 from worldfork.cli.export import export
+from worldfork.cli.list import list_names
+from worldfork.cli.new import new
 from worldfork.cli.pretrain import pretrain
 from worldfork.cli.replay import replay
 from worldfork.cli.report import report
 from worldfork.cli.reproduce import reproduce
 from worldfork.cli.run import run
 from worldfork.cli.score import score
-from worldfork.cli.template import template
 from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError, printable
 
@@ -33,13 +34,14 @@ __all__ = ["app", "main"]
 # A verb's module is light to import; what it needs from the lab or the analysis is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo,
-    "reproduce": reproduce,
+    "score": score,
+    "report": report,
+    "new": new,
+    "list": list_names,
     "check": check,
     "run": run,
     "verify": verify,
-    "score": score,
-    "report": report,
-    "template": template,
+    "reproduce": reproduce,
     "replay": replay,
     "export": export,
     "calibrate": calibrate,

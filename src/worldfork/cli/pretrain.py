@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from worldfork.cli.executors import heard, settings_of, spelled
+from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
 
 if TYPE_CHECKING:
     from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
@@ -40,15 +40,16 @@ def pretrain(
     Interrupt it whenever you like: the same command resumes. Digits depend on how many seeds a program trains,
     which the recipe says (`seeds_per_group`), and not on executors and workers.
     """
-    from worldfork.cli.progress import bars, interruptible
+    from worldfork.cli.interruptible import interruptible
     from worldfork.lab.tools import pretraining
+    from worldfork.progress import bars
 
-    again = f"worldfork pretrain {recipe} -o {output}" + spelled(executor, workers, address, setting)
+    again = f"worldfork pretrain {recipe} -o {output}" + as_typed(executor, workers, address, setting)
     settings = settings_of(setting) | ({} if address is None else {"address": address})
     with (
         interruptible(f"what was saved is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
-        heard(),
+        log_to_stderr(),
     ):
 
         def progress(what: str, done: int, total: int) -> None:

@@ -83,8 +83,8 @@ def _replay(
     quiet: bool,
 ) -> None:
     import worldfork as wf
-    from worldfork.cli.progress import bars
     from worldfork.lab.forks.replay import Replay
+    from worldfork.progress import bars
 
     with bars(quiet=quiet) as progress:
         shown = wf.replay(

@@ -51,9 +51,9 @@ def report(
     line per study, and a page each beside it: worldfork report results/demo results/corrected -o pages/index.html
     """
     from worldfork.analysis.present.page import Material, default_place, gather, render
-    from worldfork.cli.progress import bars
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import locate
+    from worldfork.progress import bars
 
     ledgers = [locate(ledger) for ledger in ledgers]
 

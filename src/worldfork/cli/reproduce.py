@@ -28,7 +28,7 @@ ANALYSIS: Final = {"jinja2", "markupsafe", "matplotlib", "polars", "river", "sci
 def reproduce(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
     output: Path = typer.Option(..., "-o", "--output", help="A new folder, or one to carry on with."),
-    tasks: str | None = typer.Option(None, help="These tasks alone, separated by commas."),
+    task: list[str] = typer.Option([], help="Only this task. May be repeated. Default: all."),
     workers: int | None = typer.Option(
         None, min=1, help="Processes that compute the study's blocks; else this one."
     ),
@@ -48,23 +48,23 @@ def reproduce(
     machine. Checkpoints in checkpoints/NAME come from the recipe pretrain-NAME, which lies beside the registration
     or comes with worldfork; worldfork's own studies with power have recipes with more seeds, which it knows.
     """
-    from worldfork.cli.progress import bars, interruptible
+    from worldfork.cli.interruptible import interruptible
     from worldfork.executors.base import opened
     from worldfork.executors.local import shared
+    from worldfork.progress import bars
     from worldfork.registration import authored, open_authored
     from worldfork.registration.reading import only_tasks
 
     text, root = open_authored(registration)
-    if tasks is not None:
-        names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",")))
-        restricted = only_tasks(text.registration, names)
+    if task:
+        restricted = only_tasks(text.registration, tuple(dict.fromkeys(task)))
         text = text if restricted is text.registration else authored(restricted)
     stages = Stages(output / "stages.jsonl", typer.echo)
     study = output / "study"
     again = " ".join(
         [
             *("worldfork", "reproduce", registration, "-o", str(output)),
-            *(["--tasks", tasks] if tasks else []),
+            *(word for name in task for word in ("--task", name)),
             *(["--side-by-side"] if side_by_side else []),
         ]
     )
@@ -302,9 +302,9 @@ def _require_sound(verdict: "Verdict") -> None:
 def _write_tables_and_page(study: Path, output: Path, stages: Stages, *, quiet: bool) -> None:
     from worldfork.analysis.present import tables
     from worldfork.analysis.present.page import gather, render
-    from worldfork.cli.progress import bars
     from worldfork.ledger.pretraining import read_seeds
     from worldfork.ledger.store import Study
+    from worldfork.progress import bars
 
     with stages.stage("score"), bars(quiet=quiet, transient=True) as progress:
         material = gather(study, progress=progress)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from worldfork.cli.executors import heard, settings_of, spelled
+from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
 from worldfork.counting import plural
 
 __all__ = ["run"]
@@ -42,15 +42,16 @@ def run(
     Every fork is one row, written whole or not at all. Interrupt it whenever you like: the same command resumes.
     """
     import worldfork as wf
-    from worldfork.cli.progress import bars, interruptible
+    from worldfork.cli.interruptible import interruptible
+    from worldfork.progress import bars
 
-    options = spelled(executor, workers, address, setting)
+    options = as_typed(executor, workers, address, setting)
     again = f"worldfork run {registration} -o {output}" + "".join(f" --task {name}" for name in task) + options
     settings = settings_of(setting) | ({} if address is None else {"address": address})
     with (
         interruptible(f"every finished row is kept. To carry on: {again}") as check,
         bars(quiet=quiet) as draw,
-        heard(),
+        log_to_stderr(),
     ):
 
         def progress(what: str, done: int, total: int) -> None:

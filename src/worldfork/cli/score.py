@@ -67,9 +67,9 @@ def score(
     from worldfork.analysis.present.text import read_as
     from worldfork.analysis.read import open_ledger
     from worldfork.analysis.score.run import only_arm, score_ledger
-    from worldfork.cli.progress import bars
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
+    from worldfork.progress import bars
 
     if as_json + as_latex + as_markdown > 1 or (as_json and (paper or only)):
         raise WorldforkError("Choose one of --json, --latex, --markdown; --paper, --tables go with the last two.")

@@ -11,34 +11,34 @@ __all__ = ["verify"]
 
 def verify(
     study: Path = typer.Argument(help="A study: its folder, or its file NAME.tar.xz."),
-    expected: str | None = typer.Argument(None, metavar="DIGEST", help="With --root: the root it should have."),
     show_root: bool = typer.Option(False, "--root", help="Print one line that stands for the whole ledger."),
+    expected: str | None = typer.Option(
+        None, "--expect", help="The root that the ledger should have, else exit with 1."
+    ),
     partial: bool = typer.Option(False, "--partial", help="A study that is not finished yet also passes."),
     as_json: bool = typer.Option(False, "--json", help="The findings, for a program."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Check every chain, every digest and every pair, and name the first row of each cell that does not hold.
 
     Example: worldfork verify runs/lq
 
     With --root a study that passes is answered with its name, its registration and its root: publish that line, and
-    `worldfork verify STUDY --root DIGEST` tells anyone whether a ledger is the one it was published for.
+    `worldfork verify STUDY --expect ROOT` tells anyone whether a ledger is the one it was published for.
 
     Exit code 0: whole and complete. 1: damaged, not complete (unless --partial), of another root. 2: not a study.
     """
     import dataclasses
     import json
 
-    from worldfork.cli.progress import bars
-    from worldfork.errors import WorldforkError
     from worldfork.ledger import verify as ledger
     from worldfork.ledger.store import Study
+    from worldfork.progress import bars
 
-    if expected is not None and not show_root:
-        raise WorldforkError(f"`{expected}` is a root to compare with: worldfork verify {study} --root {expected}")
-    with bars(quiet=as_json) as report:
+    with bars(quiet=quiet or as_json) as report:
         verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
     passes = not verdict.problems and (verdict.complete or partial)
-    root = ledger.root(Study(study)) if show_root and passes else None
+    root = ledger.root(Study(study)) if (show_root or expected is not None) and passes else None
     same = expected is None or root == expected
     if as_json:
         findings = {**dataclasses.asdict(verdict), "complete": verdict.complete, "root": root}

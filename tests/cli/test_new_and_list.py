@@ -1,8 +1,9 @@
-"""A template can be scored as it is written, and a score's figures can be read by a tracker."""
+"""Files to begin with run, or score, as they are written; a score's figures can be read by a tracker."""
 
 import functools
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,9 @@ from worldfork.analysis.read.table import COLUMNS, template_frame, write_templat
 from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.registration import parse, read
+from worldfork.registration.library import registrations
+from worldfork.registration.reference import annotated_example, json_schema, keys
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
@@ -33,7 +37,7 @@ def test_the_four_columns_are_enough(tmp_path: Path) -> None:
 
 def test_from_a_template_to_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["template", "forks.csv"])
+    done = CliRunner().invoke(app, ["new", "forks.csv"])
     assert done.exit_code == 0
     assert all(f"\n{name} " in f"\n{done.output}" for name in COLUMNS)
     typed = re.findall(r"worldfork (score|report) (forks\.csv)", done.output)
@@ -50,6 +54,55 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(WorldforkError, match="is there already"):
         write_template(path)
     assert path.read_text() == "mine"
+
+
+def test_a_registration_to_edit_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["new", "My study.toml"])
+    assert done.exit_code == 0, done.output
+    registered = read(tmp_path / "My study.toml")
+    assert registered.name == "my-study"
+    study = wf.run(tmp_path / "My study.toml", tmp_path / "study")
+    assert len(study.forks()) == 128
+    again = CliRunner().invoke(app, ["new", "My study.toml"])
+    assert again.exit_code != 0
+    assert read(tmp_path / "My study.toml") == registered
+
+
+def test_every_default_of_the_example_is_the_records(tmp_path: Path) -> None:
+    """A key that is commented out can be put back without changing what is registered."""
+    text = annotated_example("mine")
+    uncommented = re.sub(r"^# (\w+ = )", r"\1", text.partition("\n# Two arms")[0], flags=re.MULTILINE)
+    assert uncommented != text
+    assert parse(uncommented) == parse(text)
+
+
+def test_an_editors_schema_takes_every_registration_that_comes_with_worldfork() -> None:
+    schema = json.loads(json_schema())
+    for path in registrations().values():
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        assert set(tables) <= set(schema["properties"]), path.name
+        for name in ("grid", "stream", "evaluation", "mechanism", "scoring", "execution"):
+            known = schema["$defs"][name.capitalize()]["properties"]
+            assert set(tables.get(name, {})) <= set(known), path.name
+
+
+def test_every_key_of_a_registration_is_explained() -> None:
+    assert [f"{key.table}.{key.name}" for key in keys() if not key.about] == []
+
+
+@pytest.mark.parametrize("kind", ["registrations", "recipes", "agents", "triggers", "schedules"])
+def test_what_comes_with_worldfork_is_listed_with_its_purpose(kind: str) -> None:
+    listed = json.loads(CliRunner().invoke(app, ["list", kind, "--json"]).stdout)[kind]
+    assert {"registrations": "demo", "recipes": "pretrain-demo", "agents": "rssm_cem"}.get(kind, "") in {
+        "",
+        *listed,
+    }
+    assert [name for name, purpose in listed.items() if not purpose] == []
+
+
+def test_a_kind_that_is_not_there_is_answered_with_those_that_are() -> None:
+    assert "Did you mean triggers?" in str(CliRunner().invoke(app, ["list", "trigger"]).exception)
 
 
 def test_figures_for_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

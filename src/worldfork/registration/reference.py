@@ -1,0 +1,223 @@
+"""Reference of a registration's keys, made from its records: a page, a JSON schema, a file to begin with.
+
+The explanation of a key is the comment beside its field, or above it: it is written once, where the field is.
+"""
+
+import dataclasses
+import inspect
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator
+from typing import Any, Final
+
+from worldfork.records import Record
+from worldfork.registration import deployment, records
+
+__all__ = ["Key", "annotated_example", "json_schema", "keys", "markdown"]
+
+# Table of a file -> the record that it is read into. Arms repeat [stream], [evaluation] and [mechanism].
+TABLES: Final[dict[str, type[Record]]] = {
+    "": records.Registration,
+    "grid": records.Grid,
+    "stream": records.Stream,
+    "evaluation": records.Evaluation,
+    "mechanism": records.Mechanism,
+    "[arms]": records.Arm,
+    "tasks.TASK": records.Task,
+    "execution": records.Execution,
+    "scoring": records.Scoring,
+    "[predictions]": records.Prediction,
+    "[predictions] premise": records.Premise,
+    "guess.TASK": records.Guess,
+    "deployment": deployment.Deployment,
+    "deployment.policies.POLICY": deployment.Policy,
+}
+FIELD: Final = re.compile(r"^    (\w+): [^#]*?(?:=|$|#)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """One key of a registration: the table it is in, what it holds, its default and what it is for."""
+
+    table: str
+    name: str
+    holds: str
+    default: str  # as TOML spells it; "" where the key is needed or has none
+    needed: bool
+    about: str
+
+
+def keys() -> list[Key]:
+    """List every key of every table, in the order of the records."""
+    return [key for table, record in TABLES.items() for key in _keys_of(table, record)]
+
+
+def markdown() -> str:
+    """Return the page with every key: a table for each table of the file."""
+    lines = [
+        "# Every key of a registration",
+        "",
+        "This page is made from the records that read a registration (`worldfork.registration.records`).",
+        "`worldfork new my-study.toml` writes a file that runs, with these keys in it. `worldfork new schema.json`",
+        "writes a JSON schema: an editor that knows TOML completes and checks a file that begins with the line",
+        "`#:schema schema.json`. A file may begin with `extends`, the path or the name of a registration: it",
+        "keeps the keys of that where it names none.",
+        "",
+    ]
+    for table, record in TABLES.items():
+        lines += [f"## {_heading(table)}", "", f"{inspect.getdoc(record)}", ""]
+        lines += ["| key | holds | default | what it is for |", "|---|---|---|---|"]
+        for key in _keys_of(table, record):
+            default = "needed" if key.needed else f"`{key.default}`" if key.default else ""
+            lines.append(f"| `{key.name}` | {key.holds} | {default} | {key.about.replace('|', ' or ')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def json_schema() -> str:
+    """Return the JSON schema of a registration's file as people write it: `extends` may supply what is left out."""
+    schema = records.Registration.model_json_schema(by_alias=True)
+    definitions = schema["$defs"]
+    for entry in (schema, *definitions.values()):
+        entry.pop("required", None)
+    for shared in ("Stream", "Evaluation", "Mechanism"):
+        schema["properties"][shared.lower()] = {"$ref": f"#/$defs/{shared}"}
+    schema["properties"]["extends"] = {"type": "string"}
+    fraction = definitions["Scoring"]["properties"]["divergence_fraction"]
+    fraction["anyOf"] = [*(kind for kind in fraction["anyOf"] if kind != {"type": "null"}), {"const": "off"}]
+    named = {record.__name__: record for record in TABLES.values()}
+    for name, entry in [("Registration", schema), *definitions.items()]:
+        for field, about in _comments(named[name]).items():
+            alias = named[name].model_fields[field].alias or field
+            entry["properties"][alias]["description"] = about
+    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
+
+
+def annotated_example(name: str) -> str:
+    """Return a registration that runs in seconds, without JAX; keys at their default are commented out."""
+    stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "my-study"
+    given = {
+        "": {"schema": '"worldfork.registration/1"', "name": f'"{stem}"', "about": '"What does this study ask?"'},
+        "grid": {
+            "tasks": '["linear_quadratic"]  # worldfork list environments',
+            "checkpoints": "[0, 1, 2, 3, 4, 5, 6, 7]  # fewer than 6 can not be resolved",
+            "directions": '["toward", "away"]',
+        },
+        "stream": {"decision_points": "8", "drift_period": "400"},
+        "evaluation": {"episodes": "10"},
+        "mechanism": {"name": '"finetune"  # worldfork list mechanisms', "steps": "50", "window": "400"},
+        "tasks.TASK": {
+            "agent": '"linear_quadratic"  # worldfork list agents, or my_module:MyAgent',
+            "checkpoints": '"generated"',
+            "drift_scale": "4.0",
+            "precision": '"float64"',
+        },
+    }
+    lines = ["# Every key is explained at docs/registration.md; those that are commented out are at their default."]
+    for table in ("", "grid", "stream", "evaluation", "mechanism", "tasks.TASK", "execution", "scoring"):
+        if table:
+            lines += ["", f"[{table.replace('TASK', 'linear_quadratic')}]"]
+        for key in _keys_of(table, TABLES[table]):
+            if key.name in given.get(table, {}):
+                lines.append(f"{key.name} = {given[table][key.name]}")
+            elif table and key.default:
+                lines.append(f"# {key.name} = {key.default}" + (f"  # {key.about}" if key.about else ""))
+    lines += [
+        "",
+        "# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:",
+        "# [[arms]]",
+        '# name = "full"',
+        "#",
+        "# [[arms]]",
+        '# name = "gentle"',
+        "# mechanism = { settings = { rate = 0.1 } }",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _keys_of(table: str, record: type[Record]) -> Iterator[Key]:
+    schema = record.model_json_schema(by_alias=True)
+    comments = _comments(record)
+    for name, field in record.model_fields.items():
+        alias = field.alias or name
+        entry = schema["properties"].get(alias, {})
+        if table == "" and _holds(entry, schema).startswith(("table", "list of tables")) and alias != "signals":
+            continue  # a table of its own below
+        yield Key(
+            table=table,
+            name=alias,
+            holds=_holds(entry, schema),
+            default="" if field.is_required() or field.default is None else _toml(field.default),
+            needed=field.is_required(),
+            about=comments.get(name, ""),
+        )
+
+
+def _heading(table: str) -> str:
+    if not table:
+        return "At the top"
+    return f"[{table}]" if not table.startswith("[") else f"[[{table[1:].replace(']', ']]', 1)}"
+
+
+def _toml(value: Any) -> str:
+    from worldfork.registration.reading import _value
+
+    return "{}" if value == {} else _value(list(value) if isinstance(value, tuple) else value)
+
+
+def _holds(entry: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Return what a key holds, with its bounds, in words."""
+    if "$ref" in entry:
+        return _holds(schema["$defs"][entry["$ref"].rpartition("/")[2]], schema)
+    if "anyOf" in entry:
+        return " or ".join(_holds(kind, schema) for kind in entry["anyOf"] if kind != {"type": "null"})
+    if "enum" in entry or "const" in entry:
+        return " or ".join(f"`{value}`" for value in entry.get("enum", [entry.get("const")]))
+    kind = entry.get("type")
+    if kind == "array":
+        inner = _holds(entry.get("items", {}), schema)
+        many = "list of tables" if inner.startswith("table") else f"list: {inner}"
+        return f"{many}, at least {entry['minItems']}" if entry.get("minItems") else many
+    if kind in ("integer", "number"):
+        bounds = [
+            f"{word} {entry[name]:,}"
+            for name, word in (
+                ("minimum", "from"),
+                ("exclusiveMinimum", "above"),
+                ("maximum", "to"),
+                ("exclusiveMaximum", "below"),
+            )
+            if name in entry
+        ]
+        return " ".join([{"integer": "whole number", "number": "number"}[kind], *bounds])
+    if kind == "string":
+        return "name" if "pattern" in entry else "text"
+    return {"boolean": "true or false", "object": "table"}.get(str(kind), "value")
+
+
+def _comments(record: type[Record]) -> dict[str, str]:
+    """Return the comment of each field: the one on its line, or those on the lines above it."""
+    comments: dict[str, str] = {}
+    above: list[str] = []
+    for line in inspect.getsource(record).splitlines():
+        comment = _comment_of(line)
+        if line.strip().startswith("#"):
+            above.append(comment)
+        elif line.startswith("    ") and (field := FIELD.match(line)) and field[1] in record.model_fields:
+            comments[field[1]] = " ".join([*above, comment]).strip()
+            above = []
+        elif line.strip():
+            above = []
+    return {field: f"{about[0].upper()}{about[1:]}" for field, about in comments.items() if about}
+
+
+def _comment_of(line: str) -> str:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
+            if token.type == tokenize.COMMENT:
+                return token.string.lstrip("# ")
+    except tokenize.TokenError:  # a line of a call that goes on
+        pass
+    return ""
