@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_serializer, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_serializer, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.deployment import Count, Deployment
@@ -56,6 +56,7 @@ CANDIDATES: Final = (
     "conformal",
 )
 FORKS: Final = 10_000_000  # of a whole registration; the largest published study has 3,072
+LABEL: Final = 60  # characters of an arm's label, which heads columns of tables
 SIGNALS: Final = (
     "residual",
     "kl",
@@ -124,6 +125,8 @@ class Arm(Record):
     """One way of running the grid, complete."""
 
     name: Name
+    # Readable name for pages and screens. Without one, an arm is spelled, and so digested, as if there were no field.
+    label: str = Field(default="", exclude_if=lambda label: not label)
     tasks: tuple[Name, ...] = Field(min_length=1)
     stream_seeds: tuple[Index, ...] = Field(min_length=1)
     update_seeds: tuple[Index, ...] = Field(default=(0,), min_length=1)
@@ -136,9 +139,16 @@ class Arm(Record):
     # as before arms could have one.
     forks_per_block: Count | None = Field(default=None, exclude_if=lambda size: size is None)
 
+    @field_validator("label")
+    @classmethod
+    def _fits_in_a_table(cls, label: str) -> str:
+        if len(label) > LABEL or label != " ".join(label.split()):
+            raise ValueError(f"expected at most {LABEL} characters on one line, single spaces between words")
+        return label
+
     def decisive(self) -> dict[str, Any]:
-        """What of an arm determines the rows of a cell; the rest says which cells there are."""
-        return self.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds", "update_seeds"})
+        """Return the settings that determine a cell's rows: all but the arm's names and the axes of its cells."""
+        return self.model_dump(mode="json", exclude={"name", "label", "tasks", "stream_seeds", "update_seeds"})
 
 
 class Task(Record):
@@ -333,7 +343,7 @@ class Registration(Record):
                 raise ValueError(
                     f"policy `{name}` reads the signal `{policy.trigger}`, a number: it needs a threshold"
                 )
-            same = {"name", "mechanism"}
+            same = {"name", "label", "mechanism"}
             if arm.model_dump(exclude=same) != base.model_dump(exclude=same):
                 raise ValueError(
                     f"policy `{name}`: arm `{arm.name}` differs from `{base.name}` in more than its mechanism, so "
