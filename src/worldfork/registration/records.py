@@ -125,7 +125,7 @@ class Arm(Record):
     """One way of running the grid, complete."""
 
     name: Name
-    # Readable name for pages and screens. Without one, an arm is spelled, and so digested, as if there were no field.
+    # Readable name for pages and screens. An empty one is not spelled, so the digest is as without the field.
     label: str = Field(default="", exclude_if=lambda label: not label)
     tasks: tuple[Name, ...] = Field(min_length=1)
     stream_seeds: tuple[Index, ...] = Field(min_length=1)
