@@ -213,6 +213,19 @@ def test_a_label_is_part_of_the_digest_and_of_no_row() -> None:
     assert "label" not in plain.model_dump(mode="json")["arms"][0]
 
 
+def test_a_price_and_a_correction_are_spelled_where_they_are_registered() -> None:
+    priced = parse(f'{LEAST}[scoring]\nupdate_cost = 12.5\ncorrection = "max_t"\n')
+    assert (priced.scoring.update_cost, priced.scoring.correction) == (12.5, "max_t")
+    assert restore(canonical(priced.model_dump(mode="json", by_alias=True))) == priced
+    assert priced.digest != parse(LEAST).digest == parse(f"{LEAST}[scoring]\nupdate_cost = 0.0\n").digest
+    assert {"update_cost", "correction"}.isdisjoint(parse(LEAST).model_dump(mode="json")["scoring"])
+
+
+def test_a_price_is_not_negative_and_a_correction_is_a_known_one() -> None:
+    assert "scoring.update_cost: expected 0.0 or more" in refused("[scoring]\nupdate_cost = -1.0\n")
+    assert "scoring.correction: expected 'holm' or 'max_t'" in refused('[scoring]\ncorrection = "bonferroni"\n')
+
+
 @pytest.mark.parametrize("label", ["x" * 61, " padded", "two\\nlines", "two  spaces"])
 def test_a_label_is_one_short_line(label: str) -> None:
     assert "arms.0.label: expected at most 60 characters" in refused(f'[[arms]]\nname = "a"\nlabel = "{label}"\n')

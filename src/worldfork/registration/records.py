@@ -233,6 +233,11 @@ class Scoring(Record):
     severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return
     # What a branch counts as whose return is not finite; None: 0, or the lowest return where returns go below 0.
     failure_return: float | None = None
+    # Price of an update in return units, taken off every update's value. The two fields below are not spelled at
+    # their defaults, so that registrations without them keep their digests.
+    update_cost: Amount = Field(default=0.0, exclude_if=lambda cost: cost == 0)
+    # Adjustment over a family of tests that share rows; None: both are reported, and Holm's decides.
+    correction: Literal["holm", "max_t"] | None = Field(default=None, exclude_if=lambda method: method is None)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Scoring":
