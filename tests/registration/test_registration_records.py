@@ -7,6 +7,7 @@ import pytest
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, parse, restore
 from worldfork.registration.advice import idle_settings
+from worldfork.registration.records import canonical
 
 LEAST = """
 schema = "worldfork.registration/1"
@@ -198,6 +199,42 @@ def test_a_prediction_is_about_what_is_registered(said: str, about: str | None) 
 def test_what_decides_a_cells_rows_is_all_of_an_arm_but_its_place() -> None:
     (arm,) = parse(LEAST).arms
     assert set(arm.decisive()) == {"stream", "evaluation", "mechanism", "precision", "settings"}
+
+
+def test_a_label_is_part_of_the_digest_and_of_no_row() -> None:
+    plain = parse(f'{LEAST}[[arms]]\nname = "gentle"\n')
+    labelled = parse(f'{LEAST}[[arms]]\nname = "gentle"\nlabel = "a tenth of the learning rate"\n')
+    (arm,) = labelled.arms
+    assert arm.label == "a tenth of the learning rate"
+    assert arm.decisive() == plain.arms[0].decisive()
+    assert labelled.digest != plain.digest
+    assert plain.digest == parse(f'{LEAST}[[arms]]\nname = "gentle"\nlabel = ""\n').digest
+    assert restore(canonical(labelled.model_dump(mode="json", by_alias=True))) == labelled
+    assert "label" not in plain.model_dump(mode="json")["arms"][0]
+
+
+def test_a_price_and_a_correction_are_spelled_where_they_are_registered() -> None:
+    priced = parse(f'{LEAST}[scoring]\nupdate_cost = 12.5\ncorrection = "max_t"\n')
+    assert (priced.scoring.update_cost, priced.scoring.correction) == (12.5, "max_t")
+    assert restore(canonical(priced.model_dump(mode="json", by_alias=True))) == priced
+    assert priced.digest != parse(LEAST).digest == parse(f"{LEAST}[scoring]\nupdate_cost = 0.0\n").digest
+    assert {"update_cost", "correction"}.isdisjoint(parse(LEAST).model_dump(mode="json")["scoring"])
+
+
+def test_a_price_is_not_negative_and_a_correction_is_a_known_one() -> None:
+    assert "scoring.update_cost: expected 0.0 or more" in refused("[scoring]\nupdate_cost = -1.0\n")
+    assert "scoring.correction: expected 'holm' or 'max_t'" in refused('[scoring]\ncorrection = "bonferroni"\n')
+
+
+@pytest.mark.parametrize("label", ["x" * 61, " padded", "two\\nlines", "two  spaces"])
+def test_a_label_is_one_short_line(label: str) -> None:
+    assert "arms.0.label: expected at most 60 characters" in refused(f'[[arms]]\nname = "a"\nlabel = "{label}"\n')
+
+
+def test_policies_of_arms_that_differ_in_label_and_mechanism_can_be_compared() -> None:
+    arms = '[[arms]]\nname = "a"\n[[arms]]\nname = "b"\nlabel = "tenth"\nmechanism = {steps = 20}\n'
+    policies = '[deployment.policies.late]\ntrigger = "kswin"\narm = "b"\n'
+    assert parse(LEAST + arms + policies).arms[1].label == "tenth"
 
 
 STEPS = {"world": (50, 200)}  # control and environment steps of an episode

@@ -59,7 +59,7 @@ def _twins(registration: Registration, episode_steps: Mapping[str, tuple[int, in
         for task in arm.tasks:
             length = arm.stream.decision_points * episode_steps[task][0]
             for stream_seed in arm.stream_seeds:
-                same = arm.model_dump(exclude={"name", "tasks", "stream_seeds", "mechanism"})
+                same = arm.model_dump(exclude={"name", "label", "tasks", "stream_seeds", "mechanism"})
                 key = canonical([task, stream_seed, same, _effective(arm.mechanism, length)])
                 if (twin := seen.setdefault(key, arm.name)) != arm.name:
                     found.append(

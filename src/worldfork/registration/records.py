@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_serializer, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_serializer, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.deployment import Count, Deployment
@@ -56,6 +56,7 @@ CANDIDATES: Final = (
     "conformal",
 )
 FORKS: Final = 10_000_000  # of a whole registration; the largest published study has 3,072
+LABEL: Final = 60  # characters of an arm's label, which heads columns of tables
 SIGNALS: Final = (
     "residual",
     "kl",
@@ -124,6 +125,8 @@ class Arm(Record):
     """One way of running the grid, complete."""
 
     name: Name
+    # Readable name for pages and screens. An empty one is not spelled, so the digest is as without the field.
+    label: str = Field(default="", exclude_if=lambda label: not label)
     tasks: tuple[Name, ...] = Field(min_length=1)
     stream_seeds: tuple[Index, ...] = Field(min_length=1)
     update_seeds: tuple[Index, ...] = Field(default=(0,), min_length=1)
@@ -136,9 +139,16 @@ class Arm(Record):
     # as before arms could have one.
     forks_per_block: Count | None = Field(default=None, exclude_if=lambda size: size is None)
 
+    @field_validator("label")
+    @classmethod
+    def _fits_in_a_table(cls, label: str) -> str:
+        if len(label) > LABEL or label != " ".join(label.split()):
+            raise ValueError(f"expected at most {LABEL} characters on one line, single spaces between words")
+        return label
+
     def decisive(self) -> dict[str, Any]:
-        """What of an arm determines the rows of a cell; the rest says which cells there are."""
-        return self.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds", "update_seeds"})
+        """Return the settings that determine a cell's rows: all but the arm's names and the axes of its cells."""
+        return self.model_dump(mode="json", exclude={"name", "label", "tasks", "stream_seeds", "update_seeds"})
 
 
 class Task(Record):
@@ -223,6 +233,11 @@ class Scoring(Record):
     severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return
     # What a branch counts as whose return is not finite; None: 0, or the lowest return where returns go below 0.
     failure_return: float | None = None
+    # Price of an update in return units, taken off every update's value. The two fields below are not spelled at
+    # their defaults, so that registrations without them keep their digests.
+    update_cost: Amount = Field(default=0.0, exclude_if=lambda cost: cost == 0)
+    # Adjustment over a family of tests that share rows; None: both are reported, and Holm's decides.
+    correction: Literal["holm", "max_t"] | None = Field(default=None, exclude_if=lambda method: method is None)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Scoring":
@@ -333,7 +348,7 @@ class Registration(Record):
                 raise ValueError(
                     f"policy `{name}` reads the signal `{policy.trigger}`, a number: it needs a threshold"
                 )
-            same = {"name", "mechanism"}
+            same = {"name", "label", "mechanism"}
             if arm.model_dump(exclude=same) != base.model_dump(exclude=same):
                 raise ValueError(
                     f"policy `{name}`: arm `{arm.name}` differs from `{base.name}` in more than its mechanism, so "

@@ -84,7 +84,7 @@ def _programs(arm: Arm, task: str) -> str:
     """What the programs of an arm depend on: everything but names, draws and numbers that are data."""
     mechanism = arm.mechanism
     settings = {name: value for name, value in mechanism.settings.items() if name != "rate"}
-    data = {"name", "tasks", "stream_seeds", "update_seeds", "stream", "mechanism"}
+    data = {"name", "label", "tasks", "stream_seeds", "update_seeds", "stream", "mechanism"}
     parts = [arm.model_dump(exclude=data), mechanism.name, mechanism.scope, mechanism.steps == 0]
     return canonical([task, *parts, settings, arm.stream.decision_points])
 

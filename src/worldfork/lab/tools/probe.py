@@ -240,7 +240,7 @@ def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_bl
 
 
 def _content(arm: Arm) -> str:
-    return canonical(arm.model_dump(mode="json", exclude={"name"}))
+    return canonical(arm.model_dump(mode="json", exclude={"name", "label"}))
 
 
 def _with(setting: Setting, registration: Registration) -> Setting:

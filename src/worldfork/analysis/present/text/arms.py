@@ -205,7 +205,7 @@ def varies(registration: Registration) -> dict[str, list[str]]:
 def changed(registration: Registration, earlier: str, later: str) -> list[str]:
     """What one arm has otherwise than another, a line each."""
     arms = [registration.arm(name) for name in (earlier, later)]
-    before, after = (arm.model_dump(mode="json", exclude={"name"}) for arm in arms)
+    before, after = (arm.model_dump(mode="json", exclude={"name", "label"}) for arm in arms)
     mechanism, other = (arm.mechanism.name for arm in arms)
     # Another mechanism has other settings: what it does not have is not at its default.
     absent = "its default" if mechanism == other else "not set"
