@@ -23,13 +23,14 @@ class Policy(Record):
     """A trigger, the rule that makes decisions of its answers, and the mechanism that it fires."""
 
     trigger: Named  # a recorded signal, a trigger by name, "never" or "always"
-    settings: dict[str, Any] = {}  # of the trigger
+    settings: dict[str, Any] = {}  # settings of the trigger
     # "fitted": on the one-step ledger of other checkpoints; "running": the quantile of its own earlier values; or a
     # number. None: the trigger raises alarms.
     threshold: Literal["fitted", "running"] | float | None = None
-    rate: float | None = Field(default=None, gt=0, lt=1)  # of the running quantile, or of a random policy
-    matches: Name | None = None  # a random policy fires at the rate at which this one does in the one-step ledger
-    arm: Name | None = None  # whose mechanism; None: the deployment's
+    # Share of decisions at which a running quantile or a random policy fires.
+    rate: float | None = Field(default=None, gt=0, lt=1)
+    matches: Name | None = None  # a random policy fires as often as this one does on the ledger
+    arm: Name | None = None  # the arm whose mechanism it fires; else the deployment's
 
     @model_validator(mode="after")
     def _one_rule(self) -> "Policy":
@@ -53,13 +54,13 @@ class Policy(Record):
 class Deployment(Record):
     """Policies side by side on common random numbers. `never` and `always` run in every deployment."""
 
-    policies: dict[Name, Policy] = {}
-    arm: Name | None = None  # whose stream, cells, precision and mechanism; None: the first
-    evaluate_at: tuple[Count, ...] = ()  # decision points at which the model as it then is is evaluated, pinned
-    episodes: Count = 6  # m of each evaluation
-    ledger: str | None = None  # a finished study to take thresholds from; None: this study's own one-step rows
-    ledger_root: Digest | None = None  # its root, as `worldfork verify --root` prints it
-    cells_per_batch: Count | None = None  # that are run together with all their policies; None: all of a task
+    policies: dict[Name, Policy] = {}  # by name, beside `never` and `always`
+    arm: Name | None = None  # the arm whose stream, cells, precision and mechanism are used; else the first
+    evaluate_at: tuple[Count, ...] = ()  # decision points after which the current model is evaluated, pinned
+    episodes: Count = 6  # matched episodes of each evaluation
+    ledger: str | None = None  # a finished study to take thresholds from; else this study's own forks
+    ledger_root: Digest | None = None  # root of that study, as `worldfork verify --root` prints it
+    cells_per_batch: Count | None = None  # deployments that are run together with all policies; else all of a task
 
     @model_validator(mode="after")
     def _consistent(self) -> "Deployment":

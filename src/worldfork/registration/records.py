@@ -72,10 +72,10 @@ SIGNALS: Final = (
 class Grid(Record):
     """The cells that every arm shares."""
 
-    tasks: tuple[Name, ...] = Field(min_length=1)
-    checkpoints: tuple[Index, ...] = Field(min_length=1)
-    directions: tuple[Direction, ...] = Field(min_length=1)
-    stream_seeds: tuple[Index, ...] = (0,)
+    tasks: tuple[Name, ...] = Field(min_length=1)  # each has a table [tasks.TASK]
+    checkpoints: tuple[Index, ...] = Field(min_length=1)  # trained models, by number: the unit of every interval
+    directions: tuple[Direction, ...] = Field(min_length=1)  # of the drift: toward the clean world, or away from it
+    stream_seeds: tuple[Index, ...] = (0,)  # each is another deployment of the same checkpoint
     update_seeds: tuple[Index, ...] = (0,)  # draws of each update's minibatches, which share everything else
 
     @model_validator(mode="after")
@@ -89,11 +89,11 @@ class Grid(Record):
 class Stream(Record):
     """The frozen deployment. Decision point k is at the end of episode k."""
 
-    decision_points: Count = 24
+    decision_points: Count = 24  # episodes of a deployment, with a fork at the end of each
     drift_period: Steps = 20_000  # environment steps from one end of the drift to the other
-    action_noise: Amount = 0.0  # sigma_a: standard deviation of what is added to each planned action
-    schedule: Named = "ramp"  # how the level moves: ramp, step, cyclic, saw_wave, random_walk, uniform, constant
-    schedule_settings: Settings = {}
+    action_noise: Amount = 0.0  # standard deviation of the noise that is added to each planned action
+    schedule: Named = "ramp"  # how the drift level moves: `worldfork list schedules`
+    schedule_settings: Settings = {}  # settings of the schedule
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: Callable[[Any], Any]) -> dict[str, Any]:
@@ -107,36 +107,36 @@ class Stream(Record):
 class Evaluation(Record):
     """How both branches are evaluated."""
 
+    # Pinned: the drift level stays as it was at the fork. Forward: it goes on along the schedule.
     mode: Literal["pinned", "forward"] = "pinned"
-    episodes: Count = 30  # m, per branch
+    episodes: Count = 30  # matched episodes of each branch (m)
 
 
 class Mechanism(Record):
     """What UPDATE does."""
 
-    name: Named = "finetune"
-    steps: Annotated[int, Field(ge=0, le=10**9)] = 200  # N gradient steps
-    window: Steps = 10_000  # W, the last control transitions it may see
-    scope: str = "model"  # or "model+value"
-    settings: Settings = {}
+    name: Named = "finetune"  # `worldfork list mechanisms`, or module:attribute
+    steps: Annotated[int, Field(ge=0, le=10**9)] = 200  # gradient steps of an update (N)
+    window: Steps = 10_000  # the last control transitions that an update may see (W)
+    scope: str = "model"  # parts of the agent that are trained, such as "model" or "model+value"
+    settings: Settings = {}  # settings of the mechanism, such as rate = 0.1
 
 
 class Arm(Record):
     """One way of running the grid, complete."""
 
-    name: Name
+    name: Name  # in cells, tables and predictions
     # Readable name for pages and screens. An empty one is not spelled, so the digest is as without the field.
     label: str = Field(default="", exclude_if=lambda label: not label)
-    tasks: tuple[Name, ...] = Field(min_length=1)
-    stream_seeds: tuple[Index, ...] = Field(min_length=1)
-    update_seeds: tuple[Index, ...] = Field(default=(0,), min_length=1)
-    stream: Stream
-    evaluation: Evaluation
-    mechanism: Mechanism
-    precision: str | None = None  # of evaluation and update; None: the task's
+    tasks: tuple[Name, ...] = Field(min_length=1)  # those of [grid] where the arm names none
+    stream_seeds: tuple[Index, ...] = Field(min_length=1)  # those of [grid] where the arm names none
+    update_seeds: tuple[Index, ...] = Field(default=(0,), min_length=1)  # those of [grid] where it names none
+    stream: Stream  # [stream] with the arm's changes
+    evaluation: Evaluation  # [evaluation] with the arm's changes
+    mechanism: Mechanism  # [mechanism] with the arm's changes
+    precision: str | None = None  # of evaluation and update; else the task's
     settings: Settings = {}  # changes to the task's agent settings, for evaluation and update
-    # Another shape of its batches than [execution] says. Where there is none, an arm is spelled, and so digested,
-    # as before arms could have one.
+    # Forks that are computed together, where it is not the number in [execution]. Not spelled where it is.
     forks_per_block: Count | None = Field(default=None, exclude_if=lambda size: size is None)
 
     @field_validator("label")
@@ -154,35 +154,36 @@ class Arm(Record):
 class Task(Record):
     """What runs in a task, and how its world drifts."""
 
-    agent: Named
-    environment: Named | None = None  # None: the one that is called as the task is
-    environment_settings: Settings = {}
-    drift_scale: float = Field(gt=0)  # the physical parameter at level 1, relative to its nominal value
-    drift: Literal["linear", "log"] = "linear"  # in between: nominal * (1 + level * (scale - 1)), or * scale**level
-    checkpoints: str = "generated"  # a path with {checkpoint}, "bundled", or "generated" from the seed
-    precision: str = "float32"
+    agent: Named  # `worldfork list agents`, or module:attribute
+    environment: Named | None = None  # `worldfork list environments`, or module:attribute; else the task's name
+    environment_settings: Settings = {}  # settings of the environment
+    drift_scale: float = Field(gt=0)  # the drifting parameter at level 1, in units of its nominal value
+    # The parameter at a level between 0 and 1: nominal * (1 + level * (scale - 1)), or nominal * scale**level.
+    drift: Literal["linear", "log"] = "linear"
+    checkpoints: str = "generated"  # a path with {task} and {checkpoint}, "bundled", or "generated" from the seed
+    precision: str = "float32"  # of streams, updates and evaluations: float32, tf32, fp16, bf16 or float64
     competence_floor: float | None = None  # clean return below which a checkpoint is not forked
-    # Once an episode has ended early: begin anew within its control steps, or stay there and earn nothing more.
-    # None: begin anew. Unsaid it is not spelled, as before a task could say it.
-    after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda said: said is None)
-    settings: Settings = {}
+    # After an early end an episode begins anew within its control steps (reset, the default) or earns nothing more
+    # (wait). Not spelled where it is not set.
+    after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda choice: choice is None)
+    settings: Settings = {}  # settings of the agent
 
 
 class Execution(Record):
     """Batch shapes. They enter the ledger for agents whose results depend on them."""
 
-    forks_per_block: Count = 20  # F: a block evaluates 2F parameter sets
-    streams_per_batch: Count = 10
-    halves: Literal[1, 2] = 1  # 2: the agent plans for one half of the episodes while physics steps the other
+    forks_per_block: Count = 20  # forks that are computed together: twice as many parameter sets
+    streams_per_batch: Count = 10  # deployments that are rolled together
+    halves: Literal[1, 2] = 1  # 2: the agent plans for one half of the episodes while the other is simulated
 
 
 class Premise(Record):
     """What a prediction takes for granted, on a measured figure: where it is not so, nothing was tested."""
 
     figure: str  # a path into the score's JSON, such as `clean_return.mean`
-    task: Name | None = None  # None: the prediction's
-    below: float | None = None
-    above: float | None = None
+    task: Name | None = None  # else the prediction's
+    below: float | None = None  # the figure must be below this
+    above: float | None = None  # the figure must be above this
 
     @model_validator(mode="after")
     def _bounded(self) -> "Premise":
@@ -194,16 +195,16 @@ class Premise(Record):
 class Prediction(Record):
     """A figure said beforehand: the score answers held, falsified, unresolved or not tested."""
 
-    name: Name
-    task: Name
-    arm: Name | None = None
+    name: Name  # in tables and on the page
+    task: Name  # that the figure is of
+    arm: Name | None = None  # that the figure is of; else each arm of the task
     against: Name | None = None  # another arm: the figure is then the mean of `arm` less that of `against`
     figure: str = "mean"  # a path into the score's JSON, or `mean`: the all-attempted mean dR
-    between: tuple[float, float] | None = None
-    falsified_below: float | None = None
-    falsified_above: float | None = None
+    between: tuple[float, float] | None = None  # it held if the figure lies here
+    falsified_below: float | None = None  # falsified if the figure lies below this
+    falsified_above: float | None = None  # falsified if the figure lies above this
     equivalent_within: float | None = Field(default=None, gt=0)  # two one-sided tests of a mean against this margin
-    premise: Premise | None = None
+    premise: Premise | None = None  # where it does not hold, nothing was tested
 
     @model_validator(mode="after")
     def _bounded(self) -> "Prediction":
@@ -226,12 +227,14 @@ class Prediction(Record):
 class Scoring(Record):
     """What scoring will use; chosen before the ledger it scores exists."""
 
-    divergence_fraction: float | None = Field(default=0.30, gt=0, lt=1)  # None: the rule is off ("off" in TOML)
+    # A fork diverged where its updated return is below this share of its cell's mean HOLD return; "off": no rule.
+    divergence_fraction: float | None = Field(default=0.30, gt=0, lt=1)
+    # Share of decisions at which the rule without labels, a quantile of the signal's own past, fires.
     running_quantile_rate: float = Field(default=0.3, gt=0, lt=1)
-    contraction_edges: dict[Name, tuple[float, ...]] = {}
-    triggers: tuple[Candidate, ...] = CANDIDATES  # Holm's adjustment runs over these x tasks x arms; others explore
-    severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return
-    # What a branch counts as whose return is not finite; None: 0, or the lowest return where returns go below 0.
+    contraction_edges: dict[Name, tuple[float, ...]] = {}  # by task: edges of r_hold between bins of mean dR
+    triggers: tuple[Candidate, ...] = CANDIDATES  # tests are adjusted over these x tasks x arms
+    severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return, between classes of severity
+    # What a branch counts as whose return is not finite; else 0, or the lowest return where returns go below 0.
     failure_return: float | None = None
     # Price of an update in return units, taken off every update's value. The two fields below are not spelled at
     # their defaults, so that registrations without them keep their digests.
@@ -253,22 +256,22 @@ class Scoring(Record):
 class Guess(Record):
     """Standard deviations of dR that a power estimate may assume where no earlier ledger is at hand."""
 
-    checkpoint: Amount
-    fork: Amount
-    episode: Amount
+    checkpoint: Amount  # between the means of checkpoints
+    fork: Amount  # between forks of a checkpoint
+    episode: Amount  # between paired episodes of a fork
 
 
 class Registration(Record):
     """A whole study, decided."""
 
-    schema_: Literal["worldfork.registration/1"] = Field(alias="schema")
-    name: Name
-    about: str = ""
-    seed: Index = 0
+    schema_: Literal["worldfork.registration/1"] = Field(alias="schema")  # form of the file
+    name: Name  # of the study, in small letters
+    about: str = ""  # the question that the study asks, in one sentence
+    seed: Index = 0  # that every draw of the study is made from
     grid: Grid
     arms: tuple[Arm, ...] = Field(min_length=1)
     tasks: dict[Name, Task]
-    signals: tuple[Named, ...] = SIGNALS  # what is read before every fork and stored in its row
+    signals: tuple[Named, ...] = SIGNALS  # read before every fork and stored in its row: `worldfork list signals`
     execution: Execution = Execution()
     scoring: Scoring = Scoring()
     predictions: tuple[Prediction, ...] = ()
