@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+ANALYSIS := $(VENV)/.analysis
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 TEST_JOBS ?= 2
 MUTANTS ?= 60
 # One thread per process: the tests run side by side, and results must not depend on thread counts anyway.
@@ -11,22 +13,27 @@ export OMP_NUM_THREADS ?= 1
 # Tests start many processes, and each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test setup lint types contracts unit nightly docs lock clean help
+.PHONY: demo test setup lint types contracts unit nightly docs reference lock clean help
 
 help:  ## what the targets do
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(INSTALLED)  ## install the pinned packages and worldfork itself into .venv
 
-$(INSTALLED): requirements/dev.txt pyproject.toml
+# The analysis alone, which is all that the demo needs: a third of the packages.
+$(ANALYSIS): requirements/analysis.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "worldfork needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Try: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes -r requirements/analysis.txt
+	$(PIP) --no-build-isolation -e .
+	@touch $(ANALYSIS)
+
+$(INSTALLED): requirements/dev.txt $(ANALYSIS)
+	$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $(INSTALLED)
 
-demo: setup  ## run the main job at a size a laptop can take
+demo: $(ANALYSIS)  ## a study whose answer is known: forks, scores, a page to open, in seconds
 	$(BIN)/worldfork demo
 
 test: lint contracts  ## everything CI checks
@@ -49,13 +56,19 @@ nightly: setup  ## the slow tests too, and whether the tests notice some one-lin
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal -m "nightly or not nightly"
 	$(BIN)/python benchmarks/mutations.py --sample $(MUTANTS)
 
-docs: setup  ## the documentation as a site in site/, every warning an error
-	$(BIN)/properdocs build --strict --quiet
+docs: setup  ## the documentation as a site in site/ with the tables of every study, every warning an error
+	EVIDENCE=1 $(BIN)/properdocs build --strict --quiet
 
-lock: setup  ## compile requirements/dev.txt anew from pyproject.toml
+reference: setup  ## the pages of docs/ that are made from the code
+	$(BIN)/python docs/.site/reference.py
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
+	  --no-annotate --generate-hashes pyproject.toml
+
+lock: setup  ## compile requirements/ anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
-	  --no-annotate --generate-hashes --extra dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra dev -o requirements/dev.txt
+	printf 'hatchling\neditables\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/analysis.txt
 
 clean:  ## remove what set-up and runs left behind
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

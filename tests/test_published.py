@@ -215,7 +215,7 @@ def test_arms_that_are_set_as_the_corrected_study_repeat_it_bit_for_bit(
 
 
 def test_blocks_of_another_shape_repeat_all_but_one_fork_and_bf16_plans_for_the_same_updated_models() -> None:
-    """What docs/reproducing.md says of `precision`: one update of 480 rounds differently in blocks of 48."""
+    """What docs/findings.md says of `precision`: one update of 480 rounds differently in blocks of 48."""
     cells = folder_of("precision") / "cells"
     repeated = {"blocks-48": 0, "bf16": 0}
     for rate in ("", "gentle-"):
@@ -230,7 +230,7 @@ def test_blocks_of_another_shape_repeat_all_but_one_fork_and_bf16_plans_for_the_
 
 
 def test_the_study_that_was_run_again_has_the_same_draws_and_no_return_in_common() -> None:
-    """What docs/reproducing.md says of it: another kernel rounds otherwise, and every episode is another one."""
+    """What docs/findings.md says of it: another kernel rounds otherwise, and every episode is another one."""
     compared = 0
     for cell in sorted((folder_of("power-cartpole-earlier") / "cells").iterdir()):
         again = folder_of("power-cartpole") / "cells" / cell.name
@@ -268,7 +268,7 @@ SURPRISE = ("residual", "running_variance", "percentile")
 def test_forks_that_another_study_has_too_are_the_same_bit_for_bit(
     study: str, arm: str, other: str, of_arm: str, forks: int
 ) -> None:
-    """What docs/reproducing.md says of these studies: the forks that policies were fitted on are not new. Where
+    """What docs/findings.md says of these studies: the forks that policies were fitted on are not new. Where
     streams were rolled out in batches of another size, what they record of surprise differs in its last digits, and
     nothing else does."""
     compared, batched_alike = 0, other != "power-locomotion"

@@ -1,0 +1,63 @@
+"""Pages that are made from the code or from ledgers are what the code makes now."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import worldfork as wf
+
+ROOT = Path(__file__).parents[2]
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / ".site" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.mark.parametrize("name", ["commands.md", "registration.md"])
+def test_the_reference_is_what_the_code_says(name: str) -> None:
+    written = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert written == module("reference").pages()[name], "run `make reference`"
+
+
+def test_a_page_of_evidence_is_what_its_command_prints() -> None:
+    evidence = module("evidence")
+    assert {"demo", "power-cartpole"} <= set(evidence.studies())
+    page = evidence.page("demo", "--permutations", "20")
+    assert page.startswith("# demo\n\n`worldfork score results/demo --markdown --paper --permutations 20` prints")
+    assert "| cartpole-swingup | " in page
+
+
+def printed(study: str, arm: str, task: str) -> str:
+    """Return the mean dR of all attempted forks with its interval, as the documents print it."""
+    effect = wf.score(ROOT / "results" / study, arm=arm, permutations=1)[task].effect.all_attempted
+    low, high = effect.student_t.low, effect.student_t.high
+    return f"{effect.mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+@pytest.mark.parametrize("page", ["docs/findings.md", "README.md"])
+@pytest.mark.parametrize(
+    ("study", "arm", "task"),
+    [
+        ("power-cartpole", "corrected", "cartpole-swingup"),
+        ("power-cartpole", "gentle", "cartpole-swingup"),
+        ("power-locomotion", "corrected", "walker-walk"),
+        ("power-locomotion", "gentle", "walker-walk"),
+        ("power-locomotion", "corrected", "cheetah-run"),
+        ("power-locomotion", "gentle", "cheetah-run"),
+        ("judge-cartpole", "gentle-rehearsal", "cartpole-swingup"),
+        ("judge-walker", "gentle-ewc", "walker-walk"),
+        ("judge-cheetah", "gentle-ewc", "cheetah-run"),
+    ],
+)
+def test_the_main_table_says_what_the_ledgers_say(page: str, study: str, arm: str, task: str) -> None:
+    rows = [
+        line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line.startswith(f"| {task} ")
+    ]
+    assert any(printed(study, arm, task) in row for row in rows)
