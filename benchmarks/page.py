@@ -25,7 +25,7 @@ from scoring import multiplied, table
 
 from worldfork.analysis.present.page import gather, render
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("analysis/present/page", "")]
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("analysis/page", "")]
 
 TASKS = ("cartpole", "walker", "cheetah")
 EPISODES = 4

@@ -13,7 +13,7 @@ import math
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("analysis/present/page", "")]
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("analysis/page", "")]
 
 import headless  # noqa: E402  (the tests' own driver: no package, no port, no download)
 

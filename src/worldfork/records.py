@@ -1,5 +1,6 @@
 """Strict records, and what is wrong with a value that is not one, in words that its author can act on."""
 
+import re
 import typing
 from collections.abc import Sequence
 from typing import Any, Final
@@ -39,6 +40,8 @@ EXPECTED: Final = {
     "too_long": "expected at most {max_length} of them",
     "string_pattern_mismatch": "expected a name in small letters, digits, `_`, `.` and single `-`",
 }
+# The name that pydantic gives to one of the kinds that a setting may have.
+KIND: Final = re.compile(r"(float|int|bool|str|literal\[.*\])$")
 
 
 def explain(
@@ -49,7 +52,21 @@ def explain(
     details = error.errors()
     # A list whose only item is wrong is also too short by then: only the innermost mistake is the author's.
     inner = [one for one in details if not any(_contains(one["loc"], other["loc"]) for other in details)]
-    return [_line(one, model, place, also) for one in inner]
+    return [_line(one, model, place, also) for one in _by_setting(inner)]
+
+
+def _by_setting(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Join the errors of a setting that may be of several kinds, such as a word or a number, into one."""
+    joined: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for detail in details:
+        location = detail["loc"]
+        if location and KIND.match(str(location[-1])):
+            location = location[:-1]
+            before = [joined[location]["ctx"]["expected"]] if location in joined else []
+            expected = ", or ".join([*before, _expected(detail).removeprefix("expected ")])
+            detail = {**detail, "type": "literal_error", "loc": location, "ctx": {"expected": expected}}
+        joined[location] = detail
+    return list(joined.values())
 
 
 def _contains(outer: Sequence[int | str], inner: Sequence[int | str]) -> bool:
@@ -64,9 +81,13 @@ def _line(detail: ErrorDetails, model: type[BaseModel], place: str, also: Sequen
         return f"{location}: not a known setting; " + (f"known here: {known}" if known else "there are none here")
     if detail["type"] in ("value_error", "assertion_error"):
         return f"{location}: {detail['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')}"
-    expected = EXPECTED.get(detail["type"], detail["msg"]).format(**detail.get("ctx", {}))
     came = "" if detail["type"] == "missing" else f"; got {detail.get('input')!r:.60}"
-    return f"{location}: {expected}{came}"
+    return f"{location}: {_expected(detail)}{came}"
+
+
+def _expected(detail: ErrorDetails) -> str:
+    """Return what was expected in words."""
+    return EXPECTED.get(detail["type"], detail["msg"]).format(**detail.get("ctx", {}))
 
 
 def _at(model: Any, location: Sequence[int | str]) -> dict[str, Any]:

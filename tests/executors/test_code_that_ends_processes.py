@@ -93,7 +93,10 @@ def test_a_run_of_a_world_that_exits_well_does_not_exit_well(workers: int, tmp_p
     ("verb", "told"),
     [
         (["check"], "^leaving.py, line 2, called sys.exit: nothing more was done"),
-        (["run", "-o", "study"], r"the study's set-up: SystemExit: something called sys.exit\(0\)"),
+        (
+            ["run", "-o", "study"],
+            r"could not begin, and nothing was written:\s+SystemExit: something called sys.exit\(0\)",
+        ),
     ],
 )
 def test_a_module_that_exits_when_it_is_imported_is_told(

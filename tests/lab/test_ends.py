@@ -15,7 +15,7 @@ from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import segments
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.stateful import StatefulAgent, Transitions, transitions_of
+from worldfork.lab.agents.stateful import StatefulAgent, Transitions, save_checkpoint, transitions_of
 from worldfork.lab.deployments.replay import find_episode, replay_episode
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, roll_out
@@ -302,6 +302,31 @@ def test_check_says_what_lay_past_an_end(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["check", str(path)])
         assert done.exit_code == 0, done.output
         assert words in " ".join(done.output.split())
+
+
+def test_check_says_where_no_episode_ended_early(tmp_path: Path) -> None:
+    path = write(tmp_path, "reset", more="environment_settings = {episode_steps = 3}\n")
+    done = CliRunner().invoke(app, ["check", str(path)])
+    assert done.exit_code == 0, done.output
+    assert "none of 4 episodes in the clean world ended early" in " ".join(done.output.split())
+
+
+def test_a_clean_return_of_episodes_that_ended_otherwise_is_refused(tmp_path: Path) -> None:
+    """What the frozen model has lost is measured from it: 3 steps till the fall, or 20 of several attempts."""
+    world, plugin = LedgePlugin().build(scale=1.0, threads=1), WalkerPlugin()
+    agent = plugin.build(world, precision="float32")
+    for index in (0, 1):
+        state = plugin.make(world).get_state()
+        save_checkpoint(state, tmp_path / f"{index}", agent=agent, environment=world, after_end="wait")
+    named = f'checkpoints = "{tmp_path}/{{checkpoint}}.safetensors"\n'
+    assert wf.check(write(tmp_path, "wait", more=named)).ready
+    path = write(tmp_path, "reset", more=named)
+    told = r'measured with after_end = "wait", and \[tasks.ledge\] has after_end = "reset"'
+    for refused in (lambda: wf.check(path), lambda: run(path, tmp_path / "study", probe=False)):
+        with pytest.raises(WorldforkError, match=told) as caught:
+            refused()
+        assert "failures.log" not in str(caught.value)
+    assert not (tmp_path / "study").exists()
 
 
 def test_a_setting_that_says_nothing_is_refused() -> None:

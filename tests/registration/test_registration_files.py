@@ -193,7 +193,7 @@ def test_a_name_that_no_file_can_have_is_told(tmp_path: Path, named: str) -> Non
             look()
 
 
-PARTS = ["a", "'a'", '"a.b"', "-_9"]
+PARTS = ["a", "'a'", "''", '"a.b"', "-_9"]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -210,6 +210,13 @@ def test_a_text_of_a_million_characters_is_not_parsed() -> None:
     assert loads(fits, name="x", kind="a registration") == {}
     with pytest.raises(WorldforkError, match="it has 1,048,577 characters, at most 1,048,576 are read"):
         loads(fits + "#", name="x", kind="a registration")
+
+
+@pytest.mark.parametrize("quotes", ['"', '"""'])
+def test_a_text_of_escaped_quotes_alone_is_searched_once(quotes: str) -> None:
+    """Were a key looked for at each of them, it would take the better part of an hour."""
+    with pytest.raises(WorldforkError, match="x is not valid TOML: Unterminated string"):
+        loads(f"a = {quotes}" + '\\"' * 500_000, name="x", kind="a registration")
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-" + "9" * 5000])

@@ -326,6 +326,7 @@ def test_a_deployment_that_says_little_evaluates_six_episodes_and_has_never_and_
         ('threshold = "fitted"\nrate = 0.5', '`rate` goes with threshold = "running"'),
         ("threshold = 0.5\nrate = 0.5", '`rate` goes with threshold = "running"'),
         ("rate = 0.5", '`rate` goes with threshold = "running"'),
+        ('threshold = "fited"', "careful.threshold: expected 'fitted' or 'running', or a number; got 'fited'"),
     ],
 )
 def test_a_rate_is_for_a_running_threshold(settings: str, told: str) -> None:

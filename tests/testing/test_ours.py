@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from untrained import SMALLEST, write_checkpoint
 
 from worldfork import registry
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
+from worldfork.lab.environments.base import State
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
@@ -69,6 +71,18 @@ def test_an_object_that_is_already_built_is_examined_as_far_as_it_goes() -> None
     checkpoint = plugin.generate(agent, world, Event(purpose=Purpose.PRETRAINING))
     assert check_agent(agent, world, checkpoints=[checkpoint]).not_examined
     check_mechanism("finetune", agent=agent, environment=world, checkpoint=checkpoint)
+
+
+class Fading(World):
+    """Only the reward drifts, as where an answer is right or wrong."""
+
+    def step(self, state: State, action: np.ndarray, level: Any = 0.0) -> tuple[State, np.ndarray, np.ndarray]:
+        after, observation, reward = super().step(state, action)
+        return after, observation, reward * (1.0 + level)
+
+
+def test_a_world_may_drift_in_its_reward_alone() -> None:
+    assert "Physics moves with the level, and with nothing else" in check_environment(Fading(scale=2.0)).kept
 
 
 def test_the_kits_need_neither_jax_nor_mujoco() -> None:

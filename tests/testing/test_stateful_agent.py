@@ -76,6 +76,21 @@ class QuietPlugin(LearnerPlugin):
         return Quiet(environment)
 
 
+class Lone(Learner):
+    """Returns its only action as a number, and reads it as the list of one that it becomes."""
+
+    def act(self, observation: np.ndarray) -> Any:
+        return float(super().act(observation)[0])
+
+    def surprise(self, observation: np.ndarray, action: np.ndarray, after: np.ndarray) -> Any:
+        return abs(float(after[0] - action[0]))
+
+
+class LonePlugin(LearnerPlugin):
+    def make(self, environment: Any) -> Learner:
+        return Lone(environment)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three checkpoints, each trained a little."""
@@ -99,7 +114,14 @@ def _first(window: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "plugin", [LearnerPlugin, pytest.param(TogetherPlugin, marks=pytest.mark.nightly), QuietPlugin, RehearserPlugin]
+    "plugin",
+    [
+        LearnerPlugin,
+        pytest.param(TogetherPlugin, marks=pytest.mark.nightly),
+        QuietPlugin,
+        RehearserPlugin,
+        LonePlugin,
+    ],
 )
 def test_it_keeps_the_contract_of_an_agent(plugin: type[StatefulPlugin], files: list[Path]) -> None:
     report = check_agent(plugin, WORLD, precision="float64", checkpoints=files)

@@ -236,22 +236,27 @@ class _Run:
     ) -> Iterator[tuple[int, Result]]:
         """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
         what an executor lost."""
-        failures: list[str] = []
+        failures: list[tuple[str, str]] = []  # the task's name, and the reason
         answers = Answers(self.executor)
+        begun = study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
         for index, result in answers.of(tasks, function=_perform):
             if isinstance(result, Failed):
-                failures.append(f"{named(index)}: {result.reason}")
-                if study.path.joinpath("registration.json").exists():  # a refused run leaves nothing behind
+                failures.append((named(index), result.reason))
+                if begun:
                     files.append(study.path / FAILURES, f"{named(index)}\n{result.details}\n".encode())
             elif isinstance(result, expected):
                 yield index, result
             else:
                 raise answers.wrong(f"answered {named(index)} with a {type(result).__name__}")
-        failures += [f"{named(index)}: the executor did not bring it back" for index in answers.missing()]
+        failures += [(named(index), "the executor did not bring it back") for index in answers.missing()]
+        if failures and not begun:
+            reasons = dict.fromkeys(reason for _, reason in failures)  # several set-ups fail for one reason
+            raise WorldforkError("The study could not begin, and nothing was written:\n  " + "\n  ".join(reasons))
         if failures:
             raise WorldforkError(
                 f"{len(failures)} of the study's tasks failed; what is finished is in the ledger, and the same "
-                f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  " + "\n  ".join(failures)
+                f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  "
+                + "\n  ".join(f"{name}: {reason}" for name, reason in failures)
             )
 
     def _label(

@@ -20,7 +20,8 @@ AT_MOST: Final = 2**20  # characters; the longest registration of ours has 5,000
 PARTS: Final = 32  # of one key; ours have four
 # Python's parser takes time quadratic in the parts of a key: 50,000 of them keep it busy for minutes.
 PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-LONG_KEY: Final = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{PARTS}}}")
+# No part begins behind a backslash: so a search does not begin anew at every escaped quote of a long text.
+LONG_KEY: Final = re.compile(rf"(?<![\w\\-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{PARTS}}}")
 
 
 def loads(text: str, *, name: str, kind: str) -> dict[str, Any]:

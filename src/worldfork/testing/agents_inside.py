@@ -323,7 +323,8 @@ class _Bench:
         with seeded(ACT_KEY + np.uint32(step)) as number:
             if hasattr(agent, "seed"):
                 agent.seed(number)
-            return np.array(agent.act(self.given(observation)), np.float64)
+            chosen = np.array(agent.act(self.given(observation)), np.float64)
+        return chosen.reshape(2, -1) if self.together else chosen.reshape(-1)  # a lone number is an action too
 
     def given(self, observation: Any) -> Any:
         return np.stack([observation] * 2) if self.together else observation.copy()

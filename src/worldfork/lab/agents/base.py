@@ -119,6 +119,9 @@ class Checkpoint:
     remark: str = ""  # what a reader should know of it, if anything
     replay: Window | None = None
     replay_digest: str | None = None  # SHA-256 of the replay's file
+    after_end: str | None = (
+        None  # of the episodes of `clean_return`, where they can end early and its record says so
+    )
 
 
 def taken_by(method: Callable[..., Any], *names: str) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         record.get("remark", ""),
         replay,
         record.get("replay"),
+        record.get("after_end"),
     )
 
 

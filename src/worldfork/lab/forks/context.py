@@ -109,6 +109,14 @@ class Context:
         else:
             with as_files(files, stem=f"{task}-{index}") as path:
                 checkpoint = plugin.load(agent, environment, path)
+        measured, studied = checkpoint.after_end, self.after_end(task)
+        if measured is not None and studied is not None and measured != studied:
+            raise WorldforkError(
+                f'Checkpoint {index} of {task}: its clean return was measured with after_end = "{measured}", and '
+                f'[tasks.{task}] has after_end = "{studied}": the two can not be compared. Register '
+                f'after_end = "{measured}", or save the checkpoint with '
+                f'save_checkpoint(..., after_end="{studied}").'
+            )
         floor = registered.competence_floor
         if floor is not None and checkpoint.clean_return < floor:
             raise WorldforkError(

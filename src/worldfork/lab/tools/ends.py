@@ -37,7 +37,10 @@ def count_ends(context: Context, task: str) -> str:
             f"{task}: of {ends.real.size} control steps {1 - ends.real.mean():.0%} lay past an end, where nothing "
             "is earned and nothing learned."
         )
+    attempts = ends.first.sum() / SOME
+    if attempts == 1:
+        return f"{task}: none of {SOME} episodes in the clean world ended early."
     return (
-        f"{task}: an episode of {environment.episode_steps} control steps took {ends.first.sum() / SOME:.1f} "
+        f"{task}: an episode of {environment.episode_steps} control steps took {attempts:.1f} "
         'attempts. With a reward for going on an end then costs next to nothing: after_end = "wait" makes it count.'
     )

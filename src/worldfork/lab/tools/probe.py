@@ -55,8 +55,9 @@ OWN_DRAWS = (
     "check_mechanism say where."
 )
 SHAPES = (
-    "The agent says shape_sensitive = False, so that blocks may have any shape: say True, or compute every "
-    "parameter set alone. worldfork.testing.check_agent says where."
+    "Either the world depends on what else is in its batch (a generator that its rows share, say), or the agent "
+    "does: then compute every parameter set alone, or say True for `shape_sensitive`. check_environment and "
+    "check_agent of worldfork.testing say which, and where."
 )
 PROCESSES = (
     "Something depends on the process: the order of a set, a hash, a seed taken from the clock, a file that is "
