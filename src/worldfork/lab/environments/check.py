@@ -1,4 +1,4 @@
-"""What an environment accepts, and what it says otherwise. Each check returns the value in the form used inside."""
+"""Checks of what an environment is given. Each returns the value in the form used inside, or says what is wrong."""
 
 import math
 
@@ -15,7 +15,7 @@ Given = Shaped[np.ndarray, "..."]
 
 
 def seeds(given: Given) -> Int64[np.ndarray, " B"]:
-    """Integers in [0, 2**32), one per world: what NumPy's generator takes as a seed."""
+    """Return one seed per world, integers in [0, 2**32) as NumPy's generator takes them."""
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise WorldforkError(f"`seeds` must be a one-dimensional array of integers; got {_describe(given)}.")
     if given.size and (given.min() < 0 or given.max() >= 2**32):
@@ -26,21 +26,23 @@ def seeds(given: Given) -> Int64[np.ndarray, " B"]:
     return given.astype(np.int64)
 
 
-def action(given: Given, shape: tuple[int, int]) -> Float64[np.ndarray, "B A"]:
-    """Finite actions in [-1, 1]. Never clipped here: what is executed is the caller's decision."""
+def action(given: Given, shape: tuple[int, int], *, bound: float = 1.0) -> Float64[np.ndarray, "B A"]:
+    """Return finite actions in [-bound, bound]. They are never clipped here: the caller decides what is executed."""
     if given.shape != shape or given.dtype.kind != "f":
         raise WorldforkError(f"`action` must be floating point with shape {shape}; got {_describe(given)}.")
-    if not (np.abs(given) <= 1.0).all():  # NaN compares false
-        worlds = np.flatnonzero(~(np.abs(given) <= 1.0).all(axis=1))
+    allowed = np.isfinite(given) & (np.abs(given) <= bound)
+    if not allowed.all():
+        worlds = np.flatnonzero(~allowed.all(axis=1))
+        clip = f" Clip them first: np.clip(action, -{bound:g}, {bound:g})." if math.isfinite(bound) else ""
         raise WorldforkError(
-            f"Actions must be finite and in [-1, 1]; got {given[worlds[0]].tolist()} in world {worlds[0]} "
-            f"({len(worlds)} of {len(given)} worlds). Clip them first: np.clip(action, -1, 1)."
+            f"Actions must be finite and in [-{bound:g}, {bound:g}]; got {given[worlds[0]].tolist()} in world "
+            f"{worlds[0]} ({len(worlds)} of {len(given)} worlds).{clip}"
         )
     return given.astype(np.float64)
 
 
 def level(given: float | Given, batch: int) -> Float64[np.ndarray, " B"]:
-    """Drift levels in [0, 1], one for all worlds or one each."""
+    """Return one drift level in [0, 1] per world, from one for all or one each."""
     levels = np.asarray(given)
     if levels.dtype.kind not in "fiu" or levels.shape not in ((), (batch,)):
         raise WorldforkError(f"`level` must be one number, or one per world ({batch}); got {_describe(levels)}.")
@@ -50,6 +52,7 @@ def level(given: float | Given, batch: int) -> Float64[np.ndarray, " B"]:
 
 
 def scale(given: float) -> float:
+    """Return the factor that level 1 stands for: finite, zero or more."""
     if not (math.isfinite(given) and given >= 0.0):
         raise WorldforkError(
             f"`scale` is what level 1 multiplies the drifting parameter by: finite, zero or more; got {given}."
@@ -58,7 +61,7 @@ def scale(given: float) -> float:
 
 
 def state(given: State, *, physics_size: int, observation_size: int) -> None:
-    """A state of this task; one from another task has other sizes."""
+    """Refuse a state of another task, which has other sizes."""
     expected = {
         "physics": ((len(given), physics_size), np.dtype(np.float64)),
         "observation": ((len(given), observation_size), np.dtype(np.float64)),

@@ -4,6 +4,7 @@ A name is read by a small grammar, never evaluated: a field of the model or of i
 numbers, slices, `...`, or the name of a body, geom, joint, actuator and so on in double quotes.
 """
 
+import copy
 import dataclasses
 import difflib
 import re
@@ -16,7 +17,7 @@ from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["DriftingFields", "Field", "parse_field"]
+__all__ = ["TRIAL", "DriftingFields", "Field", "model_numbers", "parse_field"]
 
 FIELD: Final = re.compile(r"(opt\.)?([a-z][a-z0-9_]*)(?:\[(.*)\])?")
 SLICE: Final = re.compile(r"(-?\d+)?:(-?\d+)?(?::(-?\d+))?")
@@ -24,17 +25,18 @@ NAMED: Final = {
     "body": mujoco.mjtObj.mjOBJ_BODY,
     "geom": mujoco.mjtObj.mjOBJ_GEOM,
     "jnt": mujoco.mjtObj.mjOBJ_JOINT,
+    "dof": mujoco.mjtObj.mjOBJ_JOINT,
     "site": mujoco.mjtObj.mjOBJ_SITE,
     "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
     "tendon": mujoco.mjtObj.mjOBJ_TENDON,
 }
 EXAMPLES: Final = 'such as "opt.gravity[2]", "geom_friction[:, 0]", "body_mass[1:]" or "actuator_gainprm[..., 0]"'
-TRIAL: Final = 1.25  # a factor that shows which of the model's constants depend on a field
+TRIAL: Final = 1.25  # a factor that shows what depends on a field
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A parameter of a model: where it is, and which of its entries are meant."""
+    """A parameter of a model: its field, and which of the field's entries are meant."""
 
     text: str
     option: bool
@@ -42,7 +44,7 @@ class Field:
     index: tuple[Any, ...]
 
     def read(self, model: Any) -> Float64[np.ndarray, "..."]:
-        """The entries that are meant, as a copy."""
+        """Return the entries that are meant, as a copy."""
         return np.array(np.asarray(self._value(model), np.float64)[self.index])
 
     def write(self, model: Any, values: Float64[np.ndarray, "..."]) -> None:
@@ -58,7 +60,7 @@ class Field:
 
 
 def parse_field(text: str, model: Any) -> Field:
-    """The parameter that `text` names in this model; what it can not be is said, with what would do."""
+    """Return the parameter that `text` names in this model; an error says what would do instead."""
     matched = FIELD.fullmatch(text.strip())
     if matched is None:
         raise WorldforkError(f"`{text}` is not the name of a model field, {EXAMPLES}.")
@@ -66,7 +68,7 @@ def parse_field(text: str, model: Any) -> Field:
     value: Any = getattr(model.opt if option else model, name, None)
     is_number = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
     if not is_number or callable(value):
-        near = difflib.get_close_matches(name, _known(model, option=option), n=5)
+        near = difflib.get_close_matches(name, _field_names(model.opt if option else model), n=5)
         advice = f" Near it: {', '.join(near)}." if near else ""
         raise WorldforkError(f"`{text}`: the model has no physical field `{name}`, {EXAMPLES}.{advice}")
     index = tuple(_item(part.strip(), name, model, text) for part in brackets.split(",")) if brackets else ()
@@ -76,41 +78,47 @@ def parse_field(text: str, model: Any) -> Field:
     except IndexError as error:
         raise WorldforkError(f"`{text}`: `{name}` has the shape {np.shape(value)}, so {error}.") from error
     if entries.size == 0 or not entries.any():
-        what = "no entries" if entries.size == 0 else "only zeros, which no factor changes"
-        raise WorldforkError(f"`{text}` selects {what}: `{name}` has the shape {np.shape(value)}.")
+        problem = "no entries" if entries.size == 0 else "only zeros, which no factor changes"
+        raise WorldforkError(f"`{text}` selects {problem}: `{name}` has the shape {np.shape(value)}.")
     return field
 
 
 class DriftingFields:
-    """The fields of one model that drift, each by its share of the drift."""
+    """The fields of one model that drift, each by its share of the drift. Their present values are the nominal ones."""
 
     def __init__(self, model: Any, shares: Mapping[str, float]) -> None:
+        self.factor = 1.0  # that the fields are multiplied by now
         self._model = model
         self._fields = [(parse_field(text, model), share) for text, share in shares.items()]
         self._nominal = [field.read(model) for field, _ in self._fields]
-        self._factor = 1.0
         self._scratch = mujoco.MjData(model)
         self._compiled = self._dependent_constants()
 
-    @property
-    def factor(self) -> float:
-        """What the fields are multiplied by now."""
-        return self._factor
+    def of(self, model: Any) -> "DriftingFields":
+        """Return the same fields of a copy of the model."""
+        other = copy.copy(self)
+        other._model, other._scratch = model, mujoco.MjData(model)
+        return other
 
     def set_factor(self, factor: float) -> None:
         """Multiply every field by `factor`, as far as its share goes, and recompute what the model derives."""
-        if factor == self._factor:
+        if factor == self.factor:
             return
-        self._factor = factor
-        self._write(factor)
+        self.factor = factor
+        self.write()
         if self._compiled and factor == 1.0:  # exactly the model that was compiled
-            for owner, name, value in self._compiled:
-                _put(owner, name, value)
+            _put(self._model, self._compiled)
         elif self._compiled:
             mujoco.mj_setConst(self._model, self._scratch)
 
+    def write(self) -> None:
+        """Write the fields at the present factor into the model."""
+        for (field, share), nominal in zip(self._fields, self._nominal, strict=True):
+            moved = self.factor if share == 1.0 else 1.0 + share * (self.factor - 1.0)
+            field.write(self._model, np.asarray(nominal * moved))
+
     def values(self) -> dict[str, float]:
-        """Every entry by name."""
+        """Return every entry by name."""
         return {
             f"{field.text}" + (f".{place}" if entries.size > 1 else ""): float(entry)
             for field, _ in self._fields
@@ -118,33 +126,50 @@ class DriftingFields:
             for place, entry in enumerate(entries.reshape(-1))
         }
 
-    def _write(self, factor: float) -> None:
-        for (field, share), nominal in zip(self._fields, self._nominal, strict=True):
-            moved = factor if share == 1.0 else 1.0 + share * (factor - 1.0)
-            field.write(self._model, np.asarray(nominal * moved))
+    def _dependent_constants(self) -> dict[tuple[str, str], Any]:
+        """Return what MuJoCo derives from these fields as it compiles a model: from masses it does, not from gravity.
 
-    def _dependent_constants(self) -> list[tuple[Any, str, Any]]:
-        """What MuJoCo derives from these fields when it compiles a model, as compiled: masses do, gravity does not.
-
-        Found by trying: recomputed at the nominal values and at others, they differ or they do not.
+        Found by trying: recomputed at the nominal values and at others, constants differ or they do not.
         """
-        compiled = _numbers(self._model)
+        compiled = model_numbers(self._model)
         mujoco.mj_setConst(self._model, self._scratch)
-        before = _numbers(self._model)
-        self._write(TRIAL)
+        before = model_numbers(self._model)
+        self.factor = TRIAL
+        self.write()
         mujoco.mj_setConst(self._model, self._scratch)
-        after = _numbers(self._model)
-        for (owner, name), value in compiled.items():
-            _put(self._owner(owner), name, value)
+        after = model_numbers(self._model)
+        self.factor = 1.0
+        _put(self._model, compiled)
         drifting = {("opt" if field.option else "", field.name) for field, _ in self._fields}
         changed = [key for key in before if key not in drifting and not np.array_equal(before[key], after[key])]
-        return [(self._owner(owner), name, compiled[owner, name]) for owner, name in changed]
+        return {key: compiled[key] for key in changed}
 
-    def _owner(self, owner: str) -> Any:
-        return getattr(self._model, owner) if owner else self._model
+
+def model_numbers(model: Any) -> dict[tuple[str, str], Any]:
+    """Return copies of every floating-point number that physics may read, by (part of the model, field)."""
+    found: dict[tuple[str, str], Any] = {}
+    for part in ("", "opt", "stat"):
+        owner = getattr(model, part) if part else model
+        for name in dir(owner):
+            value = None if name.startswith(("_", "tex_", "mesh_")) else getattr(owner, name)
+            if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+                found[part, name] = np.array(value)
+    return found
+
+
+def _put(model: Any, numbers: Mapping[tuple[str, str], Any]) -> None:
+    """Write some of the model's numbers back."""
+    for (part, name), value in numbers.items():
+        owner = getattr(model, part) if part else model
+        held = getattr(owner, name)
+        if isinstance(held, np.ndarray):
+            held[...] = value
+        else:
+            setattr(owner, name, float(value))
 
 
 def _item(part: str, name: str, model: Any, text: str) -> Any:
+    """Return the index that one part within the brackets stands for."""
     if part == "...":
         return Ellipsis
     if re.fullmatch(r"-?\d+", part):
@@ -152,34 +177,16 @@ def _item(part: str, name: str, model: Any, text: str) -> Any:
     if sliced := SLICE.fullmatch(part):
         return slice(*(int(number) if number else None for number in sliced.groups()))
     if quoted := re.fullmatch(r'"([^"]+)"', part):
-        kind = NAMED.get(name.split("_")[0])
-        number = -1 if kind is None else mujoco.mj_name2id(model, kind, quoted[1])
+        owner = name.split("_")[0]
+        number = -1 if owner not in NAMED else mujoco.mj_name2id(model, NAMED[owner], quoted[1])
         if number < 0:
             raise WorldforkError(f"`{text}`: the model has nothing called {part} that `{name}` belongs to.")
+        if owner == "dof":  # a joint has one degree of freedom or more
+            return np.flatnonzero(model.dof_jntid == number)
         return number
     raise WorldforkError(f"`{text}`: {part!r} is not an index. Write a number, a slice, `...` or a name in quotes.")
 
 
-def _known(model: Any, *, option: bool) -> list[str]:
-    owner = model.opt if option else model
+def _field_names(owner: Any) -> list[str]:
     names = (name for name in dir(owner) if not name.startswith("_"))
     return [name for name in names if isinstance(getattr(owner, name), float | np.ndarray)]
-
-
-def _numbers(model: Any) -> dict[tuple[str, str], Any]:
-    """Every floating-point number of a model that its physics may read, as copies."""
-    found: dict[tuple[str, str], Any] = {}
-    for owner_name, owner in (("", model), ("opt", model.opt), ("stat", model.stat)):
-        for name in dir(owner):
-            value = None if name.startswith(("_", "tex_", "mesh_")) else getattr(owner, name)
-            if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
-                found[owner_name, name] = np.array(value)
-    return found
-
-
-def _put(owner: Any, name: str, value: Any) -> None:
-    held = getattr(owner, name)
-    if isinstance(held, np.ndarray):
-        held[...] = value
-    else:
-        setattr(owner, name, float(value))

@@ -1,23 +1,268 @@
-"""Any simulator that is reset and stepped, with a pair of functions that save and restore it.
+"""Worlds of simulators that hold one world each and keep its state inside, as most simulators do.
 
-A subclass says how the simulator is made, what of it is its state, and what drifts; everything that the environment
-contract asks besides is done here. `worldfork.testing.check_environment` tells at once whether the pair is whole.
+A `Simulation` makes such an object restorable: its state can be written into a row of numbers and put back.
+`OneAtATime` does the rest of the environment contract with several of them, so that a world's place in a batch, its
+neighbours and what an object did before can not matter. `RestorablePlugin` is the door for a simulator of one's own:
+a subclass says how the simulator is made, what of it is its state, and what drifts.
+`worldfork.testing.check_environment` tells at once whether that is whole.
+
+Axes: B environments, A actions, O observations, S numbers of state.
 """
 
 import abc
-from typing import Any, ClassVar, Final
+import dataclasses
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.base import EnvironmentPlugin
-from worldfork.lab.environments.one_at_a_time import Advanced, OneAtATime, Simulation
+from worldfork.lab.environments import check
+from worldfork.lab.environments.base import TERMINATED, TRUNCATED, EnvironmentPlugin, State
+from worldfork.lab.environments.drift import factor
 
-__all__ = ["WORDS", "RestorablePlugin", "generator_numbers", "restore_generator"]
+__all__ = [
+    "WORDS",
+    "Advanced",
+    "OneAtATime",
+    "RestorablePlugin",
+    "Simulation",
+    "generator_numbers",
+    "restore_generator",
+]
 
+Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
+ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
+KEPT: Final = 128  # simulations that may hold a world from one call to the next; some MB each
+HASHED: Final = 256  # bytes of a row that tell it from others nearly always; the rest is compared where they agree
 WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment, and half a draw kept for later
+
+
+class Advanced(NamedTuple):
+    """An environment step that a simulation has taken."""
+
+    observation: Float64[np.ndarray, " O"]
+    reward: float
+    terminated: bool = False  # the task's own end
+    truncated: bool = False  # a time limit
+    failed: bool = False  # the simulator broke down
+
+
+class Simulation(abc.ABC):
+    """One world, held inside. `factor` multiplies what drifts; 1 is the nominal world."""
+
+    # Stepping on is known to give the same bits as restoring the saved row first, so that may be left out.
+    goes_on: ClassVar[bool] = False
+
+    observation_size: int
+    action_size: int
+    action_bound: float  # actions lie in [-action_bound, action_bound]
+
+    @abc.abstractmethod
+    def another(self) -> "Simulation":
+        """Return a further simulation of the same world, to be used beside this one."""
+
+    @abc.abstractmethod
+    def set_factor(self, factor: float) -> None:
+        """Set the drifting parameter to `factor` times its nominal value."""
+
+    @abc.abstractmethod
+    def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
+        """Begin the episode of that seed; returns its first observation."""
+
+    @abc.abstractmethod
+    def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
+        """Take one environment step."""
+
+    @abc.abstractmethod
+    def save(self) -> Float64[np.ndarray, " S"]:
+        """Return everything that the future depends on, a fixed count of numbers; copy it before the next call."""
+
+    @abc.abstractmethod
+    def restore(self, row: Float64[np.ndarray, " S"]) -> None:
+        """Become what `save` wrote, whatever happened in between."""
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """Return the physical parameters that drift, as the simulator holds them now."""
+
+
+class OneAtATime:
+    """The environment contract over simulations that hold one world each.
+
+    An episode that ends early stays where it ended and earns nothing more until it is reset, and `State.ended` says
+    how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
+
+    A row is restored, stepped and saved again. Where a simulation still holds exactly the row that is asked for, as
+    when each step's states are the next step's, it goes on from there instead: restoring takes as long as half a step.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Simulation],
+        *,
+        name: str,
+        simulator: str,
+        parameter: str,
+        episode_steps: int,
+        action_repeat: int,
+        scale: float,
+        threads: int,
+        can_end: bool = True,
+    ) -> None:
+        """`can_end` = False is a promise that no episode ends before `episode_steps`."""
+        self.name, self.simulator, self.parameter = name, simulator, parameter
+        self.episode_steps, self.action_repeat = episode_steps, action_repeat
+        self.scale, self.can_end = check.scale(scale), can_end
+        self._make = make
+        first = make()
+        self.observation_size, self.action_size = first.observation_size, first.action_size
+        self.action_bound = first.action_bound
+        first.begin(0)
+        self._size = 1 + len(first.save())
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics") if threads > 1 else None
+        self._lock = threading.Lock()  # one caller at a time: the simulations are scratchpads
+        self._shared = [first]  # one for each thread, which takes world after world
+        # Simulations that hold the world of a row, by the beginning of the row, oldest first.
+        self._held: dict[bytes, tuple[bytes, Simulation]] = {}
+        self._widest = 0  # batch so far
+
+    def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
+        """Return initial states: row b is a function of `seeds[b]` and the physics of `level`."""
+        numbers = check.seeds(seeds)
+        batch = len(numbers)
+        factors = factor(check.level(level, batch), self.scale).tolist()
+        state = State(
+            np.zeros((batch, self._size)), np.empty((batch, self.observation_size)), np.zeros(batch, np.bool_)
+        )
+
+        def begin(simulation: Simulation, world: int, held: bool) -> None:
+            simulation.set_factor(factors[world])
+            state.observation[world] = simulation.begin(int(numbers[world]))
+            state.physics[world, 1:] = simulation.save()
+
+        self._each(begin, list(range(batch)), [None] * batch, state)
+        return self._with_ends(state)
+
+    def step(
+        self, state: State, action: Shaped[np.ndarray, "..."], level: Numbers = 0.0
+    ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
+        """Take `action_repeat` environment steps with one action; the reward is the sum of their rewards."""
+        batch = len(state)
+        check.state(state, physics_size=self._size, observation_size=self.observation_size)
+        actions = check.action(action, (batch, self.action_size), bound=self.action_bound)
+        factors = factor(check.level(level, batch), self.scale).tolist()
+        after = State(state.physics.copy(), state.observation.copy(), state.unstable.copy())
+        reward, zeros = np.zeros(batch), np.zeros(self.observation_size)
+
+        def advance(simulation: Simulation, world: int, held: bool) -> None:
+            if not held:
+                simulation.restore(state.physics[world, 1:])
+            simulation.set_factor(factors[world])
+            for _ in range(self.action_repeat):
+                done = simulation.advance(actions[world])
+                # Zero times what is not finite is NaN: one product tells, many times faster than asking each number.
+                if done.failed or not math.isfinite(done.reward + done.observation.dot(zeros)):
+                    after.unstable[world] = True
+                    return
+                after.observation[world] = done.observation
+                reward[world] += done.reward
+                if done.terminated or done.truncated:
+                    after.physics[world, ENDED] = TERMINATED if done.terminated else TRUNCATED
+                    break
+            after.physics[world, 1:] = simulation.save()
+
+        going_on = np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist()
+        self._each(advance, going_on, _rows(state, going_on), after)
+        return self._with_ends(after), after.observation.copy(), reward
+
+    def read_back(self) -> dict[str, float]:
+        """Return what drifts, as a simulation that has been in use holds it at level 0."""
+        with self._lock:
+            simulation = self._shared[0]
+            simulation.set_factor(float(factor(np.zeros(1), self.scale)[0]))
+            return simulation.parameters()
+
+    def nominal(self) -> dict[str, float]:
+        """Return the same parameters of a simulator that was made anew and touched by nobody."""
+        return self._make().parameters()
+
+    def _with_ends(self, state: State) -> State:
+        """Return the state with `ended` as its rows have it."""
+        ended = state.physics[:, ENDED].astype(np.int8)
+        if self.can_end:
+            return dataclasses.replace(state, ended=ended)
+        if (ended == TERMINATED).any():
+            raise WorldforkError(f"An episode of {self.name} ended, and it says `can_end = False`: say True.")
+        return state
+
+    def _each(
+        self,
+        work: Callable[[Simulation, int, bool], None],
+        worlds: list[int],
+        rows: Sequence[bytes | None],
+        after: State,
+    ) -> None:
+        """Do the work for each of these worlds, side by side on as many threads as there are.
+
+        The work is told whether the simulation that it is given holds the world's row. `after` is what it fills.
+        """
+        with self._lock:
+            given = self._simulations_for(rows)
+            threads = min(self._threads, len(worlds))
+            while len(self._shared) < threads:
+                self._shared.append(self._shared[0].another())
+
+            def work_through(thread: int) -> None:
+                with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
+                    for place in range(thread, len(worlds), threads):
+                        simulation, held = given[place] or (self._shared[thread], False)
+                        work(simulation, worlds[place], held)
+
+            if self._pool is None or threads == 1:
+                for thread in range(threads):
+                    work_through(thread)
+            else:
+                for _ in self._pool.map(work_through, range(threads)):
+                    pass
+            if self._shared[0].goes_on:
+                for row, own, world in zip(_rows(after, worlds), given, worlds, strict=True):
+                    if own is not None and not after.unstable[world]:
+                        self._held[row[:HASHED]] = (row, own[0])
+
+    def _simulations_for(self, rows: Sequence[bytes | None]) -> list[tuple[Simulation, bool] | None]:
+        """Return a simulation for each row, and whether it holds it; None where a shared one has to do.
+
+        Twice as many as a batch has rows are kept at most, since two halves of the worlds may be stepped in turn.
+        """
+        given: list[tuple[Simulation, bool] | None] = [None] * len(rows)
+        if not self._shared[0].goes_on:
+            return given
+        for place, row in enumerate(rows):
+            if row is not None and (holder := self._held.pop(row[:HASHED], None)) is not None:
+                given[place] = (holder[1], holder[0] == row)
+        self._widest = max(self._widest, len(rows))
+        room = min(KEPT, 2 * self._widest) - len(self._held) - sum(holder is not None for holder in given)
+        oldest = list(self._held)
+        for place in [place for place, holder in enumerate(given) if holder is None]:
+            if room > 0:
+                given[place], room = (self._shared[0].another(), False), room - 1
+            elif oldest:
+                given[place] = (self._held.pop(oldest.pop(0))[1], False)
+        return given
+
+
+def _rows(state: State, worlds: list[int]) -> list[bytes]:
+    """Return what `Simulation.save` returned of these worlds, as bytes."""
+    numbers = state.physics[worlds, 1:]
+    width, together = numbers.shape[1] * numbers.itemsize, numbers.tobytes()
+    return [together[start : start + width] for start in range(0, len(together), width)]
 
 
 class RestorablePlugin(EnvironmentPlugin):
@@ -36,11 +281,11 @@ class RestorablePlugin(EnvironmentPlugin):
 
     @abc.abstractmethod
     def make(self) -> Any:
-        """A new simulator, in its nominal physics."""
+        """Return a new simulator, in its nominal physics."""
 
     @abc.abstractmethod
     def save(self, env: Any) -> Any:
-        """Everything that the simulator's future depends on, as an array of a fixed count of numbers."""
+        """Return everything that the simulator's future depends on, as an array of a fixed count of numbers."""
 
     @abc.abstractmethod
     def restore(self, env: Any, saved: Float64[np.ndarray, " S"]) -> None:
@@ -52,10 +297,10 @@ class RestorablePlugin(EnvironmentPlugin):
 
     @abc.abstractmethod
     def read(self, env: Any) -> dict[str, float]:
-        """The physical parameters that drift, read from the simulator."""
+        """Return the physical parameters that drift, read from the simulator."""
 
     def actions(self, env: Any) -> tuple[int, float]:
-        """How many actions there are, and how far each goes either way of zero."""
+        """Return how many actions there are, and how far each goes either way of zero."""
         low, high = np.asarray(env.action_space.low, np.float64), np.asarray(env.action_space.high, np.float64)
         if high.ndim != 1 or not ((high == high[0]).all() and (low == -high).all()):
             raise WorldforkError(
@@ -86,6 +331,9 @@ class PairedSimulation(Simulation):
         self.action_size, self.action_bound = plugin.actions(self._env)
         self.observation_size = len(self.begin(0))
 
+    def another(self) -> "PairedSimulation":
+        return PairedSimulation(self._plugin)
+
     def set_factor(self, factor: float) -> None:
         self._plugin.drift(self._env, factor)
 
@@ -94,7 +342,7 @@ class PairedSimulation(Simulation):
         return _flat(first[0] if isinstance(first, tuple) else first, "the observation of `reset`")
 
     def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
-        observation, reward, terminated, truncated, *_ = self._env.step(action)
+        observation, reward, terminated, truncated, *_ = self._env.step(action.copy())
         seen = _flat(observation, "the observation of `step`")
         return Advanced(seen, float(reward), bool(terminated), bool(truncated))
 
@@ -109,7 +357,7 @@ class PairedSimulation(Simulation):
 
 
 def generator_numbers(generator: np.random.Generator) -> Float64[np.ndarray, " 10"]:
-    """The state of NumPy's default generator, which is Gymnasium's, as numbers that a row can hold.
+    """Return the state of NumPy's default generator, which is Gymnasium's, as numbers that a row can hold.
 
     >>> generator = np.random.default_rng(7)
     >>> numbers, drawn = generator_numbers(generator), generator.normal()
@@ -137,9 +385,9 @@ def restore_generator(generator: np.random.Generator, numbers: Float64[np.ndarra
     }
 
 
-def _flat(values: Any, what: str) -> Float64[np.ndarray, " n"]:
-    """Numbers on one axis, as a copy."""
+def _flat(values: Any, source: str) -> Float64[np.ndarray, " n"]:
+    """Return numbers on one axis, as a copy; `source` says in an error where they come from."""
     array = np.array(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf":
-        raise WorldforkError(f"{what} is {array.dtype} of shape {array.shape}; expected numbers on one axis.")
+        raise WorldforkError(f"{source} is {array.dtype} of shape {array.shape}; expected numbers on one axis.")
     return array.astype(np.float64)

@@ -19,7 +19,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments import check
 from worldfork.lab.environments.base import State
 from worldfork.lab.environments.drift import factor
-from worldfork.lab.environments.simulators import Fields, Simulators
+from worldfork.lab.environments.simulators import Fields, Simulators, skip_islands
 
 HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
 
@@ -94,9 +94,7 @@ def compile_model(xml: str) -> Any:
     spec.memory = 1 << 20
     model = compiled(spec)
     model.opt.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)  # cartpole.xml asks for it
-    if model.ntree == 1:
-        # Constraints are solved apart where bodies do not touch. A single tree of bodies has nothing to part.
-        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    skip_islands(model)
     return model
 
 

@@ -1,0 +1,256 @@
+"""The DeepMind Control Suite: `environment = "dm_control:ball_in_cup-catch"`, any task of it, through dm_control itself.
+
+Observations, rewards and initial states are dm_control's, to the last bit. A row holds MuJoCo's whole state with the
+solver's warm start, what the task keeps, and the fields of the model that the task writes when an episode begins
+(targets, terrain, wrapped parameters): both are found by trying. Sensors of the acceleration stage can not be
+computed from a state, and need not be: they are read by the step that leads to it, and shown in its observation.
+"""
+
+import copy
+import math
+import os
+import types
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import mujoco
+import numpy as np
+from jaxtyping import Float64
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.environments.model_fields import TRIAL, DriftingFields, model_numbers
+from worldfork.lab.environments.mujoco_worlds import (
+    PROBED,
+    WHOLE_STATE,
+    ActionRange,
+    ChangingNumbers,
+    ModelPlugin,
+    plain_attributes,
+    quiet,
+)
+from worldfork.lab.environments.restorable import Advanced, Simulation
+from worldfork.lab.environments.simulators import skip_islands, stop_clock
+from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
+
+__all__ = ["ControlSuitePlugin", "control_suite"]
+
+UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have
+
+
+class ControlSuitePlugin(ModelPlugin):
+    """A task of the Control Suite, as DOMAIN-TASK; `arguments` are the task's own, such as `time_limit` in seconds.
+
+    >>> from worldfork.lab.environments import load
+    >>> load("dm_control:pendulum-swingup", scale=0.5, settings={"drift": "opt.gravity[2]"}).observation_size
+    3
+    """
+
+    packages = ("dm_control", "mujoco", "numpy")
+    limit_argument: ClassVar[str] = "time_limit"
+
+    task: str
+
+    def make(self, random: np.random.RandomState) -> Any:
+        """Return dm_control's environment of the task."""
+        suite, (domain, _, task) = control_suite(), self.task.partition("-")
+        if (domain, task) not in suite.ALL_TASKS:
+            known = ", ".join("-".join(names) for names in suite.ALL_TASKS)
+            raise WorldforkError(f"The Control Suite has no task `{self.task}`. Its tasks are {known}.")
+        try:
+            with quiet():
+                return suite.load(domain, task, task_kwargs={"random": random, **self.arguments})
+        except TypeError as error:
+            raise WorldforkError(f"dm_control can not make `{self.task}`: {error}") from error
+
+    @property
+    def world(self) -> str:
+        return self.task
+
+    @property
+    def simulator(self) -> str:
+        return f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
+
+    def limits(self) -> tuple[int | None, bool]:
+        env = self.make(np.random.RandomState(0))
+        limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
+        return limit, type(env.task).get_termination is not _control().Task.get_termination
+
+    def simulation(self, shares: Mapping[str, float]) -> "ControlSuiteSimulation":
+        return ControlSuiteSimulation(self, shares)
+
+
+class ControlSuiteSimulation(Simulation):
+    """One environment of dm_control's, made restorable."""
+
+    goes_on = True
+
+    def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
+        stop_clock()
+        self._error = _control().PhysicsError
+        self._plugin, random = plugin, np.random.RandomState(0)
+        env = plugin.make(random)
+        self._substeps = round(env.control_timestep() / env.physics.timestep())
+        self._use(env.physics, env.task)
+        self._actions = ActionRange(env.action_spec().minimum, env.action_spec().maximum)
+        self.action_size, self.action_bound = self._actions.size, self._actions.bound
+        # A model that is drawn itself, as the LQR tasks' are, is another one for each seed.
+        self._drawn: list[str] = []
+        if random.uniform() != np.random.RandomState(0).uniform():
+            other = plugin.make(np.random.RandomState(1)).physics.model.ptr
+            self._drawn = _different(_fields(self._model), _fields(other))
+        self._find_what_changes(shares)
+        self.observation_size = len(self.begin(0))
+
+    def another(self) -> "ControlSuiteSimulation":
+        other = copy.copy(self)
+        other._use(self._physics.copy(), copy.copy(self._task))
+        other._fields = self._fields.of(other._model)
+        return other
+
+    def set_factor(self, factor: float) -> None:
+        if factor == self._fields.factor:
+            return
+        # Constants that MuJoCo derives are those of the model as it was loaded, whatever episode it is in.
+        written = self._written.read(self._model)
+        self._written.write(self._model, self._loaded)
+        self._fields.set_factor(factor)
+        self._written.write(self._model, written)
+        self._fields.write()
+        self._derived = False
+
+    def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
+        random = np.random.RandomState(seed)
+        self._written.write(self._model, self._loaded)
+        self._fields.write()
+        if self._drawn:
+            drawn = self._plugin.make(random).physics.model.ptr
+            for name in self._drawn:
+                getattr(self._model, name)[...] = getattr(drawn, name)
+        self._task._random = random
+        try:
+            with self._physics.reset_context():
+                self._task.initialize_episode(self._physics)
+        except self._error as error:
+            raise WorldforkError(
+                f"`{self._plugin.task}` can not begin with seed {seed} where its drift is {self._fields.factor:g} "
+                f"times nominal: {error}"
+            ) from error
+        self._task._random = NoDraws()
+        self._derived = True
+        return self._observation()
+
+    def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
+        physics, task = self._physics, self._task
+        if not self._derived:  # dm_control's step begins with forces, from what the last one derived
+            mujoco.mj_step1(self._model, self._data)
+        self._derived = True
+        task.before_step(self._actions.theirs(action), physics)
+        try:
+            physics.step(self._substeps)
+        except self._error:
+            self._derived = False
+            return Advanced(np.zeros(self.observation_size), 0.0, failed=True)
+        task.after_step(physics)
+        reward = float(task.get_reward(physics))
+        return Advanced(self._observation(), reward, terminated=task.get_termination(physics) is not None)
+
+    def save(self) -> Float64[np.ndarray, " S"]:
+        physics = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
+        mujoco.mj_getState(self._model, self._data, physics, WHOLE_STATE)
+        return np.concatenate([self._kept.read(self._task), self._written.read(self._model), physics])
+
+    def restore(self, row: Float64[np.ndarray, " S"]) -> None:
+        kept, written = self._kept.size, self._kept.size + self._written.size
+        self._kept.write(self._task, row[:kept])
+        self._written.write(self._model, row[kept:written])
+        self._fields.write()
+        mujoco.mj_setState(self._model, self._data, row[written:], WHOLE_STATE)
+        self._derived = False
+
+    def parameters(self) -> dict[str, float]:
+        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
+
+    def _use(self, physics: Any, task: Any) -> None:
+        self._physics, self._task = physics, task
+        self._model, self._data = physics.model.ptr, physics.data.ptr
+        skip_islands(self._model)
+        physics._make_rendering_contexts = lambda: None  # quadruped-escape would show its terrain to a renderer
+        self._derived = False  # positions and velocities of everything, from the state and the present physics
+
+    def _observation(self) -> Float64[np.ndarray, " O"]:
+        shown = self._task.get_observation(self._physics)
+        return np.concatenate([np.ravel(part) for part in shown.values()], dtype=np.float64)
+
+    def _find_what_changes(self, shares: Mapping[str, float]) -> None:
+        """Run some episodes, nominal and drifted, and note which numbers of the task and the model are theirs."""
+        nothing = ChangingNumbers([], owner="")
+        self._kept, self._written, self._loaded = nothing, nothing, np.empty(0)
+        self._fields = DriftingFields(self._model, {})
+        loaded = _fields(self._model)
+        kept, written, generator = [], [loaded], np.random.default_rng(0)
+        reach = min(self.action_bound, 1.0)
+        for seed, factor in ((0, 1.0), (1, 1.0), (2, TRIAL)):
+            if seed == 1:  # nominal is what the task makes of it: finger-spin sets a damping of its own
+                self._fields = DriftingFields(self._model, shares)
+            self._fields.set_factor(factor)
+            before, drifting = _fields(self._model), self._fields.values()
+            self.begin(seed)
+            kept.append(plain_attributes(self._task))
+            for _ in range(PROBED):
+                self.advance(generator.uniform(-reach, reach, self.action_size))
+            kept.append(plain_attributes(self._task))
+            if self._fields.values() != drifting:
+                raise WorldforkError(
+                    f"`{self._plugin.task}` itself sets some of {', '.join(shares)} when an episode begins: name "
+                    "other entries."
+                )
+            after = _fields(self._model)
+            written.append(loaded | {name: after[name] for name in _different(before, after)})
+        self._fields.set_factor(1.0)
+        self._kept = ChangingNumbers(kept, owner=self._plugin.task)
+        self._written = ChangingNumbers(written, owner=self._plugin.task)
+        self._loaded = self._written.read(types.SimpleNamespace(**loaded))
+
+
+class NoDraws:
+    """A task's random numbers while it steps. No task of the suite draws any then, and no row would hold them."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise WorldforkError(f"The task draws random numbers as it steps (`{name}`), which could not be restored.")
+
+
+def control_suite() -> Any:
+    """Import dm_control's suite, without a renderer unless MUJOCO_GL names one.
+
+    >>> len(control_suite().ALL_TASKS)
+    51
+    """
+    check_versions()
+    asked = os.environ.get("MUJOCO_GL")
+    try:
+        os.environ.setdefault("MUJOCO_GL", "disabled")
+        from dm_control import suite
+    except ModuleNotFoundError as error:
+        raise WorldforkError(
+            f"The Control Suite needs `{error.name}`, which is not installed: pip install 'worldfork[lab]', and on "
+            "Python 3.13 besides it dm_control without labmaze (docs/control-suite.md)."
+        ) from error
+    finally:
+        if asked is None:
+            del os.environ["MUJOCO_GL"]
+    return suite
+
+
+def _control() -> Any:
+    from dm_control.rl import control
+
+    return control
+
+
+def _fields(model: Any) -> dict[str, np.ndarray]:
+    """Return the model's own numbers, without its options."""
+    return {name: values for (part, name), values in model_numbers(model).items() if not part}
+
+
+def _different(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in before if not np.array_equal(before[name], after[name])]
