@@ -7,7 +7,7 @@ import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.records import RandomControl, ReferencePolicies, TaskScore, TriggerScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Undefined
 
 __all__ = ["effects", "policies", "triggers"]
 
@@ -54,7 +54,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_ends("auc", trigger.auc_interval),
             "auc_interval_kind": _known(trigger.auc_interval_kind),
             "policy_total": _known(trigger.policy_total),
-            "per_deployment": _each(trigger.policy_total, getattr(task.effect, estimand).cells),
+            "per_deployment": _known(trigger.per_deployment.mean),
             "fires": _known(trigger.fires),
             "running_quantile_total": _known(trigger.running_quantile.policy_total),
             "running_quantile_fires": _known(trigger.running_quantile.fires),
@@ -91,7 +91,7 @@ def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
 
 
 def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Cell, Cell]]:
-    fixed: ReferencePolicies = task.policies if estimand == "retained" else task.policies_all_attempted
+    fixed: ReferencePolicies = task.policies[estimand]
     scored = getattr(task.effect, estimand).forks
     yield "never", "fixed", _known(fixed.never), 0
     yield "always", "fixed", _known(fixed.always), scored
@@ -103,12 +103,7 @@ def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, C
 
 
 def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
-    return task.triggers if estimand == "retained" else task.triggers_all_attempted
-
-
-def _each(total: Figure, deployments: int) -> float | None:
-    """What one deployment earned: a total is over all cells."""
-    return None if isinstance(total, Undefined) or not deployments else total / deployments
+    return task.triggers[estimand]
 
 
 def _useful(trigger: TriggerScore) -> bool | None:

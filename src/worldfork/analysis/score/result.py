@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from worldfork.analysis.score.deployment_records import TaskDeployment
+from worldfork.analysis.score.judgement import Normalised
 from worldfork.analysis.score.records import Contrast, Estimands, TaskScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.sweeps import DoseSweep, NoiseSweep
@@ -21,11 +22,12 @@ __all__ = ["SCHEMA", "ArmScore", "Score"]
 SCHEMA: Final = "worldfork.score/2"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ArmScore:
-    """The tasks of one arm."""
+    """The tasks of one arm, and dR as a share of the frozen return over all of them."""
 
     tasks: Mapping[str, TaskScore]
+    normalised: Normalised | Undefined
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", Named(self.tasks, "task"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from worldfork.analysis.present.tables.table import TextTable
 from worldfork.analysis.present.text import DASH, digits_for, known, number, rate, signal_digits, span, with_span
 from worldfork.analysis.score.design import label_noise
-from worldfork.analysis.score.records import Contrast, Estimands, MeanEstimate, TaskScore
+from worldfork.analysis.score.records import Contrast, Estimands, MeanEstimate, PairedDifference, TaskScore
 from worldfork.analysis.score.result import ArmScore
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
@@ -272,7 +272,7 @@ def _ends(arm: str, sweep: DoseSweep) -> tuple[str, str, str]:
     return (*_difference(sweep.largest_less_smallest), graded)
 
 
-def _difference(contrast: Contrast | Undefined) -> tuple[str, str]:
+def _difference(contrast: PairedDifference | Undefined) -> tuple[str, str]:
     """With its interval, and both p."""
     if isinstance(contrast, Undefined):
         return DASH, DASH

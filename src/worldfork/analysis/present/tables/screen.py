@@ -36,7 +36,6 @@ from worldfork.analysis.present.text import (
 )
 from worldfork.analysis.score import Score
 from worldfork.analysis.score.records import Contrast, Estimands, TaskScore
-from worldfork.analysis.score.summary import contrast_grades
 from worldfork.analysis.score.sweeps import Noise
 from worldfork.analysis.score.undefined import Figure, Undefined, settle
 from worldfork.ledger.pretraining import Seed
@@ -214,7 +213,7 @@ def _task(name: str, score: TaskScore, console: Console, *, verbose: bool) -> No
     points = int(score.evidence.forks.prefork.k.max())
     console.print(f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:")
     console.print(_rules(score, digits, wide=console.width >= WIDE))
-    if note := auc_note(score.triggers_all_attempted):
+    if note := auc_note(score.triggers.all_attempted):
         console.print(f"[dim]{escape(note)}[/]")
     if verbose:
         console.print(_effects(score, digits))
@@ -328,7 +327,6 @@ def _exempt(score: TaskScore) -> list[str]:
 
 
 def _contrasts(score: Score, console: Console, *, verbose: bool, registration: Registration | None) -> None:
-    grades = contrast_grades(score)
     for pair, tasks in score.contrasts.items():
         console.rule(f"[bold]{escape(pair)}")
         if registration is not None:
@@ -336,7 +334,7 @@ def _contrasts(score: Score, console: Console, *, verbose: bool, registration: R
             if apart := "; ".join(changed(registration, earlier, later)):
                 console.print(f"[dim]{escape(f'{later} instead of {earlier}: {apart}')}[/]")
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
-        answers = [contrast_answer(pair, task, one, grades.get((pair, task))) for task, one in attempted.items()]
+        answers = [contrast_answer(pair, task, one) for task, one in attempted.items()]
         console.print(f"[bold]{escape(contrast_summary(pair, answers, attempted))}[/]")
         for said in answers:
             console.print(escape(said.sentence))

@@ -29,12 +29,12 @@ def rivals(tasks: Tasks) -> TextTable:
     rows: list[tuple[str, ...]] = []
     for task, score in tasks.items():
         digits = _digits(score)
-        for name, trigger in score.triggers.items():
-            rows.append((task, name, *_rival(trigger, score.triggers_all_attempted[name], digits)))
+        for name, trigger in score.triggers.retained.items():
+            rows.append((task, name, *_rival(trigger, score.triggers.all_attempted[name], digits)))
         for name in ("always", "oracle"):
             cells = [DASH] * 12
-            cells[1] = number(getattr(score.policies, name), digits)
-            cells[10] = number(getattr(score.policies_all_attempted, name), digits)
+            cells[1] = number(getattr(score.policies.retained, name), digits)
+            cells[10] = number(getattr(score.policies.all_attempted, name), digits)
             rows.append((task, name, *cells))
     return TextTable(
         "triggers",
@@ -115,9 +115,9 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
 def _chosen(tasks: Tasks) -> Iterator[tuple[str, TaskScore, str, TriggerScore]]:
     """The paper's triggers, or else the first two candidates there are."""
     for task, score in tasks.items():
-        candidates = [name for name in score.triggers if not is_reference(name)]
-        for name in [name for name in SHOWN if name in score.triggers] or candidates[:2]:
-            yield task, score, name, score.triggers[name]
+        candidates = [name for name in score.triggers.retained if not is_reference(name)]
+        for name in [name for name in SHOWN if name in score.triggers.retained] or candidates[:2]:
+            yield task, score, name, score.triggers.retained[name]
 
 
 def _running(trigger: TriggerScore, digits: int) -> str:
@@ -146,17 +146,17 @@ def earnings(tasks: Tasks) -> TextTable:
     rows: list[tuple[str, ...]] = []
     for task, score in tasks.items():
         digits = digits_for(score.effect.all_attempted) - 1
-        for name, trigger in score.triggers.items():
+        for name, trigger in score.triggers.retained.items():
             earned, gains = known(trigger.earned), known(trigger.gains)
             if earned is not None and gains is not None:
                 cells = [_gain(gains[than], digits) for than in ("never", "always", "position_table")]
                 rows.append((task, name, with_span(earned.mean, earned.student_t, digits), *cells))
-        for name, trigger in score.triggers.items():
+        for name, trigger in score.triggers.retained.items():
             earned, gains = known(trigger.running_quantile.earned), known(trigger.running_quantile.gains)
             if earned is not None and gains is not None:
                 cells = [_gain(gains[than], digits) for than in ("never", "always", "position_table")]
                 rows.append((task, f"{name}, running", with_span(earned.mean, earned.student_t, digits), *cells))
-        for name, earned in score.policies.earned.items():
+        for name, earned in score.policies.retained.earned.items():
             rows.append((task, name, with_span(earned.mean, earned.student_t, digits), DASH, DASH, DASH))
     return TextTable(
         "earnings",
@@ -175,7 +175,7 @@ def position(tasks: Tasks) -> TextTable:
     rows = [
         (task, name, auc_with_checkpoints(trigger), *_at_one_place(trigger))
         for task, score in tasks.items()
-        for name, trigger in score.triggers.items()
+        for name, trigger in score.triggers.retained.items()
         if not isinstance(trigger.given_position, Undefined)
     ]
     return TextTable(
@@ -198,7 +198,7 @@ def endpoints(tasks: Tasks) -> TextTable:
             _endpoint(trigger.endpoint.running_quantile),
         )
         for task, score in tasks.items()
-        for name, trigger in score.triggers.items()
+        for name, trigger in score.triggers.retained.items()
         if not isinstance(trigger.endpoint.leave_one_checkpoint_out, Undefined)
         or not isinstance(trigger.endpoint.running_quantile, Undefined)
     ]
@@ -279,7 +279,7 @@ def usefulness(tasks: Tasks) -> TextTable:
     rows = []
     for task, score in tasks.items():
         digits = digits_for(score.effect.all_attempted) - 1
-        for name, trigger in score.triggers_all_attempted.items():
+        for name, trigger in score.triggers.all_attempted.items():
             useful, gains, earned = known(trigger.useful), known(trigger.gains), known(trigger.earned)
             if useful is None or gains is None or earned is None:
                 continue

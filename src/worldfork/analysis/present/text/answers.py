@@ -5,8 +5,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-import numpy as np
-
 from worldfork.analysis.present.text.formatting import (
     BEATEN,
     digits_for,
@@ -18,12 +16,10 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
 )
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Grade
+from worldfork.analysis.score.judgement import Grade, Helped, Scale
 from worldfork.analysis.score.records import Contrast, TaskScore, TriggerScore
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.summary import ContrastGrade, Helped, Scale, helped, scale
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.counting import plural
 
@@ -75,7 +71,7 @@ def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
     """The registered candidates that beat everything they have to."""
     return {
         name: figures
-        for name, figures in score.triggers_all_attempted.items()
+        for name, figures in score.triggers.all_attempted.items()
         if figures.standing == "candidate"
         and not is_reference(name)
         and (judged := known(figures.useful)) is not None
@@ -86,7 +82,7 @@ def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
 def trigger_words(score: TaskScore) -> str:
     """Whether any registered candidate knew when to update; empty where there is none."""
     candidates = {
-        name: figures for name, figures in score.triggers_all_attempted.items() if figures.standing == "candidate"
+        name: figures for name, figures in score.triggers.all_attempted.items() if figures.standing == "candidate"
     }
     registered = max(score.candidates, len(candidates))
     count = plural(registered, "candidate trigger")
@@ -134,7 +130,7 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     triggers, beating, paying = set(), 0, 0
     registered = max((score.candidates for score in scores.values()), default=0)
     for score in scores.values():
-        of_task = {name: one for name, one in score.triggers_all_attempted.items() if one.standing == "candidate"}
+        of_task = {name: one for name, one in score.triggers.all_attempted.items() if one.standing == "candidate"}
         triggers |= set(of_task)
         beating += any(one.passes_control is True for one in of_task.values())
         paying += bool(_beat_both(score))
@@ -162,7 +158,7 @@ def not_beaten(score: TaskScore) -> str:
         return ""
     missed = {
         name: judged.does_not_beat
-        for name, figures in score.triggers_all_attempted.items()
+        for name, figures in score.triggers.all_attempted.items()
         if figures.standing == "candidate" and figures.passes_control is True
         if (judged := known(figures.useful)) is not None
     }
@@ -170,7 +166,7 @@ def not_beaten(score: TaskScore) -> str:
         return ""
 
     def distance(name: str) -> tuple[int, float]:
-        earned = known(score.triggers_all_attempted[name].policy_total)
+        earned = known(score.triggers.all_attempted[name].policy_total)
         return len(missed[name]), math.inf if earned is None else -earned
 
     nearest = min(missed, key=distance)
@@ -184,7 +180,7 @@ def _beat_both(score: TaskScore) -> list[str]:
     """The candidates that beat chance, and never and always updating too, be they useful or not."""
     return [
         name
-        for name, figures in score.triggers_all_attempted.items()
+        for name, figures in score.triggers.all_attempted.items()
         if figures.standing == "candidate" and figures.passes_control is True
         if (judged := known(figures.useful)) is not None and "better_of_both" not in judged.does_not_beat
     ]
@@ -203,13 +199,11 @@ def _of_cases(count: int, cases: int) -> str:
 
 def _condition(score: TaskScore, name: str) -> str:
     """The signal and the threshold that fits all checkpoints; an alarm has none."""
-    signal = score.evidence.all_attempted[name].signal
-    if signal is None:
+    fitted = known(score.triggers.all_attempted[name].threshold)
+    if fitted is None:
         return f"{name} raises an alarm"
-    forks = score.evidence.forks
-    threshold = fit_threshold(signal, forks.delta)
-    share = float(np.mean(signal >= threshold))
-    return f"{name} reaches {threshold:.4g} (here at {100 * share:.0f}% of the decision points)"
+    reached = "has any value" if isinstance(fitted.value, Undefined) else f"reaches {fitted.value:.4g}"
+    return f"{name} {reached} (here at {percent(known(fitted.share) or 0.0, signed=False)} of the decision points)"
 
 
 def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
@@ -303,7 +297,7 @@ class ContrastAnswer:
 
 def answer(score: TaskScore) -> Answer:
     """What one task says, on all attempted forks."""
-    effect, shown, forks = score.effect.all_attempted, scale(score), score.forks
+    effect, shown, forks = score.effect.all_attempted, score.scale, score.forks
     verdict = known(score.verdict) or "undecided"
     return Answer(
         word=WORDS.get(verdict, "Not decided") if score.evidence.forks.delta.any() else "No difference",
@@ -312,7 +306,7 @@ def answer(score: TaskScore) -> Answer:
         mean=with_span(effect.mean, effect.student_t, digits_for(effect)),
         scale=shown,
         of=_of(shown),
-        helped=helped(score),
+        helped=score.helped,
         diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
         advice=advise(score),
         triggers=trigger_words(score),
@@ -320,16 +314,13 @@ def answer(score: TaskScore) -> Answer:
     )
 
 
-def contrast_answer(
-    pair: str, task: str, contrast: Contrast | Undefined, grade: ContrastGrade | None
-) -> ContrastAnswer:
+def contrast_answer(pair: str, task: str, contrast: Contrast | Undefined) -> ContrastAnswer:
     """One arm less another, in a sentence."""
     first, _, second = pair.partition(" - ")
-    if isinstance(contrast, Undefined) or grade is None:
-        why = contrast.why if isinstance(contrast, Undefined) else "undefined"
-        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {why}.")
+    if isinstance(contrast, Undefined):
+        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {contrast.why}.")
     digits = digits_for(contrast)
-    graded = None if isinstance(grade.grade, Undefined) else grade.grade
+    graded = None if isinstance(contrast.grade, Undefined) else contrast.grade
     difference = with_span(contrast.mean, contrast.student_t, digits)
     mean = known(contrast.mean)
     if graded in ("resolved", "leaning") and mean is not None:

@@ -9,7 +9,6 @@ from typing import Final
 from worldfork.analysis.present.text.answers import UNIT, Answer, ContrastAnswer, contrast_answer, contrast_summary
 from worldfork.analysis.present.text.formatting import digits_for, known, listed, number, with_span
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.summary import contrast_grades
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.counting import plural
@@ -38,14 +37,10 @@ class PairSummary:
 
 def summarise_pairs(score: Score) -> list[PairSummary]:
     """Every pair that the score compares and that shares a task."""
-    grades = contrast_grades(score)
     summaries = []
     for pair, tasks in score.contrasts.items():
         attempted = {task: sides.all_attempted for task, sides in tasks.items()}
-        answers = {
-            task: contrast_answer(pair, task, contrast, grades.get((pair, task)))
-            for task, contrast in attempted.items()
-        }
+        answers = {task: contrast_answer(pair, task, contrast) for task, contrast in attempted.items()}
         if answers:
             later, _, earlier = pair.partition(" - ")
             sentence = contrast_summary(pair, list(answers.values()), attempted, sized=True)

@@ -7,7 +7,7 @@ from typing import Final
 from worldfork.analysis.present.text.formatting import BEATEN, known, listed
 from worldfork.analysis.score.judgement import PredictionAnswer
 from worldfork.analysis.score.records import ReferencePolicies, TaskScore, TriggerScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
 
 
@@ -36,8 +36,7 @@ class Rule:
         """The larger of the two corrected p values of its random controls; references have none."""
         if self.figures is None or self.figures.standing == "reference":
             return None
-        both = [known(self.figures.adjusted[name]) for name in ("random", "random_shift")]
-        return max(p for p in both if p is not None) if None not in both else None
+        return known(self.figures.control_p)
 
     @property
     def fails(self) -> list[str]:
@@ -57,16 +56,13 @@ class Group:
 
 def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
     """Every rule: without a signal, registered candidates, others, and yardsticks apart from all of them."""
-    attempted = side == "all_attempted"
-    fixed = score.policies_all_attempted if attempted else score.policies
-    triggers = score.triggers_all_attempted if attempted else score.triggers
-    deployments = max(1, getattr(score.effect, side).cells)
-    forks = score.forks.attempted if attempted else score.forks.retained
+    fixed, triggers = score.policies[side], score.triggers[side]
+    forks = score.forks.attempted if side == "all_attempted" else score.forks.retained
     by_standing: dict[str, list[Rule]] = {"candidate": [], "exploratory": [], "reference": []}
     for name, figures in triggers.items():
-        by_standing[figures.standing].append(_trigger(name, figures, score, side, deployments))
+        by_standing[figures.standing].append(_trigger(name, figures))
     shown = [
-        Group("Without a signal", "", [_fixed("always", "", fixed, forks, score, side, deployments)]),
+        Group("Without a signal", "", [_fixed("always", "", fixed, forks)]),
         Group("Candidate triggers", "candidate", by_standing["candidate"]),
         Group("Not among candidates", "exploratory", by_standing["exploratory"]),
         Group(
@@ -74,60 +70,32 @@ def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
             "reference",
             [
                 *by_standing["reference"],
-                _fixed("position_table", "position table", fixed, None, score, side, deployments),
-                _fixed("direction_clock", "direction clock", fixed, None, score, side, deployments),
-                _fixed("oracle", "oracle", fixed, None, score, side, deployments),
+                _fixed("position_table", "position table", fixed, None),
+                _fixed("direction_clock", "direction clock", fixed, None),
+                _fixed("oracle", "oracle", fixed, None),
             ],
         ),
     ]
     return [group for group in shown if group.rules]
 
 
-def _fixed(
-    name: str,
-    term: str,
-    fixed: ReferencePolicies,
-    fires: int | None,
-    score: TaskScore,
-    side: str,
-    deployments: int,
-) -> Rule:
-    earned = fixed.earned.get(name)
-    return Rule(
-        name.replace("_", " "),
-        term,
-        _each(getattr(fixed, name), deployments),
-        None if earned is None else _ends(earned.student_t, _per_checkpoint(score, side)),
-        fires,
-    )
+def _fixed(name: str, term: str, fixed: ReferencePolicies, fires: int | None) -> Rule:
+    of_deployment = fixed.per_deployment[name]
+    return Rule(name.replace("_", " "), term, of_deployment.mean, of_deployment.student_t, fires)
 
 
-def _trigger(name: str, figures: TriggerScore, score: TaskScore, side: str, deployments: int) -> Rule:
-    earned, random = known(figures.earned), known(figures.random)
+def _trigger(name: str, figures: TriggerScore) -> Rule:
+    of_deployment, random = figures.per_deployment, known(figures.random)
     return Rule(
         name,
         "",
-        _each(figures.policy_total, deployments),
-        None if earned is None else _ends(earned.student_t, _per_checkpoint(score, side)),
+        of_deployment.mean,
+        None if isinstance(figures.earned, Undefined) else of_deployment.student_t,
         figures.fires,
         figures,
-        None if random is None else _each(random.mean, deployments),
-        None if random is None else _ends(random.interval, deployments),
+        None if random is None else of_deployment.random,
+        None if random is None else of_deployment.random_interval,
     )
-
-
-def _per_checkpoint(score: TaskScore, side: str) -> float:
-    """Deployments of a checkpoint, on average: an `Earned` is the total of a checkpoint."""
-    effect = getattr(score.effect, side)
-    return max(1.0, effect.cells / max(1, effect.clusters))
-
-
-def _each(total: Figure, count: int | float) -> Figure:
-    return total if isinstance(total, Undefined) else total / count
-
-
-def _ends(interval: Bounds, count: int | float) -> Bounds:
-    return interval if isinstance(interval, Undefined) else Interval(interval.low / count, interval.high / count)
 
 
 # What a prediction came to: of one, of several.
