@@ -39,9 +39,7 @@ from worldfork.analysis.present.text.deployments import (
 )
 from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
-    BEATEN,
     DASH,
-    TERMS,
     auc_note,
     auc_rests_on,
     auc_with_checkpoints,
@@ -56,6 +54,7 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
 )
 from worldfork.analysis.present.text.rules import Group, Rule, predicted_digits, predictions_answered, rule_groups
+from worldfork.analysis.present.text.terms import BEATEN, TERMS
 from worldfork.counting import plural
 
 __all__ = [

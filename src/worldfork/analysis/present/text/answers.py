@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from worldfork.analysis.present.text.formatting import (
-    BEATEN,
     digits_for,
     known,
     listed,
@@ -15,6 +14,7 @@ from worldfork.analysis.present.text.formatting import (
     rate,
     with_span,
 )
+from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.judgement import Grade, Helped, Scale

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from worldfork.analysis.present.text.formatting import BEATEN, known, listed
+from worldfork.analysis.present.text.formatting import known, listed
+from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.score.judgement import PredictionAnswer
 from worldfork.analysis.score.records import ReferencePolicies, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
