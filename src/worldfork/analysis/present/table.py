@@ -87,6 +87,16 @@ class Table:
         """Return whether the cells of a column are set to the left."""
         return index < self.keys or self.layout[index].words
 
+    def without(self, *heads: str) -> "Table":
+        """Return the table without these columns, and with as many fewer keys."""
+        kept = [index for index, head in enumerate(self.heads) if head not in heads]
+        return dataclasses.replace(
+            self,
+            columns=[self.layout[index] for index in kept],
+            rows=[[row[index] for index in kept] for row in self.rows],
+            keys=sum(index < self.keys for index in kept),
+        )
+
     def records(self) -> list[dict[str, str]]:
         """Return the rows as dictionaries by head."""
         return [dict(zip(self.heads, row, strict=True)) for row in self.rows]

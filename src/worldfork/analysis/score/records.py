@@ -411,7 +411,7 @@ class TaskScore:
     candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
     candidates_unread: int = dataclasses.field(default=0, metadata=INTERNAL)
-    evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
+    evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False, compare=False)
 
     def to_json(self) -> dict[str, object]:
         """The figures as plain values, null where undefined."""

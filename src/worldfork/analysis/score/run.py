@@ -344,7 +344,13 @@ def score_ledger(
     scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
-    scored = dataclasses.replace(scored, name=ledger.name, higher_is_better=ledger.table.higher_is_better)
+    scored = dataclasses.replace(
+        scored,
+        name=ledger.name,
+        higher_is_better=ledger.table.higher_is_better,
+        registration=ledger.registration,
+        ignored=ledger.table.ignored,
+    )
     if ledger.study is None or ledger.registration is None:
         return scored
     tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}

@@ -1,29 +1,26 @@
-"""How figures and verdicts are said: one place for the page, the screen, and the tables."""
+"""Figures and verdicts in words: one place for the page, the screen and the tables."""
 
 from worldfork.analysis.present.text.answers import (
     MANY,
+    UNIT,
     Advice,
     Answer,
-    ContrastAnswer,
     advise,
     answer,
-    contrast_answer,
-    contrast_summary,
     corrected,
+    predicted_digits,
+    predictions_answered,
     read_as,
-    triggers_everywhere,
-    useful_triggers,
 )
 from worldfork.analysis.present.text.arms import (
+    ContrastAnswer,
     PairSummary,
+    arms_of,
     changed,
+    contrast_answer,
     contrast_headlines,
-    dose_means,
-    noise_words,
-    signal_digits,
+    contrast_summary,
     summarise_pairs,
-    sweep_name,
-    sweep_words,
     update_words,
     varies,
     worth_by_arm,
@@ -32,10 +29,13 @@ from worldfork.analysis.present.text.deployments import (
     AN_ORDER,
     FollowedAnswer,
     best_first,
+    deployment_words,
     followed_answer,
     followed_digits,
+    forecast_words,
     gains_over_never,
     realised,
+    silent_policies,
 )
 from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
@@ -44,17 +44,22 @@ from worldfork.analysis.present.text.formatting import (
     auc_rests_on,
     auc_with_checkpoints,
     digits_for,
+    estimate,
     known,
     listed,
     minus,
     number,
     percent,
     rate,
+    signal_digits,
     span,
+    unsigned,
     with_span,
+    word,
 )
-from worldfork.analysis.present.text.rules import Group, Rule, predicted_digits, predictions_answered, rule_groups
+from worldfork.analysis.present.text.sweeps import dose_means, noise_words, sweep_name, sweep_words
 from worldfork.analysis.present.text.terms import BEATEN, TERMS
+from worldfork.analysis.present.text.triggers import Group, Rule, rule_groups, triggers_everywhere, useful_triggers
 from worldfork.counting import plural
 
 __all__ = [
@@ -64,6 +69,7 @@ __all__ = [
     "DASH",
     "MANY",
     "TERMS",
+    "UNIT",
     "Advice",
     "Answer",
     "ContrastAnswer",
@@ -73,6 +79,7 @@ __all__ = [
     "Rule",
     "advise",
     "answer",
+    "arms_of",
     "auc_note",
     "auc_rests_on",
     "auc_with_checkpoints",
@@ -82,10 +89,13 @@ __all__ = [
     "contrast_headlines",
     "contrast_summary",
     "corrected",
+    "deployment_words",
     "digits_for",
     "dose_means",
+    "estimate",
     "followed_answer",
     "followed_digits",
+    "forecast_words",
     "gains_over_never",
     "known",
     "listed",
@@ -101,14 +111,17 @@ __all__ = [
     "realised",
     "rule_groups",
     "signal_digits",
+    "silent_policies",
     "span",
     "summarise_pairs",
     "sweep_name",
     "sweep_words",
     "triggers_everywhere",
+    "unsigned",
     "update_words",
     "useful_triggers",
     "varies",
     "with_span",
+    "word",
     "worth_by_arm",
 ]

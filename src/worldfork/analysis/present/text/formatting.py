@@ -8,13 +8,13 @@ from typing import Final
 from worldfork.analysis.score.records import Ranking
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-WIDEST = 1e10  # beyond it digits say nothing that an exponent does not
-DASH = "–"
+WIDEST: Final = 1e10  # beyond it digits say nothing that an exponent does not
+DASH: Final = "–"
 T = typing.TypeVar("T")
 
 
 def known(figure: T | Undefined) -> T | None:
-    """The figure, or None where it is undefined.
+    """Return the figure, or None where it is undefined.
 
     >>> known(1.5), known(Undefined("one class only"))
     (1.5, None)
@@ -34,14 +34,26 @@ class Estimated(typing.Protocol):
 
 
 def digits_for(effect: Estimated) -> int:
-    """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
+    """Return the decimals that a mean and its interval deserve: returns of one task run to 1,000, of another to 1."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
-    size = max((abs(value) for value in values if value is not None), default=100.0)
+    return decimals(max((abs(value) for value in values if value is not None), default=100.0))
+
+
+def decimals(size: float) -> int:
+    """Return how many decimals a number of this size deserves."""
     return 1 if size >= 10 or size == 0 else 2 if size >= 1 else 3
 
 
+def signal_digits(value: float) -> int:
+    """Return how many decimals show three digits of a signal: signals have scales of their own."""
+    size, digits = abs(value), 2
+    while 0 < size < 1 and digits < 9:
+        size, digits = 10 * size, digits + 1
+    return digits
+
+
 def number(value: Figure | None, digits: int = 1) -> str:
-    """A signed number: an effect has a direction.
+    """Return a signed number: an effect has a direction.
 
     >>> number(-113.42), number(None), number(0.04), number(-2.7e33)
     ('-113.4', '–', '+0.0', '-2.7e+33')
@@ -51,8 +63,17 @@ def number(value: Figure | None, digits: int = 1) -> str:
     return f"{value:+,.{digits}f}" if abs(value) < WIDEST else f"{value:+.1e}"
 
 
+def unsigned(value: Figure | None, digits: int = 1) -> str:
+    """Return a number without a plus sign: a return, an error, a share.
+
+    >>> unsigned(1113.42), unsigned(-0.5, 2)
+    ('1,113.4', '-0.50')
+    """
+    return number(value, digits).removeprefix("+")
+
+
 def rate(value: Figure | None, digits: int = 3) -> str:
-    """A number between 0 and 1.
+    """Return a number between 0 and 1.
 
     >>> rate(0.9187), rate(0.00004), rate(1.0)
     ('.919', '<.001', '1')
@@ -67,7 +88,7 @@ def rate(value: Figure | None, digits: int = 3) -> str:
 
 
 def percent(share: float, *, signed: bool = True) -> str:
-    """A share as a percentage; a small one keeps a digit.
+    """Return a share as a percentage; a small one keeps a digit.
 
     >>> percent(-0.5306), percent(0.004), percent(0.62, signed=False)
     ('-53%', '+0.4%', '62%')
@@ -77,7 +98,7 @@ def percent(share: float, *, signed: bool = True) -> str:
 
 
 def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
-    """An interval.
+    """Return an interval.
 
     >>> span(Interval(-131.2, 90.14)), span(None)
     ('[-131.2, +90.1]', '–')
@@ -88,7 +109,7 @@ def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
 
 
 def with_span(value: Figure | None, interval: Interval | Undefined | None, digits: int = 1) -> str:
-    """A number with its interval, where there is one.
+    """Return a number with its interval, where there is one.
 
     >>> with_span(-113.42, Interval(-131.2, -90.14)), with_span(1.0, None)
     ('-113.4 [-131.2, -90.1]', '+1.0')
@@ -98,8 +119,24 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
     return f"{number(value, digits)} {span(interval, digits)}"
 
 
+def estimate(estimated: Estimated | Undefined | None, digits: int | None = None) -> str:
+    """Return a mean with its Student-t interval; a dash where there is none."""
+    if estimated is None or isinstance(estimated, Undefined):
+        return DASH
+    return with_span(estimated.mean, estimated.student_t, digits_for(estimated) if digits is None else digits)
+
+
+def word(value: str | int | Undefined | None) -> str:
+    """Return a word or a count.
+
+    >>> word("resolved"), word(12), word(Undefined("one checkpoint"))
+    ('resolved', '12', '–')
+    """
+    return DASH if value is None or isinstance(value, Undefined) else str(value)
+
+
 def listed(names: Sequence[str], *, last: str = "and") -> str:
-    """A list in words.
+    """Return a list in words.
 
     >>> listed(["a", "b", "c"]), listed(["0", "1"], last="or"), listed(["a"])
     ('a, b and c', '0 or 1', 'a')
@@ -108,7 +145,7 @@ def listed(names: Sequence[str], *, last: str = "and") -> str:
 
 
 def minus(text: str) -> str:
-    """Hyphens before numbers as minus signs; those inside words stay.
+    """Return the text with true minus signs before numbers; hyphens inside words stay.
 
     >>> minus("Student-t [-113.4, -.5]")
     'Student-t [−113.4, −.5]'
@@ -122,21 +159,21 @@ AUC_RESTS_ON: Final = (
 )
 
 
-def auc_with_checkpoints(ranking: Ranking) -> str:
-    """An AUC with the checkpoints that it rests on, `.825 (2 of 5)`; a dash where it is undefined."""
+def auc_with_checkpoints(ranking: Ranking, interval: str = "") -> str:
+    """Return an AUC with the number of checkpoints that it rests on, `.825 (2 of 5)`; a dash where undefined."""
     rests = auc_rests_on(ranking)
-    return f"{rate(ranking.auc)} ({rests})" if rests else rate(ranking.auc)
+    return " ".join(filter(None, (rate(ranking.auc), interval, f"({rests})" if rests else "")))
 
 
 def auc_rests_on(ranking: Ranking) -> str:
-    """`2 of 5` where two of five checkpoints have an AUC; nothing where all or none have."""
+    """Return `2 of 5` where two of five checkpoints have an AUC; nothing where all or none have."""
     checkpoints = ranking.auc_by_checkpoint
     every = len(checkpoints) if isinstance(checkpoints, Mapping) else 0
     return f"{ranking.auc_clusters} of {every}" if 0 < ranking.auc_clusters < every else ""
 
 
 def auc_note(rankings: Mapping[str, Ranking]) -> str:
-    """The same for all signals of a table in one sentence, where a column has no room for it; or nothing."""
+    """Return what `auc_rests_on` says of all signals in one sentence; empty where all checkpoints count."""
     ranked = {name: ranking for name, ranking in rankings.items() if not isinstance(ranking.auc, Undefined)}
     names: dict[str, list[str]] = {}
     for name, ranking in ranked.items():
