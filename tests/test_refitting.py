@@ -24,7 +24,7 @@ def test_with_every_checkpoint_drawn_once_the_gain_is_that_of_the_score():
     worth = (forks["r_update"] - forks["r_hold"]).to_numpy().reshape(10, -1)
     for name in ("kl", "percentile"):
         signal = forks[f"signal_{name}"].to_numpy().reshape(10, -1)
-        scored = task.triggers_all_attempted[name].gains["position_table"].mean
+        scored = task.triggers.all_attempted[name].gains["position_table"].mean
         assert gained(worth, signal, np.arange(10)).mean() == pytest.approx(scored)
 
 

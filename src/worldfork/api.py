@@ -173,8 +173,10 @@ def score(
     >>> score["table"].effect.retained.by_checkpoint["2"]
     Undefined(why='no fork of this checkpoint was retained')
     """
-    from worldfork.analysis.score import score_ledger
+    from worldfork.analysis.present.summary import summarise
+    from worldfork.analysis.score import Score, score_ledger
 
+    Score.writer = summarise  # scoring knows no medium: the front door says how a score is written
     given = {"divergence": divergence, "rate": rate, "severity": severity}
     changes = {name: value for name, value in given.items() if not isinstance(value, str) or value != AS_REGISTERED}
     return score_ledger(

@@ -215,7 +215,7 @@ def test_a_copy_with_neither_streams_nor_answers_says_what_it_can_not_read(study
     assert known.triggers_unavailable == {}
     assert list(left.triggers_unavailable) == ["adwin"]
     assert "published without streams" in left.triggers_unavailable["adwin"]
-    recorded, in_the_copy = (each.triggers["residual"] for each in (known, left))
+    recorded, in_the_copy = (each.triggers.retained["residual"] for each in (known, left))
     for figure in ("policy_total", "auc", "auc_interval", "gains", "random", "random_shift", "swapped"):
         assert getattr(in_the_copy, figure) == getattr(recorded, figure)
     for name, p in recorded.adjusted.items():

@@ -10,7 +10,7 @@ __all__ = ["export"]
 
 
 def export(
-    study: Path = typer.Argument(help="A study; with --figures also a flat table."),
+    study: Path = typer.Argument(help="A study; with --values also a flat table."),
     output: Path = typer.Option(
         ...,
         "-o",
@@ -28,8 +28,8 @@ def export(
     deployments: bool = typer.Option(
         False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
     ),
-    figures: bool = typer.Option(
-        False, "--figures", help="Write every figure of the score instead, as names and numbers, for a tracker."
+    values: bool = typer.Option(
+        False, "--values", help="Write every figure of the score instead, as names and numbers, for a tracker."
     ),
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
@@ -40,8 +40,8 @@ def export(
     """
     from worldfork.ledger.store import Study
 
-    if publish + figures + deployments > 1:
-        raise typer.BadParameter("--publish, --figures and --deployments write different things: choose one.")
+    if publish + values + deployments > 1:
+        raise typer.BadParameter("--publish, --values and --deployments write different things: choose one.")
     if without_streams and not publish:
         raise typer.BadParameter("--without-streams says what a published copy leaves out: add --publish.")
     if publish:
@@ -50,8 +50,8 @@ def export(
     from worldfork.ledger.files import writable
 
     writable(output)  # before the work, not after it
-    if figures:
-        _figures(study, output)
+    if values:
+        _values(study, output)
         return
     from worldfork.analysis.read import deployment_frame, study_frame, write_frame
 
@@ -60,14 +60,14 @@ def export(
     typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
 
 
-def _figures(ledger: Path, path: Path) -> None:
-    from worldfork.analysis.present.tables.table import scalars
+def _values(ledger: Path, path: Path) -> None:
     from worldfork.analysis.read import write_frame
     from worldfork.analysis.score import score_ledger
+    from worldfork.analysis.score.frames import values
     from worldfork.progress import bars
 
     with bars(transient=True) as progress:
-        frame = scalars(score_ledger(ledger, progress=progress))
+        frame = values(score_ledger(ledger, progress=progress))
     write_frame(frame, path)
     typer.echo(f"{plural(len(frame), 'figure')} in {path}.")
 

@@ -302,17 +302,15 @@ def _require_sound(verdict: "Verdict") -> None:
 def _write_tables_and_page(study: Path, output: Path, stages: Stages, *, quiet: bool) -> None:
     from worldfork.analysis.present import tables
     from worldfork.analysis.present.page import gather, render
+    from worldfork.analysis.present.render import markdown
     from worldfork.ledger.pretraining import read_seeds
     from worldfork.ledger.store import Study
     from worldfork.progress import bars
 
     with stages.stage("score"), bars(quiet=quiet, transient=True) as progress:
         material = gather(study, progress=progress)
-        seeds, registration = read_seeds(Study(study)), Study(study).registration
-        chosen = tables.paper_tables(
-            material.score, material.rules, seeds=seeds, paper=True, registration=registration
-        )
-        _write(output / "tables.md", "\n".join(map(tables.markdown, chosen)))
+        chosen = tables.all_tables(material.score, seeds=read_seeds(Study(study)), paper=True)
+        _write(output / "tables.md", "\n".join(map(markdown, chosen)))
     with stages.stage("page"):
         render(material).save(output / "index.html")
 

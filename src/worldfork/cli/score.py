@@ -34,10 +34,15 @@ def score(
     as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
+    as_csv: bool = typer.Option(False, "--csv", help="Tables for a spreadsheet; name one with --tables."),
     paper: bool = typer.Option(
-        False, "--paper", help="Tables with the paper's figures beside those of the arm that is set as its own."
+        False,
+        "--paper",
+        help="Markdown tables with the paper's figures beside those of the arm that is set as its own.",
     ),
-    only: str | None = typer.Option(None, "--tables", help="These tables alone, with commas: effects,arms."),
+    only: str | None = typer.Option(
+        None, "--tables", help="These tables alone, with commas: effects,arms. Markdown, unless --latex or --csv."
+    ),
     verbose: bool = typer.Option(
         False,
         "--verbose",
@@ -61,9 +66,9 @@ def score(
     import json
 
     from rich.console import Console
-    from rich.markup import escape
 
-    from worldfork.analysis.present import tables
+    from worldfork.analysis.present import render, tables
+    from worldfork.analysis.present.summary import summarise
     from worldfork.analysis.present.text import read_as
     from worldfork.analysis.read import open_ledger
     from worldfork.analysis.score.run import only_arm, score_ledger
@@ -71,10 +76,13 @@ def score(
     from worldfork.ledger.pretraining import read_seeds
     from worldfork.progress import bars
 
-    if as_json + as_latex + as_markdown > 1 or (as_json and (paper or only)):
-        raise WorldforkError("Choose one of --json, --latex, --markdown; --paper, --tables go with the last two.")
+    if as_json + as_latex + as_markdown + as_csv > 1 or (as_json and (paper or only)):
+        raise WorldforkError(
+            "Choose one of --json, --latex, --markdown, --csv; --paper and --tables go with the last three."
+        )
     if divergence is not None and no_divergence:
         raise WorldforkError("--divergence sets the rule's fraction, --no-divergence switches it off: choose one.")
+    tables.choose([], only)  # an unknown name is refused before the ledger is read
     refused = _verdicts(fail_on)
     changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
     changes |= {} if rate is None else {"rate": rate}
@@ -83,37 +91,33 @@ def score(
     opened = open_ledger(ledger, higher_is_better=not lower_is_better, failure_return=failure_return)
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
-    for line in scored.warnings:
-        typer.secho(f"Note: {line}", err=True, fg="yellow")
+    notes = list(scored.warnings)
     seeds = read_seeds(opened.study) if opened.study else []
     if as_json:
         trained = [dataclasses.asdict(seed) for seed in seeds]
-        print(json.dumps({**scored.to_json(), "seeds": trained}, allow_nan=False))
-    elif as_latex or as_markdown or paper or only:
-        if lower_is_better:
-            typer.secho(f"Note: {read_as(scored)[0]}", err=True, fg="yellow")
-        write = tables.latex if as_latex else tables.markdown
+        text = json.dumps({**scored.to_json(), "seeds": trained}, allow_nan=False)
+    elif as_latex or as_markdown or as_csv or paper or only:
         repeated = None
         if replication:
             again = open_ledger(replication, higher_is_better=not lower_is_better, failure_return=failure_return)
             repeated = only_arm(again)
-        study = opened.registration
-        if paper and tables.papers_arm(study, scored.arms) is None:
-            none = "no arm here is set as the paper's primary one: its figures of that arm are left out."
-            typer.secho(f"Note: {none}", err=True, fg="yellow")
-        chosen = tables.paper_tables(
-            scored, scored.rules, replication=repeated, seeds=seeds, paper=paper, registration=study
-        )
-        picked = tables.choose(chosen, only)
-        if not picked:
-            typer.secho(f"Note: nothing here is of the kind that {only} shows.", err=True, fg="yellow")
-        print("\n".join(write(table) for table in picked))
+        chosen = tables.choose(tables.all_tables(scored, replication=repeated, seeds=seeds, paper=paper), only)
+        if lower_is_better:
+            notes.append(read_as(scored)[0])
+        if paper and tables.papers_arm(scored) is None:
+            notes.append("no arm here is set as the paper's primary one: its figures of that arm are left out.")
+        if not chosen:
+            notes.append(f"nothing here is of the kind that {only} shows.")
+        write = render.latex if as_latex else render.csv if as_csv else render.markdown
+        text = "\n".join(write(table) for table in chosen)
     else:
-        console = Console()
-        tables.show(scored, console, verbose=verbose, registration=opened.registration)
-        tables.show_gate(seeds, console)
-        if opened.table.ignored:
-            console.print(f"[dim]Columns that no figure reads: {escape(', '.join(opened.table.ignored))}.[/]")
+        text = ""
+    for note in notes:
+        typer.secho(f"Note: {note}", err=True, fg="yellow")
+    if text:
+        print(text)
+    else:
+        render.show(summarise(scored, verbose, seeds=seeds).blocks, Console())
     failing = [
         f"{arm} · {task}" if arm else task
         for arm, tasks in scored.arms.items()

@@ -116,7 +116,7 @@ def test_a_typed_threshold_that_a_signal_equals_fires_there(page, material):
 
 def test_fitted_thresholds_give_the_official_figures(page, material):
     score = material.score["n-10", TASK]
-    for side, triggers in (("retained", score.triggers), ("all_attempted", score.triggers_all_attempted)):
+    for side, triggers in (("retained", score.triggers.retained), ("all_attempted", score.triggers.all_attempted)):
         choose(page, "Forks", side)
         for name, figures in triggers.items():
             choose(page, "Trigger", name)

@@ -136,7 +136,7 @@ def test_fired_flags_are_those_that_scoring_decided(material):
     part = payload(material)["parts"][1]
     columns = read(part["forks"])
     delta = columns["r_update"] - columns["r_hold"]
-    for side, triggers in (("retained", score.triggers), ("all_attempted", score.triggers_all_attempted)):
+    for side, triggers in (("retained", score.triggers.retained), ("all_attempted", score.triggers.all_attempted)):
         for name, figures in triggers.items():
             flags = np.unpackbits(unpack(part["triggers"][name]["fired"][side]))[: len(delta)] == 1
             fired = delta[flags & ~((columns["diverged"] == 1) & (side == "retained"))]

@@ -172,7 +172,7 @@ def test_a_prediction_that_states_nothing_is_not_held():
         ("triggers.residual.random.q", "no `q` among mean, interval, p"),
         ("effect.retained", "not a number"),
         ("verdict", "not a number"),
-        ("evidence.forks", "not a number"),
+        ("evidence.forks", "no `evidence` among forks"),
     ],
 )
 def test_what_a_prediction_is_about_can_be_checked_before_there_is_a_score(figure, problem):

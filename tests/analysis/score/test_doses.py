@@ -103,7 +103,7 @@ def test_passes_are_a_dose_without_a_number_of_steps(tmp_path):
             assert isinstance(figure, Undefined)
             assert "passes" in figure.why
     assert sweep.largest_less_smallest.mean == 0
-    fired = found["once", "cartpole-swingup"].triggers["residual"].gradient_steps
+    fired = found["once", "cartpole-swingup"].triggers.retained["residual"].gradient_steps
     assert isinstance(fired, Undefined)  # `steps` is of no account there
 
 

@@ -61,7 +61,7 @@ def test_the_drift_oracle_does_not_read_the_last_bit(ledger, corrected, monkeypa
     studies. In this one they are equal, so they are moved here. `misread` is what comes out where a bit counts."""
 
     def total_and_fires(score):
-        oracle = gentle(score, task).triggers["drift"]
+        oracle = gentle(score, task).triggers.retained["drift"]
         return round(oracle.policy_total), oracle.fires
 
     moved = {"gentle": {task: with_moved_levels(ledger.table.arms["gentle"][task], to=to)}}
@@ -82,11 +82,11 @@ def test_the_drift_oracle_does_not_read_the_last_bit(ledger, corrected, monkeypa
 def test_position_stands_beside_every_signal(corrected, task, table, totals, above_the_table):
     """Of the six on two tasks one earns more than the table of positions does, and not beyond chance."""
     figures = gentle(corrected, task)
-    earned = {name: figures.triggers[name].policy_total for name in SIGNALS}
-    assert round(figures.policies.position_table) == table
+    earned = {name: figures.triggers.retained[name].policy_total for name in SIGNALS}
+    assert round(figures.policies.retained.position_table) == table
     assert lowest_and_highest(list(earned.values())) == totals
     assert [name for name in SIGNALS if earned[name] > table] == above_the_table
-    assert all("position_table" in figures.triggers[name].useful.does_not_beat for name in SIGNALS)
+    assert all("position_table" in figures.triggers.retained[name].useful.does_not_beat for name in SIGNALS)
 
 
 def test_what_signals_know_at_a_fixed_place(corrected):
@@ -95,7 +95,7 @@ def test_what_signals_know_at_a_fixed_place(corrected):
         ("gentle", "walker-walk", (0.70, 0.82), (0.49, 0.67)),
         ("corrected", "cartpole-swingup", (0.93, 0.94), (0.74, 0.88)),
     ):
-        triggers = corrected[arm, task].triggers
+        triggers = corrected[arm, task].triggers.retained
         assert lowest_and_highest([triggers[name].auc for name in SIGNALS], 2) == anywhere
         assert lowest_and_highest([triggers[name].given_position.auc for name in SIGNALS], 2) == at_a_place
         assert triggers["drift"].given_position.auc == 0.5
@@ -111,7 +111,7 @@ def test_what_signals_know_at_a_fixed_place(corrected):
 )
 def test_a_policy_that_beats_its_control_may_still_lose(corrected, task, trigger, total):
     """It loses less than firing as often at random does; never firing would lose nothing."""
-    policy = gentle(corrected, task).triggers[trigger]
+    policy = gentle(corrected, task).triggers.retained[trigger]
     assert policy.passes_control
     assert max(policy.adjusted[name] for name in CONTROLS) < 0.05
     assert round(policy.policy_total) == total
@@ -120,7 +120,7 @@ def test_a_policy_that_beats_its_control_may_still_lose(corrected, task, trigger
 
 
 def test_what_all_checkpoints_lose_by_may_beat_chance_before_it_is_adjusted(corrected):
-    policy = corrected["corrected", "walker-walk"].triggers["page_hinkley"]
+    policy = corrected["corrected", "walker-walk"].triggers.retained["page_hinkley"]
     assert max(policy.random.p, policy.random_shift.p) < 0.05 < min(policy.adjusted[name] for name in CONTROLS)
     assert round(policy.policy_total) == -10_366
     assert policy.earned.student_t[1] < 0
@@ -131,12 +131,12 @@ def test_one_trigger_alone_meets_the_whole_family(ledger, corrected):
     """Alone, running variance would pass on cheetah if Holm ran over what was asked for."""
     alone = score_ledger(ledger, permutations=2_000, triggers=("running_variance",))
     asked_for = {
-        (arm, task): figures.triggers["running_variance"].random_shift.p
+        (arm, task): figures.triggers.retained["running_variance"].random_shift.p
         for arm, tasks in alone.arms.items()
         for task, figures in tasks.tasks.items()
     }
     assert holm(asked_for)["gentle", "cheetah-run"] < 0.05
-    pair = [gentle(scored, "cheetah-run").triggers["running_variance"] for scored in (alone, corrected)]
+    pair = [gentle(scored, "cheetah-run").triggers.retained["running_variance"] for scored in (alone, corrected)]
     assert pair[0].random_shift.p == pair[1].random_shift.p
     assert pair[0].adjusted["random_shift"] >= pair[1].adjusted["random_shift"] > 0.05
     assert (pair[0].passes_control, pair[1].passes_control) == (False, False)
@@ -161,7 +161,7 @@ def test_a_cell_that_diverged_altogether_is_named(ledger, corrected):
 
 
 def test_where_no_update_helps_no_checkpoint_ranks_anything(corrected):
-    assert corrected["corrected", "walker-walk"].triggers["residual"].auc_clusters == 0
+    assert corrected["corrected", "walker-walk"].triggers.retained["residual"].auc_clusters == 0
 
 
 def test_a_prediction_about_an_arm_that_is_left_out_was_not_tested():

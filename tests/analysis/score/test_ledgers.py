@@ -105,7 +105,7 @@ class Late(Trigger):
 
 def test_a_trigger_given_as_an_object_is_scored_under_its_own_name():
     score = score_ledger(arms("a"), permutations=30, triggers=("residual", Late(first=2)))
-    trigger = score["world"].triggers_all_attempted["Late(first=2)"]
+    trigger = score["world"].triggers.all_attempted["Late(first=2)"]
     forks = score["world"].evidence.forks
     assert trigger.fires == int((forks.prefork.k >= 2).sum())
     assert trigger.policy_total == pytest.approx(float(np.sum(forks.delta[forks.prefork.k >= 2])))

@@ -73,7 +73,7 @@ def test_the_share_that_helped_and_how_the_residual_ranks_are_those_of_the_arm(n
     noises = noisy.noises["cartpole-swingup"]["all"].noises
     assert [one.helped for one in noises.values()] == pytest.approx([1 / 8, 2 / 8, 0])
     for arm, one in noises.items():
-        ranked = noisy[arm, "cartpole-swingup"].triggers_all_attempted["residual"]
+        ranked = noisy[arm, "cartpole-swingup"].triggers.all_attempted["residual"]
         assert (one.residual_auc, one.residual_auc_interval) == (ranked.auc, ranked.auc_interval)
 
 

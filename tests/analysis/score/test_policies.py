@@ -90,7 +90,7 @@ def test_the_drift_oracle_can_not_read_a_direction_out_of_the_last_bit():
         r_update=pl.col("r_hold") + pl.when(pl.col("direction") == "away").then(-10.0).otherwise(9.0),
     )
     scored = score(read_table(world).arms, Rules(permutations=9, triggers=("drift",)))
-    drift = scored["world"].triggers["drift"]
+    drift = scored["world"].triggers.retained["drift"]
     assert (drift.auc, drift.fires, drift.policy_total) == (0.5, 0, 0.0)
 
 

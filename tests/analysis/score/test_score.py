@@ -63,7 +63,9 @@ def test_schema():
         }
     assert task["verdict"] in ("harmful", "helpful", "unresolved")
     assert set(task["drift_quartiles"]) == {"away", "toward"}
-    assert set(task["policies"]) == {"never", "always", "oracle", "position_table", "direction_clock", "earned"}
+    assert set(task["policies"]) == {
+        *("never", "always", "oracle", "position_table", "direction_clock", "earned", "per_deployment"),
+    }
     assert set(task["judgement"]) == {
         *("grade", "p_student_t", "p_sign_flip", "p_wild", "least_p", "family", "adjusted_student_t"),
         *("adjusted_sign_flip", "leave_one_out", "anytime", "more_checkpoints"),
@@ -77,12 +79,20 @@ def test_schema():
                 *("by_direction", "running_quantile", "gradient_steps", "n_defined", "excluded_quantile"),
                 *("passes_control", "random", "random_blocks", "random_shift", "endpoint", "correlation"),
                 *("partial_correlation", "spearman_hold", "given_position", "earned", "gains", "swapped"),
-                *("standing", "adjusted", "useful"),
+                *("standing", "adjusted", "useful", "control_p", "per_deployment", "threshold"),
             }
             assert set(trigger["random"]) == {"mean", "interval", "p", "permutations"}
             assert set(trigger["random_blocks"]) == {"2", "4", "6"}
     assert set(task["contraction"]) == {
-        *("slope", "slope_interval", "slope_bootstrap", "crossing", "crossing_interval", "crossing_bootstrap"),
+        *(
+            "slope",
+            "slope_interval",
+            "intercept",
+            "slope_bootstrap",
+            "crossing",
+            "crossing_interval",
+            "crossing_bootstrap",
+        ),
         *("variance_ratio", "variance_ratio_interval", "variance_ratio_bootstrap", "clusters", "within", "bins"),
         "split_half",
     }
@@ -97,7 +107,7 @@ def test_records_are_keyed_in_the_same_way_whatever_the_number_of_arms():
     both = score(read_table(table).arms, QUICK, contrasts=[("b", "a")])
     alone = score(read_table(table.filter(pl.col("arm") == "a")).arms, QUICK)
     assert both["a", "x"].effect == alone["a", "x"].effect == alone["x"].effect
-    noise = [one.arms["a"].tasks["x"].triggers["noise"] for one in (both, alone)]
+    noise = [one.arms["a"].tasks["x"].triggers.retained["noise"] for one in (both, alone)]
     assert noise[0].gains == noise[1].gains
     assert noise[0].adjusted["random"] >= noise[1].adjusted["random"]  # two arms are a larger family
     assert both.contrasts["b - a"]["x"].all_attempted.mean == pytest.approx(0.0)
@@ -124,7 +134,7 @@ def test_a_score_says_in_frames_what_it_says_in_records():
         (arm, name) for arm in ("a", "b") for name in QUICK.triggers
     ]
     row = triggers.row(by_predicate=(pl.col("arm") == "b") & (pl.col("trigger") == "noise"), named=True)
-    noise = found["b", "world"].triggers["noise"]
+    noise = found["b", "world"].triggers.retained["noise"]
     assert (row["auc"], row["auc_low"], row["random_p"]) == (noise.auc, noise.auc_interval.low, noise.random.p)
     assert (row["standing"], row["useful"]) == (noise.standing, noise.useful.useful)
     assert row["per_deployment"] == noise.policy_total / found["b", "world"].effect.retained.cells
@@ -134,7 +144,7 @@ def test_a_score_says_in_frames_what_it_says_in_records():
     for yardstick in ("never", "always", "better_of_both", "position_table"):
         assert row[f"gain_over_{yardstick}"] == noise.gains[yardstick].mean
     always = policies.filter(pl.col("policy") == "always")
-    assert always["total"].to_list() == [found[arm, "world"].policies_all_attempted.always for arm in ("a", "b")]
+    assert always["total"].to_list() == [found[arm, "world"].policies.all_attempted.always for arm in ("a", "b")]
     assert len(policies) == 2 * (3 + 2 * len(QUICK.triggers))
 
 
@@ -266,8 +276,8 @@ def test_the_seed_decides_the_draws_and_leaves_the_rest():
 
 def test_figures_do_not_depend_on_which_triggers_are_compared():
     table = read_table(study()).arms
-    all_of_them = score(table, Rules(permutations=99))["world"].triggers["residual"]
-    alone = score(table, Rules(permutations=99, triggers=("residual",)))["world"].triggers["residual"]
+    all_of_them = score(table, Rules(permutations=99))["world"].triggers.retained["residual"]
+    alone = score(table, Rules(permutations=99, triggers=("residual",)))["world"].triggers.retained["residual"]
     family = ("adjusted", "passes_control", "useful")
     same = {field.name for field in dataclasses.fields(alone)} - set(family)
     assert all(getattr(alone, name) == getattr(all_of_them, name) for name in same)
@@ -280,7 +290,7 @@ def test_scoring_one_trigger_alone_does_not_let_it_pass():
     table = study()
     noise = {f"signal_noise_{index}": np.random.default_rng(index).normal(size=len(table)) for index in range(9)}
     arms = read_table(table.with_columns(**{name: pl.Series(values) for name, values in noise.items()})).arms
-    alone = score(arms, Rules(permutations=99, triggers=("noise_3",)))["world"].triggers["noise_3"]
+    alone = score(arms, Rules(permutations=99, triggers=("noise_3",)))["world"].triggers.retained["noise_3"]
     assert alone.adjusted["random"] == pytest.approx(min(1.0, 11 * alone.random.p))
     assert alone.standing == "candidate"
 
@@ -289,7 +299,7 @@ def test_scoring_one_arm_of_a_flat_table_keeps_the_family_of_the_whole():
     table = pl.concat([study(1).with_columns(arm=pl.lit(arm)) for arm in ("a", "b")])
     both, alone = (score_ledger(table, arm=arm, permutations=99, triggers=("noise",)) for arm in (None, "a"))
     assert (both.family, both["a", "world"].judgement.family) == (alone.family, alone["world"].judgement.family)
-    one, other = both["a", "world"].triggers["noise"], alone["world"].triggers["noise"]
+    one, other = both["a", "world"].triggers.retained["noise"], alone["world"].triggers.retained["noise"]
     assert all(other.adjusted[test] >= p for test, p in one.adjusted.items())
 
 
@@ -297,7 +307,7 @@ def test_what_was_not_registered_is_exploratory():
     registered = Rules(permutations=99, candidates=("residual",), members=(("", "world"), ("", "elsewhere")))
     found = score(read_table(study()).arms, registered)
     assert found.family.registered
-    triggers = found["world"].triggers
+    triggers = found["world"].triggers.retained
     assert {name: one.standing for name, one in triggers.items()} == {
         "residual": "candidate",
         "noise": "exploratory",
@@ -324,7 +334,7 @@ def test_an_auc_says_on_how_many_checkpoints_it_rests():
     """Three of five checkpoints have both classes: .68 covers what is called 95% there."""
     few = pl.col("checkpoint").is_in(["0", "1"])
     table = study().with_columns(r_update=pl.when(few).then(pl.col("r_hold") - 1).otherwise(pl.col("r_update")))
-    residual = score(read_table(table).arms, QUICK)["world"].triggers["residual"]
+    residual = score(read_table(table).arms, QUICK)["world"].triggers.retained["residual"]
     assert residual.auc_clusters == 3
     low, high = residual.auc_student_t
     assert low < residual.auc_interval.low < residual.auc_interval.high < high
@@ -354,10 +364,10 @@ def test_a_grade_reads_the_whole_family():
 def test_a_policy_has_an_interval_and_is_compared_with_what_costs_nothing():
     """The totals by checkpoint add up; the drift level, which both directions share, is a function of position."""
     task = score(read_table(study(checkpoints=6)).arms, QUICK)["world"]
-    drift = task.triggers["drift"]
+    drift = task.triggers.retained["drift"]
     assert sum(drift.earned.by_checkpoint.values()) == pytest.approx(drift.policy_total)
     assert drift.gains["never"].mean == pytest.approx(drift.earned.mean)
-    always = task.policies.earned["always"].by_checkpoint
+    always = task.policies.retained.earned["always"].by_checkpoint
     expected = np.mean([drift.earned.by_checkpoint[name] - always[name] for name in always])
     assert drift.gains["always"].mean == pytest.approx(expected)
     assert drift.given_position.auc == 0.5
@@ -367,8 +377,8 @@ def test_a_policy_has_an_interval_and_is_compared_with_what_costs_nothing():
     assert sum(running.earned.by_checkpoint.values()) == pytest.approx(running.policy_total)
     assert running.gains["never"].mean == pytest.approx(running.earned.mean)
     assert running.swapped.p == 1.0
-    assert sum(task.policies.earned["position_table"].by_checkpoint.values()) == pytest.approx(
-        task.policies.position_table
+    assert sum(task.policies.retained.earned["position_table"].by_checkpoint.values()) == pytest.approx(
+        task.policies.retained.position_table
     )
 
 

@@ -149,7 +149,7 @@ def test_under_another_seed_what_draws_is_left_out_with_the_reason(study: Study,
         "under seed 1"
     )
     for name in ("adwin", "page_hinkley", "residual"):
-        assert without.triggers[name].policy_total == whole.triggers[name].policy_total
+        assert without.triggers.retained[name].policy_total == whole.triggers.retained[name].policy_total
     # What policies would have done is asked under the seed of the registration, whatever the score's is.
     assert wf.score(copy, permutations=5, seed=1).deployment == wf.score(study, permutations=5, seed=1).deployment
 

@@ -8,7 +8,7 @@ import pytest
 
 import worldfork as wf
 from worldfork.analysis.present.text import TERMS, answer, contrast_answer, contrast_summary, corrected
-from worldfork.analysis.score.summary import contrast_grades
+from worldfork.analysis.score.records import Estimands
 
 
 def score(delta, *, signal=None, checkpoints=8, points=12):
@@ -106,7 +106,9 @@ def test_there_is_one_count_of_candidates_read_or_not():
     assert ten == "None of 10 candidate triggers (9 of them can not be read here) beats chance after correction."
     asked = answer(dataclasses.replace(task, candidates=10)).triggers
     assert asked.startswith("None of 10 candidate triggers (9 of them were not asked for and still count in the ")
-    unread = answer(dataclasses.replace(task, candidates=10, triggers_all_attempted={})).triggers
+    unread = answer(
+        dataclasses.replace(task, candidates=10, triggers=Estimands(all_attempted={}, retained={}))
+    ).triggers
     assert unread == "None of 10 candidate triggers was read."
 
 
@@ -137,8 +139,7 @@ def test_arms_are_told_apart_in_one_sentence(slow, words):
     scored = wf.score(pl.concat(frames), permutations=20)
     ((pair, tasks),) = scored.contrasts.items()
     attempted = {task: sides.all_attempted for task, sides in tasks.items()}
-    grades = contrast_grades(scored)
-    answers = [contrast_answer(pair, task, one, grades[pair, task]) for task, one in attempted.items()]
+    answers = [contrast_answer(pair, task, one) for task, one in attempted.items()]
     first, second = pair.split(" - ")
     more = (first == "fast") == (words == "cost")
     (task,) = attempted

@@ -74,9 +74,9 @@ def test_triggers_that_earn_more_than_never_and_always_are_counted_though_none_i
 
 def test_a_useful_trigger_is_named_with_where_it_is_useful():
     task = scored(lambda c, k: 10.0 * (k - 3), signal=lambda c, k: float(k))
-    figures = task.triggers_all_attempted["alarm"]
+    figures = task.triggers.all_attempted["alarm"]
     useful = dataclasses.replace(figures, useful=dataclasses.replace(figures.useful, useful=True))
-    better = dataclasses.replace(task, triggers_all_attempted={"alarm": useful})
+    better = dataclasses.replace(task, triggers=dataclasses.replace(task.triggers, all_attempted={"alarm": useful}))
     assert (
         triggers_everywhere({"slow · walker": better, "fast · walker": task}) == "Useful: alarm on slow · walker."
     )

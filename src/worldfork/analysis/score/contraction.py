@@ -184,6 +184,7 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     place = policy_returns.strata(parts.direction, forks.prefork.k)
     return Contraction(
         slope=slope,
+        intercept=slope if isinstance(slope, Undefined) else float(update.mean()) - slope * float(hold.mean()),
         slope_interval=fit.slope.student_t,
         slope_bootstrap=fit.slope.bootstrap,
         crossing=_crossing(slope, hold, update),

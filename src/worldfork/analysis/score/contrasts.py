@@ -1,7 +1,8 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -9,20 +10,30 @@ from jaxtyping import Float
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import group_means, natural, partition
 from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.intervals import grade, more_checkpoints
 from worldfork.analysis.score.rankings import correlation, spearman
-from worldfork.analysis.score.records import Contrast, DirectionContrast, MeanEstimate, PairedForks
+from worldfork.analysis.score.records import (
+    Contrast,
+    DirectionContrast,
+    MeanEstimate,
+    PairedDifference,
+    PairedForks,
+)
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.verdicts import adjust
 
-__all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "pair_forks"]
+__all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "grade_contrasts", "pair_forks"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 
-def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undefined:
+def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:
     """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
     agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
     compared = _on_shared_cells(first, second, lambda forks: forks.delta, seed=seed)
     if isinstance(compared, Undefined):
         return compared
-    return Contrast(
+    return PairedDifference(
         mean=compared.mean.mean,
         bootstrap=compared.mean.bootstrap,
         student_t=compared.mean.student_t,
@@ -35,6 +46,26 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> Contrast | Undef
         cells=compared.cells,
         paired=pair_forks(first, second),
     )
+
+
+def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> dict[Key, Contrast | Undefined]:
+    """Return every difference with its grade, as a mean is graded, adjusted over all of these together."""
+    known = {key: one for key, one in differences.items() if not isinstance(one, Undefined)}
+    student = adjust({key: one.p_student_t for key, one in known.items()}, known)
+    flips = adjust({key: one.p_sign_flip for key, one in known.items()}, known)
+    graded: dict[Key, Contrast | Undefined] = dict(differences)  # type: ignore[arg-type]
+    for key, one in known.items():
+        values = np.array([mean for mean in one.by_checkpoint.values() if not isinstance(mean, Undefined)])
+        reached = grade(values, adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
+        graded[key] = Contrast(
+            **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)},
+            grade=reached,
+            family=len(known),
+            adjusted_student_t=student[key],
+            adjusted_sign_flip=flips[key],
+            more_checkpoints=0 if reached == "resolved" else more_checkpoints(values, family=len(known)),
+        )
+    return graded
 
 
 def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> MeanEstimate | Undefined:

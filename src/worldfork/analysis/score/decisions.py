@@ -199,6 +199,7 @@ class Decisions:
 
     signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
+    threshold_of_all: float | None  # fitted on all scored forks together; None where there is no signal
     fired: Bool[np.ndarray, "forks"] | Undefined
     running: Bool[np.ndarray, "forks"] | Undefined
 
@@ -235,15 +236,18 @@ def decide(
     for name, reading in readings.items():
         if isinstance(reading, Alarms):
             for decided in decisions.values():
-                decided[name] = Decisions(None, None, reading.fired, NO_SIGNAL)
+                decided[name] = Decisions(None, None, None, reading.fired, NO_SIGNAL)
         elif isinstance(reading, Signal):
             signal = tied(reading.values)
             running = running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in distinct.items():
                 if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
-                    decisions[side][name] = Decisions(signal, None, alone, running)
+                    of_all = fit_threshold(signal[keep], forks.delta[keep])
+                    decisions[side][name] = Decisions(signal, None, of_all, alone, running)
                     continue
-                fitted = leave_one_checkpoint_out(signal[keep], forks.delta[keep], checkpoint[keep], count=count)
-                threshold = fitted[checkpoint]
-                decisions[side][name] = Decisions(signal, threshold, fires(signal, threshold), running)
+                of_all, *fitted = _fit_without(
+                    signal[keep], forks.delta[keep], checkpoint[keep], count=count
+                ).tolist()
+                threshold = np.array(fitted)[checkpoint]
+                decisions[side][name] = Decisions(signal, threshold, of_all, fires(signal, threshold), running)
     return {side: decisions[first] for side, first in same.items()}

@@ -1,21 +1,33 @@
 """A score as frames for further work: one row per arm, task and subject of the frame, null where undefined."""
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.records import RandomControl, ReferencePolicies, TaskScore, TriggerScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Undefined
 
-__all__ = ["effects", "policies", "triggers"]
+if TYPE_CHECKING:
+    from worldfork.analysis.score.result import Score
+
+__all__ = ["effects", "fires", "policies", "triggers", "values"]
 
 Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
 Cell = float | int | bool | str | None
 YARDSTICKS = ("never", "always", "better_of_both", "position_table")
 KEYS = {"arm": pl.String, "task": pl.String}
+FIRES = {
+    **KEYS,
+    "checkpoint": pl.String,
+    "direction": pl.String,
+    "stream_seed": pl.Int64,
+    "k": pl.Int64,
+    "trigger": pl.String,
+    "fired": pl.Boolean,
+}
 
 
 def effects(tasks: Tasks) -> pl.DataFrame:
@@ -54,7 +66,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_ends("auc", trigger.auc_interval),
             "auc_interval_kind": _known(trigger.auc_interval_kind),
             "policy_total": _known(trigger.policy_total),
-            "per_deployment": _each(trigger.policy_total, getattr(task.effect, estimand).cells),
+            "per_deployment": _known(trigger.per_deployment.mean),
             "fires": _known(trigger.fires),
             "running_quantile_total": _known(trigger.running_quantile.policy_total),
             "running_quantile_fires": _known(trigger.running_quantile.fires),
@@ -90,8 +102,30 @@ def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
     return _frame(rows, text=("policy", "rule"), whole=("fires",))
 
 
+def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
+    """Return a row per arm, task, fork and trigger: where the fork is, and did the trigger fire there."""
+    frames = []
+    for (arm, name), task in tasks.items():
+        prefork = task.evidence.forks.prefork
+        cells = [prefork.cells[index] for index in prefork.cell]
+        for trigger, decided in getattr(task.evidence, estimand).items():
+            fired = [None] * len(cells) if isinstance(decided.fired, Undefined) else decided.fired.tolist()
+            columns = {
+                "arm": [arm] * len(cells),
+                "task": [name] * len(cells),
+                "checkpoint": [cell.checkpoint for cell in cells],
+                "direction": [cell.direction for cell in cells],
+                "stream_seed": [cell.stream_seed for cell in cells],
+                "k": prefork.k.tolist(),
+                "trigger": [trigger] * len(cells),
+                "fired": fired,
+            }
+            frames.append(pl.DataFrame(columns, schema=FIRES))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=FIRES)
+
+
 def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Cell, Cell]]:
-    fixed: ReferencePolicies = task.policies if estimand == "retained" else task.policies_all_attempted
+    fixed: ReferencePolicies = task.policies[estimand]
     scored = getattr(task.effect, estimand).forks
     yield "never", "fixed", _known(fixed.never), 0
     yield "always", "fixed", _known(fixed.always), scored
@@ -103,12 +137,7 @@ def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, C
 
 
 def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
-    return task.triggers if estimand == "retained" else task.triggers_all_attempted
-
-
-def _each(total: Figure, deployments: int) -> float | None:
-    """What one deployment earned: a total is over all cells."""
-    return None if isinstance(total, Undefined) or not deployments else total / deployments
+    return task.triggers[estimand]
 
 
 def _useful(trigger: TriggerScore) -> bool | None:
@@ -156,3 +185,29 @@ def _frame(
     kinds |= dict.fromkeys(flags, pl.Boolean)
     schema = {name: kinds.get(name, pl.Float64) for name in (rows[0] if rows else {})}
     return pl.DataFrame(rows, schema=schema)
+
+
+def values(score: "Score") -> pl.DataFrame:
+    """Return a row per figure that is defined, `name` and `value`; names are paths into the score's JSON."""
+    plain = {name: value for name, value in score.to_json().items() if name not in ("schema", "undefined")}
+    rows = [{"name": name, "value": value} for name, value in _numbers(plain, "")]
+    return pl.DataFrame(rows, schema={"name": pl.String, "value": pl.Float64})
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return
+    if isinstance(value, int | float):
+        yield path, float(value)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _numbers(inner, f"{path}/{name}" if path else str(name))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _numbers(inner, f"{path}/{_label(inner, place)}")
+
+
+def _label(item: Any, place: int) -> str:
+    """Return the name of an item of a list where it has one, else its place."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else str(place)

@@ -11,13 +11,19 @@ __all__ = [
     "Components",
     "Earned",
     "Equivalence",
+    "FittedThreshold",
     "FreshSeverity",
     "Gain",
     "Grade",
+    "Helped",
     "Judgement",
     "LeaveOneOut",
     "Line",
+    "MeanOf",
+    "Normalised",
+    "PerDeployment",
     "PredictionAnswer",
+    "Scale",
     "Severity",
     "SlopeEstimate",
     "Standing",
@@ -54,6 +60,60 @@ class Judgement:
     leave_one_out: LeaveOneOut | Undefined
     anytime: Bounds  # valid however often one looked
     more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanOf:
+    """A mean over checkpoints and its Student-t interval."""
+
+    mean: Figure
+    student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerDeployment(MeanOf):
+    """The return that a policy gains over never in one deployment (a cell), beside firing as often at random."""
+
+    random: Figure
+    random_interval: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedThreshold:
+    """The threshold that earns the most on all scored forks together, and the share of them that reach it."""
+
+    value: Figure  # undefined where the most is earned by firing everywhere, or nowhere
+    share: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Returns that a mean dR is held against, and dR as a share of each where that is positive."""
+
+    frozen: float
+    of_frozen: Figure
+    clean: Figure
+    of_clean: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Helped:
+    """The share of forks with dR > 0, averaged as dR is, and its range over checkpoints."""
+
+    share: float
+    low: float
+    high: float
+    forks: int
+    of: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Normalised:
+    """The plain mean over tasks of dR as a share of the frozen return, with Welch's interval over checkpoints."""
+
+    share: Figure
+    interval: Bounds
+    tasks: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

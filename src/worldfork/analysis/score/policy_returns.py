@@ -17,9 +17,9 @@ from worldfork.analysis.score import decisions
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
 from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_ps, student_p
-from worldfork.analysis.score.judgement import Earned, Gain, StratifiedAuc, Usefulness
+from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, StratifiedAuc, Usefulness
 from worldfork.analysis.score.records import ReferencePolicies
-from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds
 
 
 def checkpoint_totals(
@@ -239,6 +239,26 @@ def _pairs(
     return pairs[back], ordered[back]
 
 
+@dataclasses.dataclass(frozen=True)
+class Deployments:
+    """The deployments (cells with forks) that a total is of, in all and by checkpoint on average."""
+
+    count: int
+    of_checkpoint: float
+
+    def mean_of(self, total: Figure, student_t: Bounds) -> MeanOf:
+        """Return the total of one deployment. The interval comes as that of the total of a checkpoint."""
+        return MeanOf(mean=divide(total, self.count), student_t=divide_bounds(student_t, self.of_checkpoint))
+
+
+def count_deployments(forks: Forks) -> Deployments:
+    """Return how many deployments these forks are of."""
+    parts = partition(forks.prefork)
+    cells = len(np.unique(parts.cell))
+    checkpoints = len(np.unique(parts.checkpoint))
+    return Deployments(max(1, cells), max(1.0, cells / max(1, checkpoints)))
+
+
 FITTED: Final = ("position_table", "direction_clock")  # on the other checkpoints' forks
 
 
@@ -277,12 +297,22 @@ def measure(forks: Forks) -> Yardsticks:
     def fitted(name: str) -> Figure:
         return alone if len(present) < 2 else decisions.policy_total(fired[name], delta)
 
+    deployments, of_policy = (
+        count_deployments(forks),
+        {
+            "always": float(delta.sum()),
+            "oracle": decisions.oracle_total(delta),
+            "position_table": fitted("position_table"),
+            "direction_clock": fitted("direction_clock"),
+        },
+    )
+    of_checkpoint = {name: earned(values, names) for name, values in by_checkpoint.items()}
     figures = ReferencePolicies(
         never=0.0,
-        always=float(delta.sum()),
-        oracle=decisions.oracle_total(delta),
-        position_table=fitted("position_table"),
-        direction_clock=fitted("direction_clock"),
-        earned={name: earned(values, names) for name, values in by_checkpoint.items()},
+        **of_policy,
+        earned=of_checkpoint,
+        per_deployment={
+            name: deployments.mean_of(total, of_checkpoint[name].student_t) for name, total in of_policy.items()
+        },
     )
     return Yardsticks(figures, yardsticks(always, schedule), names)

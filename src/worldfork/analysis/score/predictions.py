@@ -11,7 +11,15 @@ from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.effects import equivalence
 from worldfork.analysis.score.judgement import Equivalence, PredictionAnswer
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import (
+    INTERNAL,
+    TWO_KEYS,
+    Bounds,
+    Figure,
+    Interval,
+    Undefined,
+    written_fields,
+)
 
 __all__ = ["Prediction", "Premise", "answer", "is_about_deployment", "prediction_problems"]
 
@@ -198,7 +206,7 @@ def _entries(node: object) -> dict[str, object]:
     if isinstance(node, Mapping):
         return {str(key): entry for key, entry in node.items()}
     if dataclasses.is_dataclass(node):
-        return {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
+        return written_fields(node)
     return {}
 
 
@@ -230,7 +238,14 @@ def _fields(kind: object) -> dict[str, object]:
     assert isinstance(record, type)
     hints = get_type_hints(record)
     given = dict(zip(getattr(record, "__parameters__", ()), get_args(kind), strict=False))
-    return {field.name: given.get(hints[field.name], hints[field.name]) for field in dataclasses.fields(record)}
+    fields: dict[str, object] = {}
+    for field in dataclasses.fields(record):
+        hint = hints[field.name]
+        if field.metadata == TWO_KEYS:  # both estimands, each under a key of its own
+            fields |= dict.fromkeys((field.name, f"{field.name}_all_attempted"), get_args(hint)[0])
+        elif field.metadata != INTERNAL:
+            fields[field.name] = given.get(hint, hint)
+    return fields
 
 
 def _parts(kind: object) -> list[object]:

@@ -6,16 +6,22 @@ figure in a record is its path there. A figure is a number or `Undefined` with i
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from worldfork.analysis.score.decisions import Evidence
 from worldfork.analysis.score.judgement import (
     CleanReturn,
     Components,
     Earned,
+    FittedThreshold,
     Gain,
+    Grade,
+    Helped,
     Judgement,
+    MeanOf,
+    PerDeployment,
     PredictionAnswer,
+    Scale,
     Severity,
     SlopeEstimate,
     Standing,
@@ -23,7 +29,7 @@ from worldfork.analysis.score.judgement import (
     SwappedControl,
     Usefulness,
 )
-from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined, settle
+from worldfork.analysis.score.undefined import INTERNAL, TWO_KEYS, Bounds, Figure, Undefined, settle
 
 __all__ = [
     "Bin",
@@ -37,10 +43,12 @@ __all__ = [
     "Effect",
     "Endpoint",
     "Endpoints",
+    "Estimand",
     "Estimands",
     "ForkCounts",
     "Intervals",
     "MeanEstimate",
+    "PairedDifference",
     "PairedForks",
     "PolicyTotals",
     "PredictionAnswer",
@@ -57,6 +65,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Estimand = Literal["all_attempted", "retained"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,10 @@ class Estimands(Generic[T]):
 
     all_attempted: T
     retained: T
+
+    def __getitem__(self, estimand: str) -> T:
+        assert estimand in ("all_attempted", "retained"), estimand
+        return self.retained if estimand == "retained" else self.all_attempted
 
     def items(self) -> Iterator[tuple[str, T]]:
         """Both, by name."""
@@ -116,7 +129,7 @@ class PairedForks:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Contrast(MeanEstimate):
+class PairedDifference(MeanEstimate):
     """The first arm less the second, on the cells both have."""
 
     by_checkpoint: Mapping[str, Figure]
@@ -124,6 +137,17 @@ class Contrast(MeanEstimate):
     second: Figure
     cells: int
     paired: PairedForks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contrast(PairedDifference):
+    """A difference of two arms that the score compares, graded among all that it compares."""
+
+    grade: Grade | Undefined
+    family: int  # differences that are adjusted together: all of the score, of this estimand
+    adjusted_student_t: Figure
+    adjusted_sign_flip: Figure
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,6 +184,7 @@ class ReferencePolicies:
     position_table: Figure
     direction_clock: Figure
     earned: Mapping[str, Earned]  # of each but `never`, which earns nothing
+    per_deployment: Mapping[str, MeanOf]  # of the same
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -251,6 +276,9 @@ class TriggerScore(Ranking, PolicyTotals):
     adjusted: Mapping[str, Figure]  # Holm-adjusted p of each test over candidates x tasks x arms
     passes_control: bool | Undefined  # of its random and its shifted control, adjusted
     useful: Usefulness | Undefined
+    control_p: Figure  # the larger of the adjusted p of its random and its shifted control
+    per_deployment: PerDeployment
+    threshold: FittedThreshold | Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -279,6 +307,7 @@ class Contraction:
     slope: Figure
     slope_interval: Bounds  # Student-t over checkpoints left out one at a time (slopes.py)
     slope_bootstrap: Bounds  # percentile, over resampled checkpoints
+    intercept: Figure
     crossing: Figure
     crossing_interval: Bounds  # Fieller's
     crossing_bootstrap: Bounds
@@ -364,10 +393,8 @@ class TaskScore:
     judgement: Judgement
     drift_quartiles: Mapping[str, tuple[Figure, ...] | Undefined]
     direction_contrast: Estimands[DirectionContrast | Undefined]
-    policies: ReferencePolicies
-    policies_all_attempted: ReferencePolicies
-    triggers: Mapping[str, TriggerScore]
-    triggers_all_attempted: Mapping[str, TriggerScore]
+    policies: Estimands[ReferencePolicies] = dataclasses.field(metadata=TWO_KEYS)
+    triggers: Estimands[Mapping[str, TriggerScore]] = dataclasses.field(metadata=TWO_KEYS)
     triggers_unavailable: Mapping[str, str]  # those that are left out, and why
     contraction: Contraction
     proxies: Proxies
@@ -378,11 +405,13 @@ class TaskScore:
     clean_return: CleanReturn | Undefined
     severity: tuple[Severity, ...] | Undefined  # all attempted forks, the most severe first
     components: Components | Undefined  # all of them, draws of the update among them
+    scale: Scale
+    helped: Helped
     predictions: tuple[PredictionAnswer, ...] = ()
     candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
     candidates_unread: int = dataclasses.field(default=0, metadata=INTERNAL)
-    evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False)
+    evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False, compare=False)
 
     def to_json(self) -> dict[str, object]:
         """The figures as plain values, null where undefined."""

@@ -1,10 +1,11 @@
 """A whole score: every task of every arm, how the arms compare, and why some figures are undefined."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 from worldfork.analysis.score.deployment_records import TaskDeployment
+from worldfork.analysis.score.judgement import Normalised
 from worldfork.analysis.score.records import Contrast, Estimands, TaskScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.sweeps import DoseSweep, NoiseSweep
@@ -12,32 +13,56 @@ from worldfork.analysis.score.undefined import Named, Undefined, settle
 from worldfork.analysis.score.verdicts import Family
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
+from worldfork.registration import Registration
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA", "ArmScore", "Score"]
+__all__ = ["SCHEMA", "ArmScore", "Readable", "Score"]
 
 SCHEMA: Final = "worldfork.score/2"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ArmScore:
-    """The tasks of one arm."""
+    """The tasks of one arm, and dR as a share of the frozen return over all of them."""
 
     tasks: Mapping[str, TaskScore]
+    normalised: Normalised | Undefined
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", Named(self.tasks, "task"))
 
 
+class Readable(Protocol):
+    """A score written for people: prints as text, and shows itself in a notebook."""
+
+    def _repr_html_(self) -> str: ...
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Score:
-    """Everything that is said about a ledger; the keys are the same whatever the number of arms.
+    """Every figure of a ledger; the keys are the same whatever the number of arms.
 
-    `score.arms["arm"].tasks["task"].effect.all_attempted.mean` is the long way; `score["arm", "task"]` is the
-    task's record, and so is `score["task"]` where there is one arm. A table that names no arm has one, called "".
+    `score["arm", "task"]` is the record of a task, and so is `score["task"]` where there is one arm; a score is
+    iterated over these keys. A table that names no arm has one, called "". `print(score.summary())` prints what the
+    command line does, and a notebook shows it.
+
+    >>> import polars as pl, worldfork as wf
+    >>> rows = [(c, k, 90.0, 80.0 + c) for c in range(3) for k in (1, 2)]
+    >>> table = pl.DataFrame(rows, schema=["checkpoint", "k", "r_hold", "r_update"], orient="row")
+    >>> score = wf.score(table, permutations=99)
+    >>> list(score), len(score), score["table"].effect.all_attempted.mean
+    (['table'], 1, -9.0)
+    >>> print(score.summary())  # doctest: +ELLIPSIS
+    Larger is better: dR is r_update less r_hold.
+    <BLANKLINE>
+    ─...─ table ─...
+    Updating every time hurts (leaning): -9.00 [-11.48, -6.52] return per episode, ...
     """
+
+    # Set by `worldfork.analysis.present`, which knows how a score is written; this room knows no medium.
+    writer: ClassVar["Callable[[Score, bool], Readable] | None"] = None
 
     name: str = ""  # of the study or the table
     arms: Mapping[str, ArmScore]
@@ -54,6 +79,8 @@ class Score:
     # and in the noise of their stream; empty where none do.
     doses: Mapping[str, Mapping[str, DoseSweep]] = dataclasses.field(default_factory=dict)
     noises: Mapping[str, Mapping[str, NoiseSweep]] = dataclasses.field(default_factory=dict)
+    registration: Registration | None = None  # of a study: what its arms are called and how they are set
+    ignored: tuple[str, ...] = ()  # columns of a flat table that no figure reads
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", Named(self.arms, "arm"))
@@ -77,6 +104,33 @@ class Score:
         if arm not in self.arms or task not in self.arms[arm].tasks:
             raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._known()}")
         return self.arms[arm].tasks[task]
+
+    def __iter__(self) -> Iterator[str | tuple[str, str]]:
+        """Return the keys of every record: its task, or (arm, task) where there are several arms."""
+        return (task if len(self.arms) == 1 else (arm, task) for arm, task in self._tasks())
+
+    def __len__(self) -> int:
+        return len(self._tasks())
+
+    def __contains__(self, key: object) -> bool:
+        return key in list(self)
+
+    def _repr_html_(self) -> str | None:
+        return self.summary()._repr_html_() if Score.writer else None
+
+    def summary(self, *, verbose: bool = False) -> "Readable":
+        """Return what `worldfork score` prints: text when printed, headings and tables in a notebook.
+
+        `verbose` adds what no verdict reads: both estimands, fits, power, and why figures are undefined.
+        """
+        if Score.writer is None:
+            raise WorldforkError("A score that `worldfork.score` returns can be written; this one can not.")
+        return Score.writer(self, verbose)
+
+    def label(self, arm: str) -> str:
+        """Return what an arm is called: its registered label, or its name."""
+        registered = self.registration.arms if self.registration else ()
+        return next((one.label for one in registered if one.name == arm and one.label), arm)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -125,6 +179,16 @@ class Score:
         from worldfork.analysis.score import frames
 
         return frames.policies(self._tasks(), estimand)
+
+    def fires(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
+        """Return a row per arm, task, fork and trigger: where it is, and did the trigger fire there.
+
+        Thresholds are fitted leave-one-checkpoint-out on the forks of `estimand`. `fired` is null where they are
+        undefined, and a missing signal never fires.
+        """
+        from worldfork.analysis.score import frames
+
+        return frames.fires(self._tasks(), estimand)
 
     def _tasks(self) -> dict[tuple[str, str], TaskScore]:
         return {(arm, task): figures for arm, tasks in self.arms.items() for task, figures in tasks.tasks.items()}

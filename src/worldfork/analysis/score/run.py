@@ -29,6 +29,7 @@ from worldfork.analysis.score import (
     policy_returns,
     power,
     rankings,
+    summary,
 )
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contraction import contraction
@@ -45,6 +46,7 @@ from worldfork.analysis.score.records import (
     Contrast,
     Estimands,
     ForkCounts,
+    PairedDifference,
     Proxies,
     RegisteredDivergence,
     TaskScore,
@@ -109,12 +111,9 @@ def score(
     family = registered_family(whole or arms, rules)
     judged = _answered(judge_all(scored, family), arms, rules)
     return Score(
-        arms={arm: ArmScore({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},
+        arms={arm: _arm_score({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},
         family=family,
-        contrasts={
-            f"{first} - {second}": contrast_all(arms, first, second=second, rules=rules)
-            for first, second in contrasts
-        },
+        contrasts=contrast_all(arms, contrasts, rules=rules),
         rules=rules,
         failed=tuple(failed),
     )
@@ -134,24 +133,37 @@ def _refuse_too_large(arms: Mapping[str, Mapping[str, Forks]]) -> None:
                 )
 
 
+def _arm_score(tasks: Mapping[str, TaskScore]) -> ArmScore:
+    return ArmScore(tasks=tasks, normalised=summary.normalised(tasks))
+
+
 def contrast_all(
-    arms: Mapping[str, Mapping[str, Forks]], first: str, *, second: str, rules: Rules
-) -> dict[str, Estimands[Contrast | Undefined]]:
-    """Two arms compared on every task they share, all attempted and retained."""
-    for name in (first, second):
-        if name not in arms:
-            raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
-    compared: dict[str, Estimands[Contrast | Undefined]] = {}
-    for task in [task for task in arms[first] if task in arms[second]]:
-        pair = (arms[first][task], arms[second][task])
-        kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
-        compared[task] = finite(
-            Estimands(
-                all_attempted=contrast.contrast_arms(*pair, seed=rules.seed),
-                retained=contrast.contrast_arms(*kept, seed=rules.seed),
-            )
-        )
-    return compared
+    arms: Mapping[str, Mapping[str, Forks]], pairs: Iterable[tuple[str, str]], *, rules: Rules
+) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
+    """Return every pair of arms compared on each task that they share, by "first - second" and task."""
+    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    compared: dict[str, list[str]] = {}
+    for first, second in pairs:
+        for name in (first, second):
+            if name not in arms:
+                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
+        tasks = compared.setdefault(f"{first} - {second}", [])
+        for task in [task for task in arms[first] if task in arms[second]]:
+            tasks.append(task)
+            pair = (arms[first][task], arms[second][task])
+            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
+            key = f"{first} - {second}", task
+            attempted[key] = finite(contrast.contrast_arms(*pair, seed=rules.seed))
+            retained[key] = finite(contrast.contrast_arms(*kept, seed=rules.seed))
+    of_attempted, of_retained = contrast.grade_contrasts(attempted), contrast.grade_contrasts(retained)
+    return {
+        pair: {
+            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
+            for task in tasks
+        }
+        for pair, tasks in compared.items()
+    }
 
 
 def _evidence(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Evidence:
@@ -179,6 +191,7 @@ def _score_task(
     measured = _estimands(policy_returns.measure, forks, kept)
     compared = rivals(evidence, judged, yardsticks=measured, rules=rules)
     effect = _estimands(functools.partial(effects.effect, seed=rules.seed), forks, kept)
+    clean = _clean_return(forks)
     figures = TaskScore(
         forks=ForkCounts(
             attempted=len(forks),
@@ -198,10 +211,8 @@ def _score_task(
         direction_contrast=_estimands(
             functools.partial(contrast.contrast_directions, seed=rules.seed), forks, kept
         ),
-        policies=measured.retained.figures,
-        policies_all_attempted=measured.all_attempted.figures,
-        triggers=compared.retained,
-        triggers_all_attempted=compared.all_attempted,
+        policies=Estimands(all_attempted=measured.all_attempted.figures, retained=measured.retained.figures),
+        triggers=compared,
         triggers_unavailable={
             name: reading.why for name, reading in readings.items() if isinstance(reading, Unavailable)
         },
@@ -219,9 +230,11 @@ def _score_task(
             fraction=Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
             off_in=divergence.off,
         ),
-        clean_return=_clean_return(forks),
+        clean_return=clean,
         severity=_severity(forks, rules),
         components=design.components_of(forks),
+        scale=summary.scale(forks, effect.all_attempted.mean, clean=clean),
+        helped=summary.helped(forks),
         evidence=evidence,
     )
     return finite(figures)
@@ -285,7 +298,7 @@ def _answered(
 
 def _subject(
     said: Prediction, score: TaskScore, arms: Mapping[str, Mapping[str, Forks]], rules: Rules
-) -> TaskScore | Contrast | Undefined:
+) -> TaskScore | PairedDifference | Undefined:
     """What a prediction is about: a task's score, or two arms compared on it."""
     if said.against is None or said.arm is None:
         return score
@@ -331,7 +344,13 @@ def score_ledger(
     scored = score(
         arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
     )
-    scored = dataclasses.replace(scored, name=ledger.name, higher_is_better=ledger.table.higher_is_better)
+    scored = dataclasses.replace(
+        scored,
+        name=ledger.name,
+        higher_is_better=ledger.table.higher_is_better,
+        registration=ledger.registration,
+        ignored=ledger.table.ignored,
+    )
     if ledger.study is None or ledger.registration is None:
         return scored
     tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
@@ -364,7 +383,7 @@ def _answered_deployment(
                 if prediction.task == task and (prediction.arm or first) == arm
             )
             tasks[task] = dataclasses.replace(figures, predictions=(*figures.predictions, *more))
-        answered[arm] = ArmScore(tasks)
+        answered[arm] = _arm_score(tasks)
     return answered
 
 

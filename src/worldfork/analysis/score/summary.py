@@ -1,90 +1,34 @@
-"""What a reader asks beside the mean: how large it is, how often it helps, which arm is better, and over all tasks.
+"""The size of a mean dR: beside the return it is a share of, how often updating helped, and over all tasks.
 
-Nothing here is a new estimand. Frozen returns and shares are averaged as dR is: over cells, then checkpoints. A
-contrast of arms is graded as a mean is (few_clusters.py), over the family of all contrasts of the study.
+None of these is a new estimand. Frozen returns and shares are averaged as dR is: over cells, then checkpoints.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
 import numpy as np
 from scipy import stats
 
+from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.intervals import grade, more_checkpoints
-from worldfork.analysis.score.judgement import Grade
-from worldfork.analysis.score.records import Contrast, TaskScore
-from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
-from worldfork.analysis.score.verdicts import adjust
+from worldfork.analysis.score.judgement import CleanReturn, Helped, Normalised, Scale
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 
-__all__ = [
-    "ContrastGrade",
-    "Helped",
-    "Normalised",
-    "Scale",
-    "contrast_grades",
-    "helped",
-    "normalised",
-    "scale",
-]
+__all__ = ["helped", "normalised", "scale"]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Scale:
-    """What a mean dR is to be held against; a share where what it is a share of is positive."""
-
-    frozen: float
-    of_frozen: Figure
-    clean: Figure
-    of_clean: Figure
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Helped:
-    """The share of forks with dR > 0, averaged as dR is, and its range over checkpoints."""
-
-    share: float
-    low: float
-    high: float
-    forks: int
-    of: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ContrastGrade:
-    """What the difference of two arms can be held to, among all differences of the study."""
-
-    grade: Grade | Undefined
-    family: int
-    adjusted_student_t: Figure
-    adjusted_sign_flip: Figure
-    more_checkpoints: int | Undefined
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Normalised:
-    """The plain mean over tasks of dR as a share of the frozen return, with Welch's interval over checkpoints."""
-
-    share: Figure
-    interval: Bounds
-    tasks: Mapping[str, float]
-
-
-def scale(score: TaskScore) -> Scale:
-    """The mean of all attempted forks beside the frozen and the clean return."""
-    forks, mean = score.evidence.forks, score.effect.all_attempted.mean
+def scale(forks: Forks, mean: Figure, *, clean: CleanReturn | Undefined) -> Scale:
+    """Return the mean dR of these forks beside their frozen and their clean return."""
     grouped = partition(forks.prefork)
     by_checkpoint = grouped.checkpoint_means(grouped.cell_means(forks.outcomes.r_hold))
     frozen = float(np.nanmean(by_checkpoint)) if len(by_checkpoint) else math.nan
-    clean = score.clean_return if isinstance(score.clean_return, Undefined) else score.clean_return.mean
-    return Scale(frozen=frozen, of_frozen=_share(mean, frozen), clean=clean, of_clean=_share(mean, clean))
+    of_clean = clean if isinstance(clean, Undefined) else clean.mean
+    return Scale(frozen=frozen, of_frozen=_share(mean, frozen), clean=of_clean, of_clean=_share(mean, of_clean))
 
 
-def helped(score: TaskScore) -> Helped:
-    """How often updating helped at a decision point, over all attempted forks."""
-    forks = score.evidence.forks
+def helped(forks: Forks) -> Helped:
+    """Return how often updating helped at a decision point."""
     grouped = partition(forks.prefork)
     better = (forks.delta > 0).astype(np.float64)
     shares = grouped.checkpoint_means(grouped.cell_means(better))
@@ -98,31 +42,6 @@ def helped(score: TaskScore) -> Helped:
     )
 
 
-def contrast_grades(score: Score) -> dict[tuple[str, str], ContrastGrade]:
-    """Every contrast of all attempted forks, by "first - second" and task, graded over all of them."""
-    contrasts: dict[tuple[str, str], Contrast] = {
-        (pair, task): sides.all_attempted
-        for pair, tasks in score.contrasts.items()
-        for task, sides in tasks.items()
-        if not isinstance(sides.all_attempted, Undefined)
-    }
-    student = adjust({key: one.p_student_t for key, one in contrasts.items()}, contrasts)
-    flips = adjust({key: one.p_sign_flip for key, one in contrasts.items()}, contrasts)
-    grades = {}
-    for key, contrast in contrasts.items():
-        values = np.array([mean for mean in contrast.by_checkpoint.values() if not isinstance(mean, Undefined)])
-        graded = grade(values, adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
-        more = 0 if graded == "resolved" else more_checkpoints(values, family=len(contrasts))
-        grades[key] = ContrastGrade(
-            grade=graded,
-            family=len(contrasts),
-            adjusted_student_t=student[key],
-            adjusted_sign_flip=flips[key],
-            more_checkpoints=more,
-        )
-    return grades
-
-
 def normalised(tasks: Mapping[str, TaskScore]) -> Normalised | Undefined:
     """dR as a share of each task's frozen return, averaged over tasks with equal weight.
 
@@ -134,7 +53,7 @@ def normalised(tasks: Mapping[str, TaskScore]) -> Normalised | Undefined:
         return Undefined("there is one task")
     shares, variances, freedoms = {}, [], []
     for task, figures in tasks.items():
-        shown = scale(figures)
+        shown = figures.scale
         if isinstance(shown.of_frozen, Undefined):
             return Undefined(f"{task}: {shown.of_frozen.why}")
         means = [

@@ -14,9 +14,9 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contrasts import contrast_arms, contrast_signals
 from worldfork.analysis.score.intervals import grade, student_t
-from worldfork.analysis.score.judgement import Grade
-from worldfork.analysis.score.records import Contrast, MeanEstimate, TaskScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, finite
+from worldfork.analysis.score.judgement import Grade, MeanOf
+from worldfork.analysis.score.records import MeanEstimate, PairedDifference, TaskScore
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds, finite
 from worldfork.analysis.score.verdicts import adjust
 from worldfork.registration import Arm, Registration
 from worldfork.registry import BUILT_IN
@@ -109,14 +109,6 @@ Order = Literal["rises", "falls", "neither"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MeanOf:
-    """A mean over checkpoints and its Student-t interval."""
-
-    mean: Figure
-    student_t: Bounds
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Dose(MeanOf):
     """One arm among those that differ in their dose: mean dR of a fork, all attempted, and what follows from it."""
 
@@ -147,7 +139,7 @@ class DoseSweep:
     order: Order | Undefined  # of the means as the dose grows: described, not tested
     smallest: str
     largest: str
-    largest_less_smallest: Contrast | Undefined
+    largest_less_smallest: PairedDifference | Undefined
     grade: Grade | Undefined  # of that, after Holm's adjustment over all tasks and groups of the study
     family: int
 
@@ -212,8 +204,6 @@ def _dose(arm: Arm, score: TaskScore, *, means: list[float]) -> Dose:
     effect, passes = score.effect.all_attempted, _passes(arm)
     steps: int | Undefined = arm.mechanism.steps if passes is None else PASSES
     interval = _interval(score)
-    always = score.policies_all_attempted
-    per_checkpoint = effect.cells / max(1, effect.clusters)
     return Dose(
         steps=steps,
         passes=passes,
@@ -222,10 +212,7 @@ def _dose(arm: Arm, score: TaskScore, *, means: list[float]) -> Dose:
         mean=effect.mean,
         student_t=effect.student_t,
         per_step=_divided(effect.mean, effect.student_t, by=steps or NO_STEPS),
-        always=MeanOf(
-            mean=_over(always.always, max(1, effect.cells)),
-            student_t=_bounds_over(always.earned["always"].student_t, per_checkpoint),
-        ),
+        always=score.policies.all_attempted.per_deployment["always"],
         forks=score.forks.attempted,
         diverged=score.forks.diverged,
         rank=_rank(effect.mean, means),
@@ -254,15 +241,7 @@ def _ratio(steps: int | Undefined, interval: int | Undefined) -> Figure:
 def _divided(mean: Figure, bounds: Bounds, *, by: int | Undefined) -> MeanOf:
     if isinstance(by, Undefined):
         return MeanOf(mean=by, student_t=by)
-    return MeanOf(mean=_over(mean, by), student_t=_bounds_over(bounds, by))
-
-
-def _over(value: Figure, by: int | float) -> Figure:
-    return value if isinstance(value, Undefined) else value / by
-
-
-def _bounds_over(bounds: Bounds, by: int | float) -> Bounds:
-    return bounds if isinstance(bounds, Undefined) else Interval(bounds.low / by, bounds.high / by)
+    return MeanOf(mean=divide(mean, by), student_t=divide_bounds(bounds, by))
 
 
 def _order(means: list[Figure]) -> Order | Undefined:
@@ -275,7 +254,9 @@ def _order(means: list[Figure]) -> Order | Undefined:
     return "falls" if all(before > after for before, after in itertools.pairwise(known)) else "neither"
 
 
-def _ends(smallest: str, largest: str, scored: Mapping[str, TaskScore], *, seed: int) -> Contrast | Undefined:
+def _ends(
+    smallest: str, largest: str, scored: Mapping[str, TaskScore], *, seed: int
+) -> PairedDifference | Undefined:
     for name in (smallest, largest):
         if name not in scored:
             return Undefined(f"arm `{name}` is not scored here")
@@ -331,7 +312,7 @@ class Noise:
     r_hold: Figure
     mean: Figure  # dR
     student_t: Bounds
-    rise: Contrast | Undefined  # of dR, less that of the least noise
+    rise: PairedDifference | Undefined  # of dR, less that of the least noise
     helped: Figure  # the share of forks with dR > 0, averaged as dR is
     residual_auc: Figure
     residual_auc_interval: Bounds
@@ -390,7 +371,7 @@ def _baseline(arm: str, baseline: str, scored: Mapping[str, TaskScore]) -> Forks
 
 def _noise(arm: Arm, score: TaskScore, *, baseline: Forks | Undefined, seed: int) -> Noise:
     forks, effect = score.evidence.forks, score.effect.all_attempted
-    ranked = score.triggers_all_attempted.get(SIGNAL)
+    ranked = score.triggers.all_attempted.get(SIGNAL)
     unread = Undefined(f"`{SIGNAL}` was not scored")
     return Noise(
         action_noise=arm.stream.action_noise,

@@ -21,7 +21,14 @@ from worldfork.analysis.score import (
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Divergence, Evidence
 from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.judgement import Earned, Gain, StratifiedAuc, SwappedControl
+from worldfork.analysis.score.judgement import (
+    Earned,
+    FittedThreshold,
+    Gain,
+    PerDeployment,
+    StratifiedAuc,
+    SwappedControl,
+)
 from worldfork.analysis.score.policy_returns import Yardsticks
 from worldfork.analysis.score.rankings import ranking
 from worldfork.analysis.score.records import (
@@ -35,7 +42,7 @@ from worldfork.analysis.score.records import (
     TriggerScore,
 )
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.undefined import Undefined, divide, divide_bounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +151,7 @@ def rivals(
     *,
     yardsticks: Estimands[Yardsticks],
     rules: Rules,
-) -> Estimands[dict[str, TriggerScore]]:
+) -> Estimands[Mapping[str, TriggerScore]]:
     """The figures of every trigger on all attempted and on retained forks, with the controls of the policies.
 
     What depends on the family of tests is filled in when all of it is scored (verdicts.py).
@@ -186,6 +193,10 @@ class _Scored:
     @functools.cached_property
     def parts(self) -> Partition:
         return partition(self.kept.prefork)
+
+    @functools.cached_property
+    def deployments(self) -> policy_returns.Deployments:
+        return policy_returns.count_deployments(self.kept)
 
     @functools.cached_property
     def stratum(self) -> Int[np.ndarray, "kept"]:
@@ -286,6 +297,9 @@ def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerSc
         adjusted={},
         passes_control=UNJUDGED,
         useful=UNJUDGED,
+        control_p=UNJUDGED,
+        per_deployment=_per_deployment(policy, earned, control, view),
+        threshold=_threshold(decision, view),
         endpoint=Endpoints(
             leave_one_checkpoint_out=_endpoint(decision.fired, view),
             running_quantile=_endpoint(decision.running, view),
@@ -293,6 +307,32 @@ def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerSc
         excluded_quantile=NO_SIGNAL
         if decision.signal is None
         else rankings.excluded_quantile(decision.signal, view.divergence.dropped),
+    )
+
+
+def _per_deployment(
+    policy: PolicyTotals, earned: Earned | Undefined, control: _Control, view: _Scored
+) -> PerDeployment:
+    deployments, random = view.deployments, control.random
+    mean = deployments.mean_of(policy.policy_total, earned if isinstance(earned, Undefined) else earned.student_t)
+    return PerDeployment(
+        mean=mean.mean,
+        student_t=mean.student_t,
+        random=random if isinstance(random, Undefined) else divide(random.mean, deployments.count),
+        random_interval=random
+        if isinstance(random, Undefined)
+        else divide_bounds(random.interval, deployments.count),
+    )
+
+
+def _threshold(decision: Decisions, view: _Scored) -> FittedThreshold | Undefined:
+    if decision.signal is None or decision.threshold_of_all is None:
+        return NO_SIGNAL
+    value, scored = decision.threshold_of_all, decision.signal[view.scored]
+    ends = {np.inf: "nowhere", -np.inf: "everywhere"}
+    return FittedThreshold(
+        value=Undefined(f"firing {ends[value]} earns the most") if value in ends else value,
+        share=float(np.mean(scored >= value)) if len(scored) else Undefined("no fork is scored"),
     )
 
 

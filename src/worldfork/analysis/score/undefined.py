@@ -7,7 +7,7 @@ where undefined, and the list of what is undefined and why.
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -17,7 +17,10 @@ Json = None | bool | int | float | str | list[object] | dict[str, object]
 T = TypeVar("T")
 
 OVERFLOW: Final = "the arithmetic overflowed: the returns are too large to square"
-INTERNAL: Final = {"json": False}  # the metadata of a record's field that is no figure and is not written
+INTERNAL: Final = {"json": "left out"}  # metadata of a record's field that is no figure and is not written
+# Metadata of a field that holds both estimands and is written as two: the retained under the field's own name, and
+# all attempted as `<name>_all_attempted`. Published scores have these keys.
+TWO_KEYS: Final = {"json": "two keys"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,16 @@ Figure = float | Undefined
 Bounds = Interval | Undefined
 
 
+def divide(value: Figure, by: int | float) -> Figure:
+    """Return a figure divided by a number; undefined stays undefined."""
+    return value if isinstance(value, Undefined) else value / by
+
+
+def divide_bounds(interval: Bounds, by: int | float) -> Bounds:
+    """Return an interval divided by a positive number; undefined stays undefined."""
+    return interval if isinstance(interval, Undefined) else Interval(interval.low / by, interval.high / by)
+
+
 def as_tree(value: object) -> object:
     """Records as dictionaries and tuples as lists, with every `Undefined` where it was.
 
@@ -54,13 +67,21 @@ def as_tree(value: object) -> object:
         case np.generic():
             return value.item()
         case _ if dataclasses.is_dataclass(value):
-            return {
-                field.name: as_tree(getattr(value, field.name))
-                for field in dataclasses.fields(value)
-                if field.metadata != INTERNAL
-            }
+            return {name: as_tree(entry) for name, entry in written_fields(value).items()}
         case _:
             return value
+
+
+def written_fields(record: Any) -> dict[str, object]:
+    """Return the fields of a record by the keys under which they are written."""
+    entries: dict[str, object] = {}
+    for field in dataclasses.fields(record):
+        entry = getattr(record, field.name)
+        if field.metadata == TWO_KEYS:
+            entries |= {field.name: entry.retained, f"{field.name}_all_attempted": entry.all_attempted}
+        elif field.metadata != INTERNAL:
+            entries[field.name] = entry
+    return entries
 
 
 def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:

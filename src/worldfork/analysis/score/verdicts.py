@@ -19,7 +19,7 @@ from worldfork.analysis.score import intervals
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.judgement import Gain, Judgement, Standing
 from worldfork.analysis.score.policy_returns import usefulness
-from worldfork.analysis.score.records import Effect, TaskScore, TriggerScore
+from worldfork.analysis.score.records import Effect, Estimands, TaskScore, TriggerScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.registration.records import CANDIDATES
@@ -140,8 +140,8 @@ def judge_all(tasks: Mapping[Place, TaskScore], family: Family) -> dict[Place, T
     """Every task with its grade and with its triggers adjusted over the family."""
     student = adjust({place: one.judgement.p_student_t for place, one in tasks.items()}, family.means)
     flips = adjust({place: one.judgement.p_sign_flip for place, one in tasks.items()}, family.means)
-    retained = _adjusted({place: one.triggers for place, one in tasks.items()}, family)
-    attempted = _adjusted({place: one.triggers_all_attempted for place, one in tasks.items()}, family)
+    retained = _adjusted({place: one.triggers.retained for place, one in tasks.items()}, family)
+    attempted = _adjusted({place: one.triggers.all_attempted for place, one in tasks.items()}, family)
     return {
         place: dataclasses.replace(
             one,
@@ -152,8 +152,7 @@ def judge_all(tasks: Mapping[Place, TaskScore], family: Family) -> dict[Place, T
                 flips[place],
                 family=len(family.means | {place}),
             ),
-            triggers=retained[place],
-            triggers_all_attempted=attempted[place],
+            triggers=Estimands(all_attempted=attempted[place], retained=retained[place]),
             candidates=len(family.candidates),
             candidates_unread=sum(name in family.candidates for name in one.triggers_unavailable),
         )
@@ -204,22 +203,32 @@ def _p(trigger: TriggerScore, test: str) -> Figure:
 
 
 def _larger(gain: Gain) -> Figure:
-    for p in (gain.p_student_t, gain.p_sign_flip):
+    return _largest((gain.p_student_t, gain.p_sign_flip))
+
+
+def _largest(p_values: Iterable[Figure]) -> Figure:
+    """Return the largest p, or the first that is undefined."""
+    known: list[float] = []
+    for p in p_values:
         if isinstance(p, Undefined):
             return p
-    return max(float(gain.p_student_t), float(gain.p_sign_flip))  # type: ignore[arg-type]
+        known.append(p)
+    return max(known)
 
 
 def _held(trigger: TriggerScore, adjusted: dict[str, Figure], stands: Standing) -> TriggerScore:
     if isinstance(trigger.random, Undefined) or isinstance(trigger.gains, Undefined):
         why = trigger.random if isinstance(trigger.random, Undefined) else trigger.gains
         assert isinstance(why, Undefined)
-        return dataclasses.replace(trigger, standing=stands, adjusted=adjusted, passes_control=why, useful=why)
+        return dataclasses.replace(
+            trigger, standing=stands, adjusted=adjusted, passes_control=why, useful=why, control_p=why
+        )
     return dataclasses.replace(
         trigger,
         standing=stands,
         adjusted=adjusted,
         passes_control=_below(adjusted[name] for name in ("random", "random_shift")),
+        control_p=_largest(adjusted[name] for name in ("random", "random_shift")),
         useful=usefulness(adjusted, {name: trigger.gains[name].mean for name in YARDSTICKS}),
     )
 

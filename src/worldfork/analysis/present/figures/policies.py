@@ -48,8 +48,8 @@ def policies(
 
 
 def _totals(axes: Axes, score: TaskScore, prefix: str, *, retained: bool) -> None:
-    fixed = score.policies if retained else score.policies_all_attempted
-    triggers = score.triggers if retained else score.triggers_all_attempted
+    side = "retained" if retained else "all_attempted"
+    fixed, triggers = score.policies[side], score.triggers[side]
     rows: list[tuple[str, float | None, RandomControl | None]] = [
         ("never", known(fixed.never), None),
         ("always", known(fixed.always), None),

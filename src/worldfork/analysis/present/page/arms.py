@@ -24,8 +24,8 @@ from worldfork.analysis.present.text import (
     useful_triggers,
     worth_by_arm,
 )
+from worldfork.analysis.score.judgement import Normalised
 from worldfork.analysis.score.records import Contrast, Estimands
-from worldfork.analysis.score.summary import Normalised, normalised
 from worldfork.analysis.score.sweeps import ArmPair, Dose, Noise, alike_but_for, compared_pairs
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 from worldfork.registration import Arm, Registration
@@ -218,8 +218,11 @@ def _changes(registration: Registration, pairs: Sequence[Pair]) -> list[Change]:
 
 def aggregates(material: Material) -> list[tuple[str, Normalised]]:
     """dR over all tasks of an arm, in per cent of their frozen returns, where that means anything."""
-    found = [(arm, normalised(scored.tasks)) for arm, scored in material.score.arms.items()]
-    return [(arm, one) for arm, one in found if not isinstance(one, Undefined)]
+    return [
+        (arm, scored.normalised)
+        for arm, scored in material.score.arms.items()
+        if not isinstance(scored.normalised, Undefined)
+    ]
 
 
 FEWEST = 3  # values that are worth a chart; noises always have one, for what noise does to signals

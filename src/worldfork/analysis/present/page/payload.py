@@ -108,12 +108,11 @@ def _part(
 
 
 def _references(score: TaskScore, side: str) -> dict[str, object]:
-    attempted = side == "all_attempted"
-    references = score.policies_all_attempted if attempted else score.policies
+    references = score.policies[side]
     return {
         "always": known(references.always),
         "oracle": known(references.oracle),
-        "forks": score.forks.attempted if attempted else score.forks.retained,
+        "forks": score.forks.attempted if side == "all_attempted" else score.forks.retained,
         "deployments": max(1, getattr(score.effect, side).cells),
     }
 
@@ -121,12 +120,11 @@ def _references(score: TaskScore, side: str) -> dict[str, object]:
 def _contraction(score: TaskScore) -> dict[str, object]:
     """The fitted line, for the script to draw, and everything about it in words."""
     fit = score.contraction
-    kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
     slope, halves, within = known(fit.slope), known(fit.split_half.slope), fit.within
     digits = digits_for(score.effect.all_attempted)
-    level = kept.outcomes.r_update.mean() - slope * kept.outcomes.r_hold.mean() if slope is not None else None
     words = [
-        f"n = {len(kept):,} retained forks, whichever are chosen above; dotted: UPDATE returns what HOLD does.",
+        f"n = {score.forks.retained:,} retained forks, whichever are chosen above; "
+        + "dotted: UPDATE returns what HOLD does.",
         _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
         _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
         _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
@@ -138,7 +136,7 @@ def _contraction(score: TaskScore) -> dict[str, object]:
     ]
     return {
         "slope": slope,
-        "intercept": None if level is None else float(level),
+        "intercept": known(fit.intercept),
         "crossing": known(fit.crossing),
         "words": minus(" ".join(words)),
     }

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from worldfork.analysis.present.page.forks import Places
 from worldfork.analysis.present.page.packing import MISSING, pack
 from worldfork.analysis.present.text import auc_rests_on, digits_for, known, minus, number, rate
-from worldfork.analysis.score.decisions import Decisions, fit_threshold
+from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.records import TaskScore, TriggerScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.threshold_curves import Sweep, sweep
@@ -38,7 +38,7 @@ def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[st
     """Every trigger by name."""
     evidence = score.evidence
     decisions = {"all_attempted": evidence.all_attempted, "retained": evidence.retained}
-    figures = {"all_attempted": score.triggers_all_attempted, "retained": score.triggers}
+    figures = dict(score.triggers.items())
     masks = {"all_attempted": np.ones(len(evidence.forks), bool), "retained": ~evidence.divergence.dropped}
     signals = {name: read.signal for name, read in evidence.all_attempted.items() if read.signal is not None}
     # Where nothing diverged the two sets of forks are one.
@@ -47,7 +47,7 @@ def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[st
     triggers: dict[str, object] = {}
     for name in evidence.all_attempted:
         trigger: dict[str, object] = {
-            "standing": score.triggers_all_attempted[name].standing,
+            "standing": score.triggers.all_attempted[name].standing,
             "fired": {side: _flags(decisions[side][name], shown) for side in SIDES},
             "official": {side: _official(figures[side][name]) for side in SIDES},
             "words": {side: _official_words(figures[side][name], score, side) for side in SIDES},
@@ -58,7 +58,7 @@ def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[st
             trigger["fitted"] = {side: _fitted(decisions[side][name]) for side in SIDES}
             trigger["draws"] = threshold_permutations(rules, len(evidence.forks))
             trigger["rows"] = {
-                side: _rows(swept[name], decisions[side][name], signals[name], masks[side], score, shown)
+                side: _rows(swept[name], decisions[side][name], signals[name], masks[side], shown)
                 for side, swept in sweeps.items()
             }
         triggers[name] = trigger
@@ -73,10 +73,7 @@ def _sweeps(
     rules: Rules,
 ) -> dict[str, Sweep]:
     forks = score.evidence.forks
-    also = {
-        name: [fit_threshold(signal[scored], forks.delta[scored]), *_fitted(decided[name])]
-        for name, signal in signals.items()
-    }
+    also = {name: [_of_all(decided[name]), *_fitted(decided[name])] for name in signals}
     return sweep(
         signals,
         forks,
@@ -93,18 +90,17 @@ def _rows(
     decided: Decisions,
     signal: Float[np.ndarray, "forks"],
     scored: Bool[np.ndarray, "forks"],
-    score: TaskScore,
     shown: Places,
 ) -> dict[str, object]:
     """A sweep by column. `least` is the least value that fires at a row; `reach` the last row at which each fork
     fires. `start` is where the page opens, the middle of the fitted thresholds; `best` fits all."""
-    kept, delta = signal[scored], score.evidence.forks.delta[scored]
+    kept = signal[scored]
     values = np.sort(kept[~np.isnan(kept)])
     start = len(swept.fires) // 2
     if finite := sorted(_fitted(decided)):
         fires = (kept >= finite[(len(finite) - 1) // 2]).sum()
         start = int(np.argmin(np.abs(swept.fires - fires)))
-    best = np.flatnonzero(swept.threshold == fit_threshold(kept, delta))
+    best = np.flatnonzero(swept.threshold == _of_all(decided))
     reached = np.searchsorted(swept.threshold, signal, side="right") - 1.0
     reach = _in_order(np.where(np.isnan(signal), MISSING, reached), shown, missing=float(MISSING))
     above = np.searchsorted(values, swept.threshold, side="left")
@@ -146,6 +142,12 @@ def _flags(decided: Decisions, shown: Places) -> dict[str, str]:
         return pack(np.packbits(np.zeros(len(shown.index), bool)), "u8")
     fired: Bool[np.ndarray, forks] = decided.fired
     return pack(np.packbits([index is not None and bool(fired[index]) for index in shown.index]), "u8")
+
+
+def _of_all(decided: Decisions) -> float:
+    """Return the threshold that earns the most on all scored forks together."""
+    assert decided.threshold_of_all is not None
+    return decided.threshold_of_all
 
 
 def _fitted(decided: Decisions) -> list[float]:

@@ -166,7 +166,7 @@ class Part:
 
     def triggers(self, side: str) -> Mapping[str, TriggerScore]:
         """Every trigger."""
-        return self.score.triggers_all_attempted if side == "all_attempted" else self.score.triggers
+        return self.score.triggers[side]
 
     @property
     def sides(self) -> Sequence[str]:

@@ -1,18 +1,124 @@
-"""A score as tables: on a screen, in Markdown or LaTeX, and beside the paper's figures."""
+"""Every table of a score, built from its records; `render` writes them in any medium."""
 
-from worldfork.analysis.present.tables.collection import LABELS, choose, paper_tables, papers_arm, planned_tables
-from worldfork.analysis.present.tables.screen import show, show_gate
-from worldfork.analysis.present.tables.table import TextTable, latex, markdown
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
-__all__ = [
-    "LABELS",
-    "TextTable",
-    "choose",
-    "latex",
-    "markdown",
-    "paper_tables",
-    "papers_arm",
-    "planned_tables",
-    "show",
-    "show_gate",
-]
+from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.tables import deployments, design, effects, triggers
+from worldfork.analysis.present.tables.effects import Scores
+from worldfork.analysis.present.tables.paper import beside_paper, not_run_yet, papers_arm
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score import Rules, Score
+from worldfork.errors import WorldforkError
+from worldfork.ledger.pretraining import Seed
+
+__all__ = ["LABELS", "all_tables", "choose", "papers_arm", "planned_tables", "scores_of", "without_lone_arm"]
+
+OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
+    "effects": effects.effects,
+    "grades": effects.grades,
+    "directions": effects.directions,
+    "quartiles": effects.quartiles,
+    "severity": effects.severities,
+    "triggers": triggers.rivals,
+    "useful": triggers.usefulness,
+    "earnings": triggers.earnings,
+    "position": triggers.position,
+    "endpoints": triggers.endpoints,
+    "controls": triggers.controls,
+    "proxies": triggers.proxies,
+    "contraction": effects.contraction,
+    "predictions": effects.predictions,
+    "variance": design.variance,
+    "draws": design.draws,
+    "budget": design.budget,
+}
+OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
+    "arms": design.arms,
+    "doses": lambda score: design.doses(score.doses, score.arms),
+    "noises": lambda score: design.noises(score.noises),
+    "deployments": lambda score: deployments.deployments(score.deployment),
+    "over_always": lambda score: deployments.over_always(score.deployment),
+    "forecasts": lambda score: deployments.forecasts(score.deployment),
+    "followed_directions": lambda score: deployments.followed_directions(score.deployment),
+}
+LABELS: Final = ("gate", *list(OF_TASKS)[:5], "seedrep", *list(OF_TASKS)[5:], *OF_STUDY)
+# Tables that arms other than the paper's have beside its figures.
+BRIEF: Final = (
+    *("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "predictions", "draws"),
+)
+
+
+def all_tables(
+    score: Score,
+    *,
+    replication: Mapping[str, Forks] | None = None,
+    seeds: Iterable[Seed] = (),
+    paper: bool = False,
+) -> list[Table]:
+    """Return every table that has rows, with the arms of a task below one another, then the comparison of arms.
+
+    Args:
+        score: what to show.
+        replication: forks, by task, of the same cells on other stream seeds.
+        seeds: the seeds that were trained.
+        paper: put the paper's figures beside those of the arm that is set as the paper's. Other arms have the
+            tables of `BRIEF` alone. Where no arm is set so, the first has all, and nothing stands beside them.
+    """
+    primary = papers_arm(score) if paper else None
+    shown = scores_of(score)
+    in_full = score.label(primary or next(iter(score.arms)))
+    of_primary = {key: figures for key, figures in shown.items() if key[1] == in_full}
+    tables = [design.gate(seeds)]
+    for label in LABELS:
+        of_arms = of_primary if paper and label not in BRIEF else shown
+        if label == "seedrep":
+            tables.append(without_lone_arm(effects.seed_replication(of_arms, replication or {}, score.rules)))
+        elif label in OF_TASKS:
+            tables.append(without_lone_arm(OF_TASKS[label](of_arms)))
+    if primary:
+        tables = [beside_paper(table, arm=in_full) for table in tables]
+    of_study = [build(score) for build in OF_STUDY.values()]
+    tables += [beside_paper(table) if paper and table.label == "doses" else table for table in of_study]
+    return [table for table in tables if table.rows]
+
+
+def planned_tables(tasks: Collection[str], *, dosed: bool = False) -> list[Table]:
+    """Return what the paper states about these tasks, with our place left free: a study that has not been run.
+
+    `dosed` says that its arms differ in the number of gradient steps.
+    """
+    planned = [build({}) for build in OF_TASKS.values()]
+    planned.insert(5, effects.seed_replication({}, {}, Rules()))
+    planned += [design.doses({}, {})] if dosed else []
+    return [table for table in (not_run_yet(without_lone_arm(table), tasks) for table in planned) if table.rows]
+
+
+def choose(tables: Iterable[Table], labels: str | None) -> list[Table]:
+    """Return those with these labels, separated by commas; all of them where none is named."""
+    wanted = [label.strip() for label in labels.split(",")] if labels else LABELS
+    if unknown := [label for label in wanted if label not in LABELS]:
+        raise WorldforkError(f"There is no table `{unknown[0]}`; there are {', '.join(LABELS)}.")
+    return [table for table in tables if table.label in wanted]
+
+
+def scores_of(score: Score) -> Scores:
+    """Return every task of every arm, by task and the arm's label; the arms of a task stand together."""
+    tasks = dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks)
+    return {
+        (task, score.label(name)): arm.tasks[task]
+        for task in tasks
+        for name, arm in score.arms.items()
+        if task in arm.tasks
+    }
+
+
+def without_lone_arm(table: Table) -> Table:
+    """Return the table without its column of arms where one arm alone has rows; then the caption names it."""
+    arms = {row[1] for row in table.rows}
+    if len(arms) > 1 or table.heads[1] != "Arm":
+        return table
+    arm = next(iter(arms), "")
+    caption = table.caption + (f" Arm: {arm}." if arm else "")
+    return dataclasses.replace(table.without("Arm"), caption=caption)

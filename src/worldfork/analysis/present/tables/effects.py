@@ -1,238 +1,345 @@
 """Tables of what updating was worth: by task, direction, drift level and stream seed (paper, Tables 1 and 2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from worldfork.analysis.present.tables.table import TextTable
-from worldfork.analysis.present.text import digits_for, known, number, predicted_digits, span, with_span
+from worldfork.analysis.present.table import Column, Table, Toned
+from worldfork.analysis.present.text import (
+    DASH,
+    answer,
+    digits_for,
+    estimate,
+    known,
+    number,
+    predicted_digits,
+    rate,
+    span,
+    unsigned,
+    useful_triggers,
+    with_span,
+    word,
+)
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.judgement import FreshSeverity, PredictionAnswer
+from worldfork.analysis.score.judgement import FreshSeverity, PredictionAnswer, Severity
 from worldfork.analysis.score.power import replicate
-from worldfork.analysis.score.records import ForkCounts, TaskScore
+from worldfork.analysis.score.records import Effect, TaskScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
 
-__all__ = ["contraction", "directions", "effects", "predictions", "quartiles", "seed_replication", "severities"]
+__all__ = [
+    "Scores",
+    "contraction",
+    "directions",
+    "effects",
+    "estimands",
+    "grades",
+    "overview",
+    "predictions",
+    "quartiles",
+    "seed_replication",
+    "severities",
+]
 
+Scores = Mapping[tuple[str, str], TaskScore]  # by task and arm
+KEYS = ("Task", "Arm")
 BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t")
-Tasks = Mapping[str, TaskScore]
-Estimate = tuple[Figure, Bounds, Bounds]  # a mean, its bootstrap and its Student-t interval
 
 
-def effects(tasks: Tasks) -> TextTable:
-    """Table 1, with both estimands and both intervals."""
-    rows = []
-    for task, score in tasks.items():
-        forks, estimates = (
-            score.forks,
-            [(effect.mean, effect.bootstrap, effect.student_t) for _, effect in score.effect.items()],
+def overview(scores: Scores) -> Table:
+    """Return a line for every arm of every task: the screen's table where there are many."""
+    useful = {key: ", ".join(useful_triggers(score)) for key, score in scores.items()}
+    rows: list[tuple[str, ...]] = []
+    for (task, arm), score in scores.items():
+        verdict, effect, digits = answer(score), score.effect.all_attempted, _digits(score)
+        outcome = Toned(verdict.outcome, verdict.tone)
+        rows.append((task, arm, number(effect.mean, digits), span(effect.student_t, digits), outcome))
+    last = (Column("useful triggers", term="useful", words=True),) if any(useful.values()) else ()
+    if last:
+        rows = [(*row, useful[key]) for row, key in zip(rows, scores, strict=True)]
+    caption = "Mean dR of all attempted forks, with its Student-t 95% interval over checkpoints."
+    if not last:
+        caption += " No trigger was found useful with any of these arms."
+    columns = (
+        *KEYS,
+        "mean dR",
+        Column("Student-t 95%", term="Student-t 95%"),
+        Column("updating", words=True),
+        *last,
+    )
+    return Table("overview", caption, columns, rows, keys=2, grouped=True)
+
+
+def effects(scores: Scores) -> Table:
+    """Return Table 1, with both estimands and both intervals."""
+    rows = [
+        (
+            *key,
+            _cells(score),
+            _retained(score),
+            *_estimates(score.effect.items(), _digits(score)),
+            f"{score.forks.helped} / {score.forks.hurt}",
+            str(score.effect.retained.cells_below_zero),
         )
-        rows.append(
-            (
-                task,
-                _cells(score),
-                _retained(forks),
-                *_estimates(estimates, _digits(score)),
-                f"{forks.helped} / {forks.hurt}",
-                str(score.effect.retained.cells_below_zero),
-            )
-        )
-    return TextTable(
+        for key, score in scores.items()
+    ]
+    return Table(
         "effects",
         "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks.",
-        ("Task", "Cells", "Forks retained", *BOTH, "Helped / hurt", "Cells below 0"),
-        tuple(rows),
+        (*KEYS, "Cells", "Forks retained", *BOTH, "Helped / hurt", "Cells below 0"),
+        rows,
+        keys=2,
     )
 
 
-def directions(tasks: Tasks) -> TextTable:
-    """Every direction by itself, and their difference at the drift levels that both visit."""
+def estimands(score: TaskScore) -> Table:
+    """Return one task's mean on all attempted and on retained forks, a line each."""
+    digits = _digits(score)
+    ways = _directions(score)
+    rows = [
+        (
+            estimand.replace("_", " "),
+            number(effect.mean, digits),
+            span(effect.student_t, digits),
+            span(effect.bootstrap, digits),
+            *(number(effect.by_direction.get(way), digits) for way in ways),
+            str(effect.forks),
+        )
+        for estimand, effect in score.effect.items()
+    ]
+    columns = ("forks", "mean dR", "Student-t 95%", "bootstrap 95%", *ways, "n")
+    return Table("estimands", "", columns, rows)
+
+
+def grades(scores: Scores) -> Table:
+    """Return every mean with its tests over few checkpoints."""
     rows = []
-    for task, score in tasks.items():
-        for direction in _directions(score):
-            estimates = [
-                (effect.by_direction[direction], intervals.bootstrap, intervals.student_t)
+    for key, score in scores.items():
+        judged, digits = score.judgement, _digits(score)
+        without = known(judged.leave_one_out)
+        rows.append(
+            (
+                *key,
+                word(score.verdict),
+                word(judged.grade),
+                rate(judged.p_student_t),
+                rate(judged.p_sign_flip),
+                rate(judged.least_p),
+                f"{rate(judged.adjusted_student_t)} / {rate(judged.adjusted_sign_flip)}",
+                f"{number(without.low, digits)} to {number(without.high, digits)}" if without else DASH,
+                span(judged.anytime, digits),
+                word(judged.more_checkpoints),
+            )
+        )
+    return Table(
+        "grades",
+        "What each mean dR over all attempted forks can be held to. A verdict is resolved where the Student-t "
+        "interval excludes 0 and both p values stay below .05 after Holm's adjustment over the registered means; "
+        "leaning where only the interval does. Leave one out: where the end of the interval nearer to 0 lies "
+        "without one checkpoint.",
+        (
+            *(*KEYS, "verdict", "grade", "p, Student-t", "p, sign flips", "least p", "adjusted, t / flips"),
+            *("leave one out", "anytime 95%", "checkpoints to resolve"),
+        ),
+        rows,
+        keys=2,
+    )
+
+
+def directions(scores: Scores) -> Table:
+    """Return every direction by itself, and their difference at the drift levels that both visit."""
+    rows: list[tuple[str, ...]] = []
+    for key, score in scores.items():
+        digits = _digits(score)
+        for way in _directions(score):
+            both = [
+                (effect.by_direction[way], intervals.bootstrap, intervals.student_t)
                 for _, effect in score.effect.items()
-                if (intervals := effect.by_direction_intervals[direction])
+                if (intervals := effect.by_direction_intervals[way])
             ]
-            rows.append((task, direction, *_estimates(estimates, _digits(score))))
-        turns = [turn for _, turn in score.direction_contrast.items()]
-        if known_turns := [turn for turn in turns if not isinstance(turn, Undefined)]:
-            estimates = [
-                (turn, turn, turn) if isinstance(turn, Undefined) else (turn.mean, turn.bootstrap, turn.student_t)
-                for turn in turns
+            rows.append((*key, way, *_spans(both, digits)))
+        contrasts = [contrast for _, contrast in score.direction_contrast.items()]
+        if there := [contrast for contrast in contrasts if not isinstance(contrast, Undefined)]:
+            both = [
+                (one, one, one) if isinstance(one, Undefined) else (one.mean, one.bootstrap, one.student_t)
+                for one in contrasts
             ]
-            label = f"toward - away at {known_turns[0].levels} levels"
-            rows.append((task, label, *_estimates(estimates, _digits(score))))
-    return TextTable(
+            rows.append((*key, f"toward - away at {there[0].levels} levels", *_spans(both, digits)))
+    return Table(
         "directions",
         "Mean dR by drift direction, and toward less away at the levels both directions visit.",
-        ("Task", "Direction", *BOTH),
-        tuple(rows),
-        keys=2,
+        (*KEYS, "Direction", *BOTH),
+        rows,
+        keys=3,
     )
 
 
-def quartiles(tasks: Tasks) -> TextTable:
-    """Where in the drift an update helps."""
+def quartiles(scores: Scores) -> Table:
+    """Return where in the drift an update helps."""
     rows = [
-        (task, direction, *(number(run, _digits(score)) for run in runs))
-        for task, score in tasks.items()
-        for direction in _directions(score)
-        if (runs := known(score.drift_quartiles[direction]))
+        (*key, way, *(number(mean, _digits(score)) for mean in means))
+        for key, score in scores.items()
+        for way in _directions(score)
+        if (means := known(score.drift_quartiles[way]))
     ]
-    return TextTable(
+    return Table(
         "quartiles",
         "Mean dR of retained forks by drift level, in four runs as equal in size as possible.",
-        ("Task", "Direction", "least drift", "second", "third", "most drift"),
-        tuple(rows),
-        keys=2,
+        (*KEYS, "Direction", "least drift", "second", "third", "most drift"),
+        rows,
+        keys=3,
     )
 
 
-def severities(tasks: Tasks) -> TextTable:
-    """Mean dR by what drift had done to the frozen model, so that a verdict is not the schedule's."""
-    rows = []
-    for task, score in tasks.items():
-        for part in known(score.severity) or ():
-            low, high = part.low, part.high
-            digits = _digits(score)
-            rows.append(
-                (
-                    task,
-                    f"below {high:g}"
-                    if low is None
-                    else f"from {low:g}"
-                    if high is None
-                    else f"{low:g} to {high:g}",
-                    str(part.forks),
-                    str(part.checkpoints),
-                    str(part.helped),
-                    number(part.mean, digits),
-                    with_span(part.checkpoint_mean, part.student_t, digits),
-                    *_fresh(part.fresh, digits),
-                )
-            )
-    return TextTable(
+def severities(scores: Scores) -> Table:
+    """Return mean dR by what drift had done to the frozen model, so that a verdict is not the schedule's."""
+    rows = [
+        (
+            *key,
+            _severity_class(part),
+            str(part.forks),
+            str(part.checkpoints),
+            str(part.helped),
+            number(part.mean, _digits(score)),
+            with_span(part.checkpoint_mean, part.student_t, _digits(score)),
+            estimate(part.fresh, _digits(score)),
+            _by_halves(part.fresh),
+        )
+        for key, score in scores.items()
+        for part in known(score.severity) or ()
+    ]
+    return Table(
         "severity",
         "Mean dR of all attempted forks by r_hold over the checkpoint's clean return: over forks, and over the "
         "checkpoints that have such forks, with its Student-t interval. Fresh: the latter with the severity from "
         "half of a fork's episodes and dR from the others, both ways round; by halves: the forks that the even and "
         "that the odd episodes place there, and their checkpoints.",
         (
-            *("Task", "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints"),
+            *(*KEYS, "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints"),
             *("fresh", "by halves"),
         ),
-        tuple(rows),
-        keys=2,
+        rows,
+        keys=3,
     )
 
 
-def seed_replication(tasks: Tasks, replication: Mapping[str, Forks], rules: Rules) -> TextTable:
-    """Table 2; without rows where there is one stream seed."""
+def _severity_class(part: Severity) -> str:
+    if part.low is None:
+        return f"below {part.high:g}"
+    return f"from {part.low:g}" if part.high is None else f"{part.low:g} to {part.high:g}"
+
+
+def _by_halves(fresh: FreshSeverity | Undefined) -> str:
+    """Return how many forks either half of the episodes places in the class, of how many checkpoints."""
+    if isinstance(fresh, Undefined):
+        return ""
+    return f"{fresh.forks_by_even} + {fresh.forks_by_odd} of {fresh.checkpoints}"
+
+
+def seed_replication(scores: Scores, replication: Mapping[str, Forks], rules: Rules) -> Table:
+    """Return Table 2; without rows where there is one stream seed."""
     rows = []
-    for task, score in tasks.items():
-        repeated = replicate(score.evidence.forks, replication.get(task), rules=rules)
+    for key, score in scores.items():
+        repeated = replicate(score.evidence.forks, replication.get(key[0]), rules=rules)
         if repeated is not None:
             cells = [
                 f"{with_span(effect.mean, effect.bootstrap, digits_for(effect))} ({plural(effect.cells, 'cell')})"
                 for effect in (repeated.first, repeated.all_seeds)
             ]
-            rows.append((task, *cells))
-    return TextTable(
+            rows.append((*key, *cells))
+    return Table(
         "seedrep",
         "Stream-seed replication: mean dR of retained forks with the bootstrap over checkpoints.",
-        ("Task", "first stream seed", "all stream seeds"),
-        tuple(rows),
+        (*KEYS, "first stream seed", "all stream seeds"),
+        rows,
+        keys=2,
     )
 
 
-def contraction(tasks: Tasks) -> TextTable:
-    """r_update against r_hold, and the same between two halves of HOLD's episodes."""
-    rows = []
-    for task, score in tasks.items():
-        fit = score.contraction
-        if isinstance(fit.slope, Undefined):
-            continue
-        rows.append(
-            (
-                task,
-                with_span(fit.slope, fit.slope_interval, 2),
-                with_span(fit.crossing, fit.crossing_interval, _digits(score)).replace("+", ""),
-                with_span(fit.variance_ratio, fit.variance_ratio_interval, 2),
-                with_span(fit.within.value, fit.within.student_t, 2),
-                number(fit.split_half.slope, 2),
-                number(fit.split_half.variance_ratio, 2),
-            )
+def contraction(scores: Scores) -> Table:
+    """Return r_update against r_hold, and the same between two halves of HOLD's episodes."""
+    rows = [
+        (
+            *key,
+            with_span(fit.slope, fit.slope_interval, 2),
+            with_span(fit.crossing, fit.crossing_interval, _digits(score)).replace("+", ""),
+            with_span(fit.variance_ratio, fit.variance_ratio_interval, 2),
+            with_span(fit.within.value, fit.within.student_t, 2),
+            number(fit.split_half.slope, 2),
+            number(fit.split_half.variance_ratio, 2),
         )
-    return TextTable(
+        for key, score in scores.items()
+        if not isinstance((fit := score.contraction).slope, Undefined)
+    ]
+    return Table(
         "contraction",
         "r_update on r_hold, retained forks, Student-t intervals over checkpoints left out one at a time; the "
         "slope at one (direction, k), between checkpoints; HOLD's second half of episodes on its first.",
         (
-            *("Task", "slope", "crossing", "variance ratio", "slope at one (direction, k)"),
+            *(*KEYS, "slope", "crossing", "variance ratio", "slope at one (direction, k)"),
             *("split-half slope", "split-half variance ratio"),
         ),
-        tuple(rows),
+        rows,
+        keys=2,
     )
 
 
-def predictions(tasks: Tasks) -> TextTable:
-    """What was predicted beforehand, and what came."""
+def predictions(scores: Scores) -> Table:
+    """Return what was predicted beforehand, and what came."""
     rows = [
         (
-            task,
+            *key,
             prediction.name,
             number(prediction.value, predicted_digits(prediction, _digits(score))),
             span(prediction.interval, predicted_digits(prediction, _digits(score))),
             _premise(prediction, _digits(score)),
             prediction.answer,
         )
-        for task, score in tasks.items()
+        for key, score in scores.items()
         for prediction in score.predictions
     ]
-    return TextTable(
+    return Table(
         "predictions",
         "Registered predictions. Where the premise does not hold, nothing was tested.",
-        ("Task", "Prediction", "figure", "95% interval", "premise", "answer"),
-        tuple(rows),
-        keys=2,
+        (*KEYS, "Prediction", "figure", "95% interval", "premise", "answer"),
+        rows,
+        keys=3,
     )
-
-
-def _fresh(fresh: FreshSeverity | Undefined, digits: int) -> tuple[str, str]:
-    """Mean and interval, and how many forks either half places in the class, of how many checkpoints."""
-    if isinstance(fresh, Undefined):
-        return number(fresh, digits), ""
-    counted = f"{fresh.forks_by_even} + {fresh.forks_by_odd} of {fresh.checkpoints}"
-    return with_span(fresh.mean, fresh.student_t, digits), counted
 
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:
     if prediction.premise is None:
         return "none registered"
-    return f"{prediction.premise}: {number(prediction.premise_value, digits).lstrip('+')}"
+    return f"{prediction.premise}: {unsigned(prediction.premise_value, digits)}"
 
 
-def _retained(forks: ForkCounts) -> str:
-    """How many forks are retained, and how many of the attempted ones have a branch without a finite return."""
+def _retained(score: TaskScore) -> str:
+    """Return how many forks are retained, and how many attempted ones have a branch without a finite return."""
+    forks = score.forks
     failed = [(forks.failed_update, "UPDATE"), (forks.failed_hold, "HOLD")]
     counted = [f"{count} failed in {branch}" for count, branch in failed if count]
     return ", ".join([f"{forks.retained} of {forks.attempted}", *counted])
 
 
 def _cells(score: TaskScore) -> str:
-    """How many cells there are, and which of them left the retained mean."""
+    """Return how many cells there are, and which of them left the retained mean."""
     gone = score.effect.retained.left_out
     return str(score.effect.all_attempted.cells) + (f", without {' '.join(gone)} where retained" if gone else "")
 
 
-def _estimates(estimates: Sequence[Estimate], digits: int) -> list[str]:
-    """A mean with its bootstrap interval and the Student-t interval, of each estimand."""
-    cells = []
-    for mean, bootstrap, student_t in estimates:
-        cells += [with_span(mean, bootstrap, digits), span(student_t, digits)]
-    return cells
+Triple = tuple[Figure, Bounds, Bounds]  # a mean, its bootstrap and its Student-t interval
+
+
+def _estimates(effects: Iterable[tuple[str, Effect]], digits: int) -> list[str]:
+    return _spans([(effect.mean, effect.bootstrap, effect.student_t) for _, effect in effects], digits)
+
+
+def _spans(triples: Sequence[Triple], digits: int) -> list[str]:
+    """Return a mean with its bootstrap interval, and the Student-t interval, of each estimand."""
+    return [
+        cell
+        for mean, bootstrap, student_t in triples
+        for cell in (with_span(mean, bootstrap, digits), span(student_t, digits))
+    ]
 
 
 def _directions(score: TaskScore) -> list[str]:

@@ -1,31 +1,31 @@
-"""What to do, and how sure that is: never, always, when a signal says so, or not resolved."""
+"""Answer of one task in sentences: is updating worth it, what to do, and how sure that is."""
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-import numpy as np
-
+from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
-    BEATEN,
-    digits_for,
+    estimate,
     known,
     listed,
-    number,
     percent,
     rate,
-    with_span,
 )
-from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.decisions import fit_threshold
+from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
+from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Grade
-from worldfork.analysis.score.records import Contrast, TaskScore, TriggerScore
+from worldfork.analysis.score.judgement import Grade, Helped, Judgement, PredictionAnswer, Scale
+from worldfork.analysis.score.records import TaskScore, TriggerScore
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.summary import ContrastGrade, Helped, Scale, helped, scale
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.counting import plural
+
+UNIT: Final = " return per episode"
+VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
+TONES: Final[Mapping[str, Tone]] = {"harmful": "bad", "helpful": "good", "unresolved": "open", "undecided": "open"}
+MANY: Final = 6  # verdicts of one study, beyond which screen and index give each a line, or count them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,178 +38,144 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """Both."""
+        """Advice and certainty."""
         return f"{self.what} {self.certainty}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One task in one arm: the verdict in a word and in a sentence, and what to do."""
+
+    word: str
+    verdict: str  # harmful, helpful, unresolved, undecided
+    grade: Grade | None
+    mean: str  # with its interval
+    scale: Scale
+    of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
+    helped: Helped
+    diverged: str  # how many forks did, as the end of a sentence; empty where none did
+    advice: Advice
+    triggers: str  # did any candidate know when to update
+    not_beaten: str  # which trigger comes nearest to being useful; empty where one is
+
+    @property
+    def graded(self) -> str:
+        """The grade where it adds anything: a mean that is unresolved says so already."""
+        return self.grade or "no interval" if self.verdict != "unresolved" else ""
+
+    @property
+    def lead(self) -> str:
+        """The verdict with its grade."""
+        return f"{self.word} ({self.graded})" if self.graded else self.word
+
+    @property
+    def tone(self) -> Tone:
+        """Good, bad or open."""
+        return TONES[self.verdict]
+
+    @property
+    def outcome(self) -> str:
+        """The same for a cell of a table: `hurts (resolved)`."""
+        verb = VERBS.get(self.verdict) if self.word != NO_DIFFERENCE else None
+        return f"{verb} ({self.graded})" if verb else f"{self.lead[0].lower()}{self.lead[1:]}"
+
+    @property
+    def size(self) -> str:
+        """The mean with its unit, and what it is of the frozen and the clean return."""
+        return f"{self.mean}{UNIT}{f', {self.of}' if self.of else ''}."
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, its grade, its size."""
+        return f"{self.lead}: {self.size}"
+
+    @property
+    def helped_words(self) -> str:
+        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
+        share, low, high = (
+            percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
+        )
+        spread = "" if low == high else f" ({low} to {high} by checkpoint)"
+        return f"Updating helped at {share} of the decision points{spread}{self.diverged}"
+
+
+NO_DIFFERENCE: Final = "No difference"
+WORDS: Final = {
+    "harmful": "Updating every time hurts",
+    "helpful": "Updating every time helps",
+    "unresolved": "Not resolved",
+}
+
+
+def answer(score: TaskScore) -> Answer:
+    """Return the answer of one task, on all attempted forks."""
+    effect, forks = score.effect.all_attempted, score.forks
+    verdict = known(score.verdict) or "undecided"
+    return Answer(
+        word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
+        verdict=verdict,
+        grade=known(score.judgement.grade),
+        mean=estimate(effect),
+        scale=score.scale,
+        of=_shares(score.scale),
+        helped=score.helped,
+        diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
+        advice=advise(score),
+        triggers=trigger_words(score),
+        not_beaten=not_beaten(score),
+    )
+
+
+def _changes_nothing(score: TaskScore) -> bool:
+    return not score.evidence.forks.delta.any()
+
+
+def _shares(scale: Scale) -> str:
+    shares = []
+    if not isinstance(scale.of_frozen, Undefined):
+        shares.append(f"{percent(scale.of_frozen)} of the {_rounded(scale.frozen)} that the frozen model returned")
+    if not isinstance(scale.of_clean, Undefined) and not isinstance(scale.clean, Undefined):
+        shares.append(f"{percent(scale.of_clean)} of its {_rounded(scale.clean)} in the clean world")
+    return ", ".join(shares)
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
 def advise(score: TaskScore) -> Advice:
-    """What the verdict and the triggers come to, on all attempted forks."""
+    """Return what the verdict and the triggers come to, on all attempted forks."""
     useful = useful_triggers(score)
     if useful:
         name, figures = max(useful.items(), key=lambda item: known(item[1].policy_total) or -math.inf)
-        return Advice("when", f"Update when {_condition(score, name)}.", _why_useful(figures, score))
-    if not score.evidence.forks.delta.any():
+        return Advice("when", f"Update only when {_condition(name, figures)}.", _why_useful(figures, score))
+    if _changes_nothing(score):
         return Advice("unresolved", "Nothing to decide.", "dR is 0 at every fork: updating changes no return.")
-    verdict, grade = known(score.verdict), known(score.judgement.grade)
+    verdict, sure = known(score.verdict), score.judgement.grade == "resolved"
     # Where a trigger earns more than never and always do, the better of the two is not all that can be had.
-    paying = bool(_beat_both(score))
+    paying = bool(candidates(score).paying)
     if verdict is None:
         why = "One checkpoint has no spread: it takes at least six to resolve a mean"
         if score.effect.all_attempted.clusters > 1 and isinstance(score.verdict, Undefined):
             why = f"{score.verdict.why[0].upper()}{score.verdict.why[1:]}"
         return Advice("unresolved", "No advice.", why if why.endswith("?") else f"{why}.")
     if verdict == "harmful":
-        sure = grade == "resolved"
         what = "Leave the model frozen" if sure else "Rather leave the model frozen"
         instead = f" {'rather than' if sure else 'than'} update at every decision point" if paying else ""
         return Advice("never", f"{what}{instead}.", _certainty(score))
     if verdict == "helpful":
-        what = "Rather update than not."
-        if grade == "resolved":
-            what = f"Update at every decision point{' rather than never' if paying else ''}."
-        return Advice("always", what, _certainty(score))
+        always = f"Update at every decision point{' rather than never' if paying else ''}."
+        return Advice("always", always if sure else "Rather update than not.", _certainty(score))
     return Advice("unresolved", "No advice yet.", _certainty(score))
 
 
-def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
-    """The registered candidates that beat everything they have to."""
-    return {
-        name: figures
-        for name, figures in score.triggers_all_attempted.items()
-        if figures.standing == "candidate"
-        and not is_reference(name)
-        and (judged := known(figures.useful)) is not None
-        and judged.useful
-    }
-
-
-def trigger_words(score: TaskScore) -> str:
-    """Whether any registered candidate knew when to update; empty where there is none."""
-    candidates = {
-        name: figures for name, figures in score.triggers_all_attempted.items() if figures.standing == "candidate"
-    }
-    registered = max(score.candidates, len(candidates))
-    count = plural(registered, "candidate trigger")
-    if not candidates:
-        return f"None of {count} was read." if registered else ""
-    useful = list(useful_triggers(score))
-    passing = [name for name, figures in candidates.items() if figures.passes_control is True]
-    others = _not_compared(registered - len(candidates), score.candidates_unread)
-    if useful:
-        return (
-            f"Of {count}{others}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one "
-            "has to."
-        )
-    if passing:
-        both = len(_beat_both(score))
-        if len(passing) == 1:
-            beat = f"{passing[0]} beats chance{' and the better of never and always' if both else ''}"
-        else:
-            beat = f"{len(passing)} beat chance"
-            if both:
-                also = "all of these" if both == len(passing) else f"{both} of these"
-                beat += f", {also} also the better of never and always"
-        return f"Of {count}{others}, {beat}; {'it is not' if registered == 1 else 'none is'} useful."
-    return f"None of {count}{others} beats chance after correction."
-
-
-def _not_compared(missing: int, unread: int) -> str:
-    """How many registered candidates are not among those that are compared, and whether a reader chose so.
-
-    >>> _not_compared(3, unread=1)
-    ' (1 of them can not be read here, 2 were not asked for and still count in the correction)'
-    """
-    unread = min(max(missing, 0), unread)
-    others = missing - unread
-    words = [f"{unread} of them can not be read here"] if unread else []
-    if others > 0:
-        who = f"{others}{'' if unread else ' of them'}"
-        did = "was not asked for and still counts" if others == 1 else "were not asked for and still count"
-        words.append(f"{who} {did} in the correction")
-    return f" ({', '.join(words)})" if words else ""
-
-
-def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
-    """Which candidates are useful in a study, whose scores come by name; empty where none was read."""
-    triggers, beating, paying = set(), 0, 0
-    registered = max((score.candidates for score in scores.values()), default=0)
-    for score in scores.values():
-        of_task = {name: one for name, one in score.triggers_all_attempted.items() if one.standing == "candidate"}
-        triggers |= set(of_task)
-        beating += any(one.passes_control is True for one in of_task.values())
-        paying += bool(_beat_both(score))
-    if not triggers:
-        return ""
-    useful = [
-        f"{listed([*names])} on {name}" for name, score in scores.items() if (names := useful_triggers(score))
-    ]
-    if useful:
-        return f"Useful: {'; '.join(useful)}."
-    chance = (
-        f"Some beat chance in {_of_cases(beating, len(scores))}" if beating else "None beats chance in any of them"
-    )
-    if paying:
-        chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
-    unread = min((score.candidates_unread for score in scores.values()), default=0)
-    count = plural(max(registered, len(triggers)), "candidate")
-    count += _not_compared(registered - len(triggers), unread)
-    return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
-
-
-def not_beaten(score: TaskScore) -> str:
-    """Which candidate comes nearest to being useful where none is, and what it does not beat."""
-    if useful_triggers(score):
-        return ""
-    missed = {
-        name: judged.does_not_beat
-        for name, figures in score.triggers_all_attempted.items()
-        if figures.standing == "candidate" and figures.passes_control is True
-        if (judged := known(figures.useful)) is not None
-    }
-    if not missed:
-        return ""
-
-    def distance(name: str) -> tuple[int, float]:
-        earned = known(score.triggers_all_attempted[name].policy_total)
-        return len(missed[name]), math.inf if earned is None else -earned
-
-    nearest = min(missed, key=distance)
-    unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
-    if len(missed) == 1:
-        return f"{nearest} does not beat {unbeaten}."
-    return f"{nearest} comes nearest: it does not beat {unbeaten}."
-
-
-def _beat_both(score: TaskScore) -> list[str]:
-    """The candidates that beat chance, and never and always updating too, be they useful or not."""
-    return [
-        name
-        for name, figures in score.triggers_all_attempted.items()
-        if figures.standing == "candidate" and figures.passes_control is True
-        if (judged := known(figures.useful)) is not None and "better_of_both" not in judged.does_not_beat
-    ]
-
-
-def _of_cases(count: int, cases: int) -> str:
-    """How many of some cases, in words.
-
-    >>> _of_cases(2, 2), _of_cases(6, 6), _of_cases(1, 6)
-    ('both', 'all 6', '1 of them')
-    """
-    if count == cases > 1:
-        return "both" if cases == 2 else f"all {cases}"
-    return f"{count} of them"
-
-
-def _condition(score: TaskScore, name: str) -> str:
-    """The signal and the threshold that fits all checkpoints; an alarm has none."""
-    signal = score.evidence.all_attempted[name].signal
-    if signal is None:
+def _condition(name: str, figures: TriggerScore) -> str:
+    """Return the signal and the threshold that fits all checkpoints; an alarm has none."""
+    fitted = known(figures.threshold)
+    if fitted is None:
         return f"{name} raises an alarm"
-    forks = score.evidence.forks
-    threshold = fit_threshold(signal, forks.delta)
-    share = float(np.mean(signal >= threshold))
-    return f"{name} reaches {threshold:.4g} (here at {100 * share:.0f}% of the decision points)"
+    reached = "has any value" if isinstance(fitted.value, Undefined) else f"reaches {fitted.value:.4g}"
+    return f"{name} {reached} (here at {percent(known(fitted.share) or 0.0, signed=False)} of the decision points)"
 
 
 def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
@@ -221,172 +187,45 @@ def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
 
 
 def _certainty(score: TaskScore) -> str:
-    """What the grade rests on."""
-    judged, count = score.judgement, score.effect.all_attempted.clusters
-    grade, least, more = known(judged.grade), known(judged.least_p), known(judged.more_checkpoints)
-    over = f" after correction over {judged.family} means" if judged.family > 1 else ""
-    if grade == "resolved":
-        words = f"Resolved: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
-    elif grade == "leaning":
-        if least is not None and least >= SIGNIFICANT:
-            words = f"Not certain: {plural(count, 'checkpoint')} can not give an exact p below {rate(least, 4)}"
-        else:
-            words = f"Not certain: the exact test gives p {rate(judged.adjusted_sign_flip)}{over}"
-    else:
-        words = "The mean may lie on either side of 0"
+    judged = score.judgement
+    grade, more = known(judged.grade), known(judged.more_checkpoints)
+    outlook = ""
     if more:
-        words += f"; about {plural(more, 'more checkpoint')} would resolve it, if mean and spread stay as they are"
+        outlook = f"; about {plural(more, 'more checkpoint')} would resolve it, if mean and spread stay as they are"
     elif grade != "resolved" and isinstance(judged.more_checkpoints, Undefined):
-        words += f"; {judged.more_checkpoints.why}"
-    without = known(judged.leave_one_out)
-    if without and without.crosses and grade != "unresolved":
-        words += f". Without checkpoint {listed(without.crosses, last='or')} the interval reaches 0"
-    return words + "."
+        outlook = f"; {judged.more_checkpoints.why}"
+    over = f"{judged.family} means" if judged.family > 1 else ""
+    return certainty(judged, score.effect.all_attempted.clusters, over=over, outlook=outlook)
 
 
-UNIT: Final = " return per episode"
-WORDS: Final = {"harmful": "Updating hurts", "helpful": "Updating helps", "unresolved": "Not resolved"}
+def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, outlook: str) -> str:
+    """Return what a grade rests on.
 
-
-MANY: Final = 6  # verdicts of one study, beyond which screen and index say each in a line, or count them
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """One task in one arm: what it says in a word, in a sentence, and what to do."""
-
-    word: str
-    verdict: str  # harmful, helpful, unresolved, undecided
-    grade: Grade | None
-    mean: str  # with its interval
-    scale: Scale
-    of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
-    helped: Helped
-    diverged: str  # how many forks did, as the end of a sentence; empty where none did
-    advice: Advice
-    triggers: str  # whether any candidate knew when to update
-    not_beaten: str  # which trigger comes nearest to being useful; empty where one is
-
-    @property
-    def graded(self) -> str:
-        """The grade where it adds anything: a mean that is unresolved says so already."""
-        return self.grade or "no interval" if self.verdict != "unresolved" else ""
-
-    @property
-    def helped_words(self) -> str:
-        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
-        share, low, high = (
-            percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
-        )
-        spread = "" if low == high else f" ({low} to {high} by checkpoint)"
-        return f"Updating helped at {share} of the decision points{spread}{self.diverged}"
-
-    @property
-    def sentence(self) -> str:
-        """The verdict, its grade, its size."""
-        graded = f" ({self.graded})" if self.graded else ""
-        of = f", {self.of}" if self.of else ""
-        return f"{self.word}{graded}: {self.mean} return per episode{of}."
-
-
-@dataclasses.dataclass(frozen=True)
-class ContrastAnswer:
-    """Two arms on one task."""
-
-    first: str
-    second: str
-    task: str
-    grade: Grade | None
-    difference: str  # with its interval
-    sentence: str
-
-
-def answer(score: TaskScore) -> Answer:
-    """What one task says, on all attempted forks."""
-    effect, shown, forks = score.effect.all_attempted, scale(score), score.forks
-    verdict = known(score.verdict) or "undecided"
-    return Answer(
-        word=WORDS.get(verdict, "Not decided") if score.evidence.forks.delta.any() else "No difference",
-        verdict=verdict,
-        grade=known(score.judgement.grade),
-        mean=with_span(effect.mean, effect.student_t, digits_for(effect)),
-        scale=shown,
-        of=_of(shown),
-        helped=helped(score),
-        diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
-        advice=advise(score),
-        triggers=trigger_words(score),
-        not_beaten=not_beaten(score),
-    )
-
-
-def contrast_answer(
-    pair: str, task: str, contrast: Contrast | Undefined, grade: ContrastGrade | None
-) -> ContrastAnswer:
-    """One arm less another, in a sentence."""
-    first, _, second = pair.partition(" - ")
-    if isinstance(contrast, Undefined) or grade is None:
-        why = contrast.why if isinstance(contrast, Undefined) else "undefined"
-        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {why}.")
-    digits = digits_for(contrast)
-    graded = None if isinstance(grade.grade, Undefined) else grade.grade
-    difference = with_span(contrast.mean, contrast.student_t, digits)
-    mean = known(contrast.mean)
-    if graded in ("resolved", "leaning") and mean is not None:
-        comparison = f"{'better' if mean > 0 else 'worse'} ({graded})"
-    else:
-        comparison = "not resolved"
-    return ContrastAnswer(
-        first,
-        second,
-        task,
-        graded,
-        difference,
-        f"{task}: {first} less {second} is {difference}, {comparison}; "
-        f"updating is worth {number(contrast.first, digits)} with the one and "
-        f"{number(contrast.second, digits)} with the other.",
-    )
-
-
-def contrast_summary(
-    pair: str,
-    answers: Sequence[ContrastAnswer],
-    contrasts: Mapping[str, Contrast | Undefined],
-    *,
-    sized: bool = False,
-) -> str:
-    """All tasks of two arms in one sentence: which speak for which arm, and how surely. Where even the better one
-    loses, updates cost less with it: "worth more" would read as if it paid.
-
-    `sized` adds the difference where there is one task; those of several stand in a table.
+    Args:
+        judged: the grade, its corrected p values, and what leaving out a checkpoint does.
+        checkpoints: how many there are: sign flips of few can not give a small p.
+        over: what p is corrected over, in words; empty where it is one test.
+        outlook: what more checkpoints would resolve, as the end of a clause.
     """
-    first, _, second = pair.partition(" - ")
-    differing: dict[str, list[str]] = {}
-    neither: list[str] = []
-    for one in answers:
-        contrast = contrasts[one.task]
-        mean = None if isinstance(contrast, Undefined) else known(contrast.mean)
-        if mean is None or isinstance(contrast, Undefined) or one.grade not in ("resolved", "leaning"):
-            neither.append(one.task)
-            continue
-        both = [known(contrast.first), known(contrast.second)]
-        lose = all(value is not None and value < 0 for value in both)
-        verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
-        differing.setdefault(verb, []).append(f"{one.task} ({one.grade})")
-    parts = [
-        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in differing.items()
-    ]
-    if neither:
-        between = "" if parts else f" between {first} and {second}"
-        parts.append(f"no difference{between} can be told on {listed(neither)}")
-    text = "; ".join(parts)
-    if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
-        text += f": {answers[0].difference}{UNIT}"
-    return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
+    grade, least = known(judged.grade), 2.0 ** (1 - checkpoints)
+    exact, corrected_over = rate(judged.adjusted_sign_flip), f", corrected over {over}" if over else ""
+    if grade == "resolved":
+        words = f"Resolved: the exact test gives p {exact}{corrected_over}"
+    elif grade != "leaning":
+        words = "The mean may lie on either side of 0"
+    elif least >= SIGNIFICANT:
+        words = f"Not certain: {plural(checkpoints, 'checkpoint')} can not give an exact p below {rate(least, 4)}"
+    else:
+        student = rate(judged.adjusted_student_t)
+        words = f"Not certain: the exact test gives p {exact} and Student's t {student}{corrected_over}"
+    without = known(judged.leave_one_out)
+    crosses = without.crosses if without and grade != "unresolved" else ()
+    ends = f". Without checkpoint {listed(crosses, last='or')} the interval reaches 0" if crosses else ""
+    return f"{words}{outlook}{ends}."
 
 
 def corrected(score: Score) -> str:
-    """What was corrected for how many tests."""
+    """Return what was corrected for how many tests."""
     means, candidates = len(score.family.means), len(score.family.candidates)
     where = "registered" if score.family.registered else "in the table"
     parts = []
@@ -402,7 +241,7 @@ def corrected(score: Score) -> str:
 
 
 def read_as(score: Score) -> list[str]:
-    """How a flat table was read: which of two returns is the better one, and what failed; nothing of a study."""
+    """Return how a flat table was read: which return is the better one, and what failed; nothing of a study."""
     if score.higher_is_better is None:
         return []
     words = [
@@ -412,7 +251,7 @@ def read_as(score: Score) -> list[str]:
     ]
     if score.failed:
         (failure,) = {
-            one.evidence.forks.failure_return for arm in score.arms.values() for one in arm.tasks.values()
+            figures.evidence.forks.failure_return for arm in score.arms.values() for figures in arm.tasks.values()
         }
         cost = failure if score.higher_is_better or failure is None else 0.0 - failure
         words.append(
@@ -422,16 +261,42 @@ def read_as(score: Score) -> list[str]:
     return words
 
 
-def _of(shown: Scale) -> str:
-    shares = []
-    if not isinstance(shown.of_frozen, Undefined):
-        frozen = f"{shown.frozen:,.{_digits(shown.frozen)}f}"
-        shares.append(f"{percent(shown.of_frozen)} of the {frozen} that the frozen model returned")
-    if not isinstance(shown.of_clean, Undefined) and not isinstance(shown.clean, Undefined):
-        clean = f"{shown.clean:,.{_digits(shown.clean)}f}"
-        shares.append(f"{percent(shown.of_clean)} of its {clean} in the clean world")
-    return ", ".join(shares)
+# What a prediction came to: of one, of several.
+CAME_TO: Final = {
+    "held": ("held", "held"),
+    "falsified": ("was falsified", "were falsified"),
+    "unresolved": ("is unresolved", "are unresolved"),
+    "not tested": ("was not tested", "were not tested"),
+}
 
 
-def _digits(value: float) -> int:
-    return 0 if value >= 100 else 1 if value >= 10 else 2
+def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
+    """Return how many registered predictions held, and what became of the others; empty where there are none."""
+    if not answers:
+        return ""
+    counts = {name: sum(one.answer == name for one in answers) for name in CAME_TO}
+    came_to = [name for name, count in counts.items() if count]
+    if len(came_to) == 1:
+        (name,) = came_to
+        all_of_them = {1: "The registered prediction", 2: "Both registered predictions"}
+        subject = all_of_them.get(len(answers), f"All {len(answers)} registered predictions")
+        sentence = f"{subject} {CAME_TO[name][len(answers) > 1]}"
+    else:
+        parts = [f"{counts[name]} {CAME_TO[name][counts[name] > 1]}" for name in came_to]
+        sentence = f"Of {plural(len(answers), 'registered prediction')} {listed(parts)}"
+    return f"{sentence}{_margins(answers) if came_to == ['held'] else ''}."
+
+
+def _margins(held: Sequence[PredictionAnswer]) -> str:
+    """Return the margin where every prediction was of equivalence; else nothing."""
+    margins = {one.equivalence.margin for one in held if one.equivalence is not None}
+    if any(one.equivalence is None for one in held):
+        return ""
+    return f": equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'}"
+
+
+def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:
+    """Return the decimals of what was predicted: those of the task's returns, and two at least where all of it lies
+    within 1, as correlations, slopes and shares do."""
+    values = [known(prediction.value), *(known(prediction.interval) or ())]
+    return max(digits, 2) if all(value is None or abs(value) <= 1 for value in values) else digits

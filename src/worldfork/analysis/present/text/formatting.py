@@ -8,13 +8,13 @@ from typing import Final
 from worldfork.analysis.score.records import Ranking
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-WIDEST = 1e10  # beyond it digits say nothing that an exponent does not
-DASH = "–"
+WIDEST: Final = 1e10  # beyond it digits say nothing that an exponent does not
+DASH: Final = "–"
 T = typing.TypeVar("T")
 
 
 def known(figure: T | Undefined) -> T | None:
-    """The figure, or None where it is undefined.
+    """Return the figure, or None where it is undefined.
 
     >>> known(1.5), known(Undefined("one class only"))
     (1.5, None)
@@ -34,14 +34,26 @@ class Estimated(typing.Protocol):
 
 
 def digits_for(effect: Estimated) -> int:
-    """How many decimals an effect and its interval deserve: returns of one task run to 1,000, of another to 1."""
+    """Return the decimals that a mean and its interval deserve: returns of one task run to 1,000, of another to 1."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
-    size = max((abs(value) for value in values if value is not None), default=100.0)
+    return decimals(max((abs(value) for value in values if value is not None), default=100.0))
+
+
+def decimals(size: float) -> int:
+    """Return how many decimals a number of this size deserves."""
     return 1 if size >= 10 or size == 0 else 2 if size >= 1 else 3
 
 
+def signal_digits(value: float) -> int:
+    """Return how many decimals show three digits of a signal: signals have scales of their own."""
+    size, digits = abs(value), 2
+    while 0 < size < 1 and digits < 9:
+        size, digits = 10 * size, digits + 1
+    return digits
+
+
 def number(value: Figure | None, digits: int = 1) -> str:
-    """A signed number: an effect has a direction.
+    """Return a signed number: an effect has a direction.
 
     >>> number(-113.42), number(None), number(0.04), number(-2.7e33)
     ('-113.4', '–', '+0.0', '-2.7e+33')
@@ -51,8 +63,17 @@ def number(value: Figure | None, digits: int = 1) -> str:
     return f"{value:+,.{digits}f}" if abs(value) < WIDEST else f"{value:+.1e}"
 
 
+def unsigned(value: Figure | None, digits: int = 1) -> str:
+    """Return a number without a plus sign: a return, an error, a share.
+
+    >>> unsigned(1113.42), unsigned(-0.5, 2)
+    ('1,113.4', '-0.50')
+    """
+    return number(value, digits).removeprefix("+")
+
+
 def rate(value: Figure | None, digits: int = 3) -> str:
-    """A number between 0 and 1.
+    """Return a number between 0 and 1.
 
     >>> rate(0.9187), rate(0.00004), rate(1.0)
     ('.919', '<.001', '1')
@@ -67,7 +88,7 @@ def rate(value: Figure | None, digits: int = 3) -> str:
 
 
 def percent(share: float, *, signed: bool = True) -> str:
-    """A share as a percentage; a small one keeps a digit.
+    """Return a share as a percentage; a small one keeps a digit.
 
     >>> percent(-0.5306), percent(0.004), percent(0.62, signed=False)
     ('-53%', '+0.4%', '62%')
@@ -77,7 +98,7 @@ def percent(share: float, *, signed: bool = True) -> str:
 
 
 def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
-    """An interval.
+    """Return an interval.
 
     >>> span(Interval(-131.2, 90.14)), span(None)
     ('[-131.2, +90.1]', '–')
@@ -88,7 +109,7 @@ def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
 
 
 def with_span(value: Figure | None, interval: Interval | Undefined | None, digits: int = 1) -> str:
-    """A number with its interval, where there is one.
+    """Return a number with its interval, where there is one.
 
     >>> with_span(-113.42, Interval(-131.2, -90.14)), with_span(1.0, None)
     ('-113.4 [-131.2, -90.1]', '+1.0')
@@ -98,8 +119,24 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
     return f"{number(value, digits)} {span(interval, digits)}"
 
 
+def estimate(estimated: Estimated | Undefined | None, digits: int | None = None) -> str:
+    """Return a mean with its Student-t interval; a dash where there is none."""
+    if estimated is None or isinstance(estimated, Undefined):
+        return DASH
+    return with_span(estimated.mean, estimated.student_t, digits_for(estimated) if digits is None else digits)
+
+
+def word(value: str | int | Undefined | None) -> str:
+    """Return a word or a count.
+
+    >>> word("resolved"), word(12), word(Undefined("one checkpoint"))
+    ('resolved', '12', '–')
+    """
+    return DASH if value is None or isinstance(value, Undefined) else str(value)
+
+
 def listed(names: Sequence[str], *, last: str = "and") -> str:
-    """A list in words.
+    """Return a list in words.
 
     >>> listed(["a", "b", "c"]), listed(["0", "1"], last="or"), listed(["a"])
     ('a, b and c', '0 or 1', 'a')
@@ -108,7 +145,7 @@ def listed(names: Sequence[str], *, last: str = "and") -> str:
 
 
 def minus(text: str) -> str:
-    """Hyphens before numbers as minus signs; those inside words stay.
+    """Return the text with true minus signs before numbers; hyphens inside words stay.
 
     >>> minus("Student-t [-113.4, -.5]")
     'Student-t [−113.4, −.5]'
@@ -122,21 +159,21 @@ AUC_RESTS_ON: Final = (
 )
 
 
-def auc_with_checkpoints(ranking: Ranking) -> str:
-    """An AUC with the checkpoints that it rests on, `.825 (2 of 5)`; a dash where it is undefined."""
+def auc_with_checkpoints(ranking: Ranking, interval: str = "") -> str:
+    """Return an AUC with the number of checkpoints that it rests on, `.825 (2 of 5)`; a dash where undefined."""
     rests = auc_rests_on(ranking)
-    return f"{rate(ranking.auc)} ({rests})" if rests else rate(ranking.auc)
+    return " ".join(filter(None, (rate(ranking.auc), interval, f"({rests})" if rests else "")))
 
 
 def auc_rests_on(ranking: Ranking) -> str:
-    """`2 of 5` where two of five checkpoints have an AUC; nothing where all or none have."""
+    """Return `2 of 5` where two of five checkpoints have an AUC; nothing where all or none have."""
     checkpoints = ranking.auc_by_checkpoint
     every = len(checkpoints) if isinstance(checkpoints, Mapping) else 0
     return f"{ranking.auc_clusters} of {every}" if 0 < ranking.auc_clusters < every else ""
 
 
 def auc_note(rankings: Mapping[str, Ranking]) -> str:
-    """The same for all signals of a table in one sentence, where a column has no room for it; or nothing."""
+    """Return what `auc_rests_on` says of all signals in one sentence; empty where all checkpoints count."""
     ranked = {name: ranking for name, ranking in rankings.items() if not isinstance(ranking.auc, Undefined)}
     names: dict[str, list[str]] = {}
     for name, ranking in ranked.items():
@@ -147,122 +184,3 @@ def auc_note(rankings: Mapping[str, Ranking]) -> str:
         if rests
     ]
     return f"AUC over {listed(parts)}: those with forks both with dR > 0 and without." if parts else ""
-
-
-TERMS: Final[dict[str, str]] = {
-    "dR": "The return of the branch that updated less the return of the branch that held, per episode.",
-    "fork": (
-        "One decision point at which the deployment was continued twice: UPDATE trains the model, HOLD keeps it. "
-        "Both are judged by their returns."
-    ),
-    "HOLD": "The branch that keeps the frozen model.",
-    "UPDATE": "The branch that trains the model on what it has just seen.",
-    "cell": "One deployment: a checkpoint, a direction of drift and a stream seed. It has several decision points.",
-    "decision point": "A moment of a deployment at which the model could be updated; k counts them from 1.",
-    "toward, away": (
-        "The direction of drift: away from the world that the model was trained in, or from the other end back "
-        "toward it."
-    ),
-    "arm": "One way to update and to judge it, registered with a name. Arms of a study meet the same streams.",
-    "checkpoint": (
-        "One pretrained model. Checkpoints are the independent units: every interval and test counts them, not "
-        "forks."
-    ),
-    "all attempted": (
-        "Every fork that was run, failures included. Every figure is about these unless it says otherwise."
-    ),
-    "retained": (
-        "The forks left after those that diverged are taken out: r_update below a registered share of the mean "
-        "r_hold of their cell."
-    ),
-    "diverged": "Its r_update fell below a registered share of the mean r_hold of the fork's cell.",
-    "never": (
-        "The policy that never updates: the frozen model, deployed to the end. Every other policy is compared with "
-        "it, on the same episodes."
-    ),
-    "by the ledger": (
-        "The mean over decision points of dR where the policy fires on the frozen stream, and 0 where it does not. "
-        "The last decision counts, though no episode of the deployment follows it."
-    ),
-    "frozen return": "What the model returns when nothing updates it, on the same drifted world (HOLD).",
-    "clean return": "What the checkpoint returned before the world drifted.",
-    "Student-t 95%": ("The interval of the mean over checkpoints, by Student's t. Verdicts read this one."),
-    "bootstrap 95%": (
-        "The interval of the mean by resampling checkpoints. With five checkpoints it covers about 84%, so it is "
-        "shown beside Student's t, and no verdict reads it."
-    ),
-    "resolved": (
-        "The Student-t interval excludes 0, and both the Student-t and the exact sign-flip p stay below .05 after "
-        "Holm's correction over all registered means."
-    ),
-    "leaning": (
-        "The Student-t interval excludes 0, but a stricter test does not: the exact sign-flip test, or Holm's "
-        "correction over the registered means."
-    ),
-    "unresolved": "The Student-t interval contains 0: the data speak for neither side.",
-    "sign flips": (
-        "An exact test: were updating worth nothing, each checkpoint's mean would be as likely below 0 as above. "
-        "With n checkpoints its p can not fall below 2^(1 - n): .0625 with five. Beyond 16 checkpoints the "
-        "patterns of signs are too many to list, and 100,000 of them are drawn."
-    ),
-    "Holm": (
-        "Who tests often finds something by chance. Holm's correction multiplies the smallest p of a registered "
-        "family by the number of its tests, the next by one less, and so on."
-    ),
-    "helped": (
-        "The share of forks with dR above 0, averaged over cells and checkpoints: an estimate of P(update > hold) "
-        "at a decision point. Measured dR is noisy, which pulls the share toward one half."
-    ),
-    "trigger": "A rule that reads a signal before the fork and says whether to update.",
-    "candidate": "A trigger that the study registered to be tested; of a flat table, every signal that it has.",
-    "reference": (
-        "A yardstick, not a trigger for use: it reads what no deployment could (the true drift), or nothing at all "
-        "(a clock, a coin)."
-    ),
-    "exploratory": "A trigger that was looked at besides the registered ones: nothing it does counts as a finding.",
-    "oracle": "Updates exactly where dR is above 0. It knows the answers: a ceiling that no rule can reach.",
-    "position table": (
-        "Updates at the (direction, k) where the other checkpoints gained on average. It reads the schedule of the "
-        "study, not the model: a signal worth having must beat it."
-    ),
-    "direction clock": (
-        "Updates, in each direction, from some k on or up to some k, whichever suited the other checkpoints. Like "
-        "the position table it reads the schedule, not the model."
-    ),
-    "fires": "How many forks a rule would have updated at.",
-    "chance": "What rules earn that fire as often in every cell, but at random places.",
-    "beats chance": (
-        "Both p values, permuted and shifted in time, are below .05 after Holm's correction over candidates, tasks "
-        "and arms."
-    ),
-    "useful": (
-        "Beats chance, the fires of other checkpoints, the better of never and always, and the position table, "
-        "which updates where the others gained at the same direction and k and knows nothing of the model."
-    ),
-    "AUC": (
-        "How well a signal ranks forks that updating helped above the others: 1 is perfect, .5 is a coin. Averaged "
-        "over the checkpoints that have both; in brackets how many these are, where not all are. Ranking well is "
-        "not earning."
-    ),
-    "per deployment": "The total of a rule over all forks, divided by the number of deployments (cells).",
-    "threshold": "A trigger fires where its signal reaches this value.",
-    "leave one out": "Each checkpoint gets the threshold that suits the other checkpoints best.",
-    "running quantile": "A threshold without labels: fires where the signal exceeds a quantile of its own past.",
-    "contraction": (
-        "How returns after the update depend on those without it. A slope below 1 pulls every return toward the "
-        "crossing: updating then helps weak models and hurts strong ones."
-    ),
-    "severity": "The frozen return as a share of the checkpoint's clean return: how much the drift had cost.",
-    "common random numbers": "Both branches of a fork met the same initial states and the same noise.",
-    "detectable": "The effect that this study would find four times in five, with the spread that it has.",
-    "undefined": "A figure that these data do not have; the reason stands beside it.",
-}
-
-# What a useful trigger has to beat, in words.
-BEATEN: Final[dict[str, str]] = {
-    "random": "chance",
-    "random_shift": "chance shifted in time",
-    "swapped": "the fires of other checkpoints",
-    "better_of_both": "the better of never and always",
-    "position_table": "the position table",
-}

@@ -1,0 +1,239 @@
+"""Tables and paragraphs in every medium: Markdown, LaTeX, CSV, HTML and the terminal.
+
+A renderer knows a medium and no table in particular.
+"""
+
+import csv as csv_writer
+import dataclasses
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from worldfork.analysis.present.table import Block, Column, Heading, Paragraph, Table, Toned
+from worldfork.analysis.present.text.formatting import minus
+from worldfork.analysis.present.text.terms import TERMS
+
+if TYPE_CHECKING:
+    import rich.table
+    from rich.console import Console
+
+__all__ = ["csv", "html", "latex", "markdown", "plain", "show"]
+
+
+def markdown(table: Table) -> str:
+    """Return the table for a README or an issue."""
+    ruler = ("---" if table.words(index) else "---:" for index in range(len(table.heads)))
+    lines = [table.heads, tuple(ruler), *table.rows]
+    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+
+
+def latex(table: Table) -> str:
+    """Return the table for a paper; it needs booktabs."""
+    alignment = "".join("l" if table.words(index) else "r" for index in range(len(table.heads)))
+    lines = [
+        r"\begin{table}",
+        r"\centering\small",
+        rf"\caption{{{_in_latex(table.caption)}}}",
+        rf"\label{{tab:{table.label}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        " & ".join(_in_latex(head) for head in table.heads) + r" \\",
+        r"\midrule",
+        *(" & ".join(_in_latex(cell) for cell in row) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _in_latex(text: str) -> str:
+    escaped = re.sub(r"([_%&#$])", r"\\\1", text).replace("–", "--").replace("dR", r"$\Delta R$")
+    return re.sub(r"(?<![\w$\\-])(\[[^\]]*\]|[+-]?\.?\d[\d.,]*\d|[+-]?\.?\d)(?![\w$-])", r"$\1$", escaped)
+
+
+def csv(table: Table) -> str:
+    """Return the heads and rows, separated by commas; the caption is left out.
+
+    >>> csv(Table("effects", "Mean dR.", ("Task", "mean"), (("walker-walk", "-5.7 [-26.7, +15.4]"),)))
+    'Task,mean\\nwalker-walk,"-5.7 [-26.7, +15.4]"\\n'
+    """
+    buffer = io.StringIO()
+    writer = csv_writer.writer(buffer, lineterminator="\n")
+    writer.writerows([table.heads, *table.rows])
+    return buffer.getvalue()
+
+
+def html(block: Block) -> str:
+    """Return the block for a page or a notebook, with no script and no style of its own.
+
+    Cells of words have the class `left`, toned ones `good`, `bad` or `open`; a head with a definition is a `term`.
+    """
+    match block:
+        case Heading(text):
+            return f"<h3>{escape(text)}</h3>"
+        case Paragraph():
+            lead = f"<strong{_class(block.tone)}>{_in_html(block.lead)}</strong>" if block.lead else ""
+            return f"<p{_class('faint' if block.faint else '')}>{lead}{_in_html(block.text)}</p>"
+        case Table():
+            return _html_table(block)
+
+
+def _html_table(table: Table) -> str:
+    caption = f"<caption>{_in_html(table.caption)}</caption>" if table.caption else ""
+    columns = table.layout[1:] if table.grouped else table.layout
+    heads = "".join(f'<th scope="col"{_class(_side(column))}>{_head(column)}</th>' for column in columns)
+    rows: list[str] = []
+    group = None
+    for row in table.rows:
+        if table.grouped and row[0] != group:
+            group = row[0]
+            rows.append(f'<tr><th scope="rowgroup" colspan="{len(columns)}">{_in_html(group)}</th></tr>')
+        cells = [_html_cell(table, index, row[index]) for index in range(table.grouped, len(row))]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    if table.folded:
+        rows.append(f'<tr><td class="left" colspan="{len(columns)}">{_in_html(table.folded)}</td></tr>')
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _html_cell(table: Table, index: int, cell: str) -> str:
+    tone = cell.tone if isinstance(cell, Toned) else ""
+    if index < table.keys:
+        return f'<th scope="row"{_class(tone)}>{_in_html(cell)}</th>'
+    side = "left" if table.words(index) else ""
+    return f"<td{_class(' '.join(filter(None, (side, tone))))}>{_in_html(cell)}</td>"
+
+
+def _side(column: Column) -> str:
+    return "left" if column.words else ""
+
+
+def _head(column: Column) -> str:
+    if not column.term:
+        return _in_html(column.head)
+    means = escape(TERMS[column.term])
+    return f'<span class="term" tabindex="0" data-means="{means}">{_in_html(column.head)}</span>'
+
+
+def _class(names: str) -> str:
+    return f' class="{names}"' if names else ""
+
+
+def _in_html(text: str) -> str:
+    return escape(minus(text))
+
+
+COLOURS = {"good": "green", "bad": "red", "open": "yellow", "": ""}
+GAP = 2  # between two columns of a screen
+NARROW_KEY = 26  # a name is broken at its hyphens beyond this where a screen has no room for the row
+
+
+def show(blocks: Iterable[Block], console: "Console") -> None:
+    """Print headings, paragraphs and tables on a screen of any width."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for place, block in enumerate(blocks):
+        match block:
+            case Heading(text):
+                if place:
+                    console.print()
+                console.rule(Text(text, style="bold"))
+            case Paragraph():
+                style = f"bold {COLOURS[block.tone]}".strip()
+                lead = [Text(block.lead, style=style)] if block.lead else []
+                console.print(Text.assemble(*lead, Text(block.text, style="dim" if block.faint else "")))
+            case Table():
+                if block.caption:
+                    console.print(Text(block.caption))
+                for part in _parts(block, console.width):
+                    console.print(_on_screen(part))
+                if block.folded:
+                    console.print(Padding(Text(block.folded, style="dim"), (0, 0, 0, 2 * block.grouped)))
+
+
+def plain(blocks: Iterable[Block], *, width: int = 100) -> str:
+    """Return what `show` prints, without colours."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    show(blocks, console)
+    written = console.file
+    assert isinstance(written, io.StringIO)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
+
+
+def _parts(table: Table, width: int) -> list[Table]:
+    """Split a table by columns, so that each part fits on a screen; keys stand in every part.
+
+    A wide table loses its optional columns first. Then names are broken at hyphens, and what is left is set in
+    several parts: an interval is never broken.
+    """
+    shown = list(range(len(table.heads)))
+    for index in reversed(range(len(table.heads))):
+        if table.layout[index].optional and _width(table, shown) > width:
+            shown.remove(index)
+    if _width(table, shown) <= width:
+        return [_of_columns(table, shown)]
+    keys = shown[: table.keys]
+    table = _with_short_keys(table)
+    parts: list[list[int]] = [[]]
+    for index in shown[table.keys :]:
+        if parts[-1] and _width(table, [*keys, *parts[-1], index]) > width:
+            parts.append([])
+        parts[-1].append(index)
+    return [_of_columns(table, [*keys, *part]) for part in parts]
+
+
+def _with_short_keys(table: Table) -> Table:
+    """Return the table with its names over several lines, broken at hyphens: nothing of them is left out."""
+    names = range(table.grouped, table.keys)
+    rows = [
+        ["\n".join(textwrap.wrap(cell, NARROW_KEY)) if index in names else cell for index, cell in enumerate(row)]
+        for row in table.rows
+    ]
+    return dataclasses.replace(table, rows=rows)
+
+
+def _of_columns(table: Table, shown: Sequence[int]) -> Table:
+    columns = [table.layout[index] for index in shown]
+    rows = [[row[index] for index in shown] for row in table.rows]
+    return dataclasses.replace(table, caption="", columns=columns, rows=rows, folded="")
+
+
+def _width(table: Table, shown: Sequence[int]) -> int:
+    """Return how many columns of a screen the table needs."""
+    of_columns = [index for index in shown if not (table.grouped and index == 0)]
+    widths = [max(len(table.heads[index]), *(_longest(row[index]) for row in table.rows)) for index in of_columns]
+    return sum(widths) + GAP * (len(widths) - 1) + GAP * table.grouped
+
+
+def _longest(cell: str) -> int:
+    return max(map(len, cell.split("\n")))
+
+
+def _on_screen(table: Table) -> "rich.table.Table":
+    import rich.table
+    from rich.text import Text
+
+    drawn = rich.table.Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for index in range(table.grouped, len(table.heads)):
+        drawn.add_column(
+            table.heads[index],
+            justify="left" if table.words(index) else "right",
+            no_wrap=table.grouped or index >= table.keys,
+        )
+    group = None
+    for row in table.rows:
+        if table.grouped and row[0] != group:
+            group = row[0]
+            drawn.add_row(Text(group, style="dim"))
+        cells = [Text(cell, style=COLOURS[cell.tone] if isinstance(cell, Toned) else "") for cell in row]
+        if table.grouped:
+            cells = [Text.assemble("  ", cells[1]), *cells[2:]]
+        drawn.add_row(*cells)
+    return drawn

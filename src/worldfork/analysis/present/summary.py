@@ -1,0 +1,261 @@
+"""A whole score in reading order: the verdicts, what to do, and the tables behind them.
+
+`worldfork score` prints it, `score.summary()` returns it, and a notebook shows it.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from worldfork.analysis.present import render
+from worldfork.analysis.present.table import Block, Heading, Paragraph, Table
+from worldfork.analysis.present.tables import deployments, design, effects, scores_of, triggers, without_lone_arm
+from worldfork.analysis.present.tables.effects import Scores
+from worldfork.analysis.present.text import (
+    MANY,
+    TERMS,
+    answer,
+    arms_of,
+    auc_note,
+    changed,
+    contrast_answer,
+    contrast_summary,
+    corrected,
+    deployment_words,
+    dose_means,
+    followed_answer,
+    forecast_words,
+    noise_words,
+    read_as,
+    sweep_words,
+)
+from worldfork.analysis.score import Score, TaskScore
+from worldfork.analysis.score.deployment_records import TaskDeployment
+from worldfork.analysis.score.undefined import settle
+from worldfork.counting import plural
+from worldfork.ledger.pretraining import Seed
+
+__all__ = ["Summary", "summarise"]
+
+LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
+EXEMPT: Final = 3  # cells without a divergence rule that are listed
+SWEPT: Final = "Every figure: worldfork score STUDY --tables {}."
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Summary:
+    """Headings, paragraphs and tables in reading order; prints as text and shows itself in a notebook.
+
+    >>> print(Summary((Heading("walker-walk"), Paragraph(": -5.7 [-26.7, +15.4].", lead="Not resolved"))))
+    ─...─ walker-walk ─...
+    Not resolved: -5.7 [-26.7, +15.4].
+    """
+
+    blocks: tuple[Block, ...]
+
+    def __str__(self) -> str:
+        return render.plain(self.blocks)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "\n".join(render.html(block) for block in self.blocks)
+
+
+def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()) -> Summary:
+    """Return how the arms compare, then every task of every arm, then deployments and remarks.
+
+    Args:
+        score: what to write.
+        verbose: also what no verdict reads. Of more than a few verdicts a line each is shown, unless `verbose`.
+        seeds: the seeds that were trained: the gate selects on what dR is correlated with.
+    """
+    brief = len(score) > MANY and not verbose
+    blocks: list[Block] = [Paragraph(sentence, faint=True) for sentence in [*read_as(score), *_ignored(score)]]
+    blocks += _contrasts(score, verbose=verbose)
+    blocks += _sweeps(score)
+    scores = scores_of(score)
+    if brief:
+        blocks += _overview(scores)
+    else:
+        for (task, arm), figures in scores.items():
+            blocks += _task(f"{arm} · {task}" if arm else task, figures, verbose=verbose)
+    blocks += _predictions(scores)
+    for task, deployed in score.deployment.items():
+        blocks += _deployment(task, deployed)
+    blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose), *_gate(list(seeds))]
+    return Summary(tuple(blocks))
+
+
+def _ignored(score: Score) -> list[str]:
+    """Return which columns of a table no figure reads, and which of them look like a signal."""
+    if not score.ignored:
+        return []
+    known = {name for figures in scores_of(score).values() for name in figures.triggers_unavailable}
+    words = f"Columns that no figure reads: {', '.join(score.ignored)}."
+    named = [f"signal_{name}" for name in score.ignored if name in known or name.isidentifier()]
+    return [words + (f" A signal is scored as a trigger in a column called {' or '.join(named)}." if named else "")]
+
+
+def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
+    """Yield how each pair of arms compares: in one sentence, then task by task."""
+    for pair, tasks in score.contrasts.items():
+        arms = later, earlier = arms_of(score, pair)
+        yield Heading(f"{later} - {earlier}")
+        if score.registration is not None:
+            names = pair.split(" - ")
+            if settings := "; ".join(changed(score.registration, names[1], names[0])):
+                yield Paragraph(f"{later} instead of {earlier}: {settings}", faint=True)
+        attempted = {task: both.all_attempted for task, both in tasks.items()}
+        answers = [contrast_answer(arms, task, contrast) for task, contrast in attempted.items()]
+        yield Paragraph("", lead=contrast_summary(arms, answers, attempted))
+        yield from (Paragraph(one.sentence) for one in answers)
+        if verbose:
+            yield design.arms(dataclasses.replace(score, contrasts={pair: tasks})).without("Arms")
+
+
+def _sweeps(score: Score) -> Iterator[Block]:
+    """Yield what the arms say together that differ in one number; nothing where none do."""
+    if words := sweep_words("number of gradient steps", dose_means(score.doses)):
+        yield Heading("Dose by dose")
+        yield Paragraph(f"{words} {SWEPT.format('doses')}")
+    if score.noises:
+        yield Heading("Noise by noise")
+        yield dataclasses.replace(design.noises(score.noises), caption="")
+        yield Paragraph(f"{noise_words(score.noises)} {SWEPT.format('noises')}")
+
+
+def _overview(scores: Scores) -> Iterator[Block]:
+    yield Heading("Every arm")
+    yield effects.overview(scores)
+    yield Paragraph("Advice and triggers of one arm: worldfork score STUDY --arm ARM; of all: --verbose.")
+
+
+def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
+    """Yield the verdict, the advice, and what every rule gains."""
+    said, attempted = answer(score), score.effect.all_attempted
+    yield Heading(name)
+    yield Paragraph(f": {said.size}", lead=said.lead, tone=said.tone)
+    yield Paragraph(f" {said.advice.certainty}", lead=said.advice.what)
+    if said.triggers:
+        yield Paragraph(f"{said.triggers} {said.not_beaten}".rstrip())
+    yield Paragraph(
+        f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
+        f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.",
+        faint=True,
+    )
+    points = int(score.evidence.forks.prefork.k.max())
+    alone = {("", ""): score}
+    yield _of_task(
+        triggers.policies(alone),
+        f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:",
+    )
+    if note := auc_note(score.triggers.all_attempted):
+        yield Paragraph(note, faint=True)
+    if verbose:
+        yield effects.estimands(score)
+        for build in (effects.quartiles, effects.contraction, design.variance, design.budget):
+            if (table := build(alone)).rows:
+                yield _of_task(table, table.caption)
+        yield Paragraph(
+            f"Of {score.forks.retained} retained forks {score.forks.helped} helped and {score.forks.hurt} hurt; "
+            f"{score.forks.diverged} diverged."
+        )
+        yield from _exempt(score)
+
+
+def _of_task(table: Table, caption: str) -> Table:
+    """Return a table of one task and arm without their names; its kinds of rows, if it has them, are headings."""
+    return dataclasses.replace(table.without(*effects.KEYS), caption=caption, grouped=table.heads[2:3] == ("Kind",))
+
+
+def _exempt(score: TaskScore) -> Iterator[Block]:
+    """Yield the first cells without a divergence rule, and how many more there are."""
+    cells = score.divergence.off_in
+    yield from (Paragraph(f"No divergence rule in {reason}.", faint=True) for reason in cells[:EXEMPT])
+    if len(cells) > EXEMPT:
+        yield Paragraph(f"... and in {plural(len(cells) - EXEMPT, 'more cell')}.", faint=True)
+
+
+def _predictions(scores: Scores) -> Iterator[Block]:
+    table = without_lone_arm(effects.predictions(scores))
+    if table.rows:
+        yield Heading("Predictions")
+        yield table
+
+
+def _deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
+    """Yield every policy of a task beside what the ledger says of it, cautions first."""
+    yield Heading(f"{task} · closed-loop deployment")
+    yield from (Paragraph(caution, tone="open") for caution in one.cautions)
+    yield Paragraph(deployment_words(one))
+    said = followed_answer(task, one)
+    yield Paragraph(" ".join(filter(None, (said.sentence, said.advice, said.certainty))))
+    alone = {task: one}
+    yield dataclasses.replace(deployments.deployments(alone).without("Task"), caption="")
+    yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="")
+    added = deployments.over_always(alone).without("Task")
+    if added.rows:
+        yield dataclasses.replace(
+            added, caption="What the trigger adds to its update: over always firing the same."
+        )
+    yield Paragraph(
+        f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
+        "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
+        "Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the ledger: "
+        f"{TERMS['by the ledger']}",
+        faint=True,
+    )
+    yield Paragraph(forecast_words(one.forecast))
+
+
+def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:
+    """Yield what was corrected, which triggers were left out, and why figures are undefined."""
+    if score.deployment:
+        yield Paragraph("Forks price one update at a time; in deployments updates last.", faint=True)
+    yield Paragraph(f"{corrected(score)}{'' if brief else f' {LARGER_P}'}", faint=True)
+    if score.family.registered:
+        yield Paragraph("The candidates are those of the registration: [scoring] triggers.", faint=True)
+    yield from (Paragraph(line) for line in _left_out(scores))
+    if verbose:
+        _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
+        causes = [reason["why"] for reason in reasons]
+        for why in dict.fromkeys(causes):
+            yield Paragraph(f"{plural(causes.count(why), 'undefined figure')}: {why}.", faint=True)
+
+
+def _left_out(scores: Scores) -> list[str]:
+    """Return the triggers that were not scored, with the reason: those of one reason on one line."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for (task, arm), figures in scores.items():
+        for name, why in figures.triggers_unavailable.items():
+            places.setdefault((name, why), []).append(f"{arm} · {task}" if arm else task)
+    together: dict[tuple[str, str], list[str]] = {}
+    for (name, why), of_parts in places.items():
+        where = "" if len(of_parts) == len(scores) else f" of {', '.join(of_parts)}"
+        together.setdefault((where, why), []).append(name)
+    return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
+
+
+def _gate(seeds: Sequence[Seed]) -> Iterator[Block]:
+    """Yield the seeds that were trained and not forked."""
+    spare: dict[str, list[Seed]] = {}
+    for seed in seeds:
+        if seed.fate == "rejected":
+            floor = f"{seed.gate:.1f} below {seed.floor:.1f}"
+            yield Paragraph(f"{seed.task}: the gate rejected seed {seed.seed}, {floor}.")
+        elif seed.fate == "spare":
+            spare.setdefault(seed.task, []).append(seed)
+        elif not seed.fate.startswith("checkpoint"):
+            yield Paragraph(
+                f"{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.", faint=True
+            )
+    for task, unused in spare.items():
+        gates = sorted(seed.gate for seed in unused)
+        names = ", ".join(str(seed.seed) for seed in unused)
+        returned = f"{gates[0]:.1f}" if len(unused) == 1 else f"{gates[0]:.1f} to {gates[-1]:.1f}"
+        yield Paragraph(
+            f"{task}: {plural(len(unused), 'seed')} passed the gate and {'is' if len(unused) == 1 else 'are'} "
+            f"not in this study: {names} (gate return {returned}).",
+            faint=True,
+        )

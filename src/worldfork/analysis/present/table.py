@@ -1,0 +1,122 @@
+"""A score as headings, paragraphs and tables, before anyone has chosen a medium.
+
+`tables` and `text` build these from records; `render` writes them. Cells are text, formatted where the table is
+built: the values themselves are in the frames of a `Score`.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+__all__ = ["Block", "Column", "Heading", "Paragraph", "Table", "Tone", "Toned"]
+
+Tone = Literal["good", "bad", "open", ""]
+
+
+class Toned(str):
+    """Text of a cell that a medium with colours may colour: good, bad, or open.
+
+    >>> Toned("yes", "good"), Toned("yes", "good").tone
+    ('yes', 'good')
+    """
+
+    tone: Tone
+
+    def __new__(cls, text: str, tone: Tone) -> "Toned":
+        """Return `text` with its tone."""
+        toned = super().__new__(cls, text)
+        toned.tone = tone
+        return toned
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """Head of a column and how its cells are set.
+
+    `term` names the definition of the head in `TERMS`. Cells are set to the right, as numbers are, unless the
+    column is `words`. A screen that is too narrow for all columns leaves out the `optional` ones first.
+    """
+
+    head: str
+    term: str = ""
+    words: bool = False
+    optional: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Caption, columns and rows; the first `keys` columns say what a row is about.
+
+    In a `grouped` table the first column is a heading of the rows that share it. `folded` stands below the rows and
+    says which others were left out, as policies that never fired.
+
+    >>> from worldfork.analysis.present.render import markdown
+    >>> print(markdown(Table("effects", "Mean dR.", ("Task", "mean"), (("walker-walk", "-5.7"),))))
+    **Mean dR.**
+    <BLANKLINE>
+    | Task | mean |
+    | --- | ---: |
+    | walker-walk | -5.7 |
+    <BLANKLINE>
+    """
+
+    label: str
+    caption: str
+    columns: Sequence[str | Column]
+    rows: Sequence[Sequence[str]]
+    keys: int = 1
+    grouped: bool = False
+    folded: str = ""
+
+    def __post_init__(self) -> None:
+        columns = tuple(Column(one) if isinstance(one, str) else one for one in self.columns)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows))
+
+    @property
+    def layout(self) -> tuple[Column, ...]:
+        """Every column with its settings."""
+        return tuple(one if isinstance(one, Column) else Column(one) for one in self.columns)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of the columns."""
+        return tuple(column.head for column in self.layout)
+
+    def words(self, index: int) -> bool:
+        """Return whether the cells of a column are set to the left."""
+        return index < self.keys or self.layout[index].words
+
+    def without(self, *heads: str) -> "Table":
+        """Return the table without these columns, and with as many fewer keys."""
+        kept = [index for index, head in enumerate(self.heads) if head not in heads]
+        return dataclasses.replace(
+            self,
+            columns=[self.layout[index] for index in kept],
+            rows=[[row[index] for index in kept] for row in self.rows],
+            keys=sum(index < self.keys for index in kept),
+        )
+
+    def records(self) -> list[dict[str, str]]:
+        """Return the rows as dictionaries by head."""
+        return [dict(zip(self.heads, row, strict=True)) for row in self.rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class Heading:
+    """Heading of a part of a summary: a task, or two arms."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Paragraph:
+    """One or more sentences; `lead` stands before them in bold, coloured by `tone`. Remarks are `faint`."""
+
+    text: str
+    lead: str = ""
+    tone: Tone = ""
+    faint: bool = False
+
+
+Block = Heading | Paragraph | Table

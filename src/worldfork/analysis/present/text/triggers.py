@@ -1,0 +1,235 @@
+"""Update rules in groups, and which candidate triggers knew when to update."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from worldfork.analysis.present.text.formatting import known, listed
+from worldfork.analysis.present.text.terms import BEATEN
+from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.judgement import MeanOf
+from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.counting import plural
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One update rule: a trigger, or a policy that needs none."""
+
+    name: str
+    gained: MeanOf  # per deployment, relative to never updating
+    fires: int | Undefined | None
+    figures: TriggerScore | None = None  # of a trigger
+    term: str = ""  # its definition among TERMS, or nothing
+
+    @property
+    def earned(self) -> Figure:
+        """The mean return gained per deployment."""
+        return self.gained.mean
+
+    @property
+    def interval(self) -> Bounds:
+        """Its Student-t interval over checkpoints."""
+        return self.gained.student_t
+
+    @property
+    def chance(self) -> Figure | None:
+        """What firing as often at random gains; None of a policy that needs no trigger."""
+        return self.figures.per_deployment.random if self.figures else None
+
+    @property
+    def chance_interval(self) -> Bounds | None:
+        """The 95% of its draws."""
+        return self.figures.per_deployment.random_interval if self.figures else None
+
+    @property
+    def tested(self) -> TriggerScore | None:
+        """Its figures where it is a trigger that can beat chance; references are not tested."""
+        return self.figures if self.figures and self.figures.standing != "reference" else None
+
+    @property
+    def kind(self) -> str:
+        """How its dot is drawn: untested, passes, or neither."""
+        if self.tested is None:
+            return "untested"
+        return "passes" if self.tested.passes_control is True else ""
+
+    @property
+    def p(self) -> Figure | None:
+        """The larger of the two corrected p values of its random controls; references have none."""
+        return known(self.tested.control_p) if self.tested else None
+
+    @property
+    def fails(self) -> list[str]:
+        """What it should beat and does not."""
+        useful = known(self.figures.useful) if self.figures else None
+        return [BEATEN[name] for name in useful.does_not_beat] if useful else []
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Rules that belong together, and what they are."""
+
+    title: str
+    term: str
+    rules: Sequence[Rule]
+
+
+def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
+    """Return every rule: without a signal, candidates, others, and references apart from all of them."""
+    gained = score.policies[side].per_deployment
+    forks = score.forks.attempted if side == "all_attempted" else score.forks.retained
+    by_standing: dict[str, list[Rule]] = {"candidate": [], "exploratory": [], "reference": []}
+    for name, figures in score.triggers[side].items():
+        by_standing[figures.standing].append(Rule(name, figures.per_deployment, figures.fires, figures))
+    by_standing["reference"] += [
+        Rule(name, gained[name.replace(" ", "_")], None, term=name)
+        for name in ("position table", "direction clock", "oracle")
+    ]
+    groups = [
+        Group("Without a signal", "", [Rule("always", gained["always"], forks)]),
+        Group("Candidate triggers", "candidate", by_standing["candidate"]),
+        Group("Not among candidates", "exploratory", by_standing["exploratory"]),
+        Group("References", "reference", by_standing["reference"]),
+    ]
+    return [group for group in groups if group.rules]
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """Registered candidate triggers of a task, and how far each of them comes."""
+
+    read: Sequence[str]
+    registered: int
+    unread: int  # that could not be read here; others that are missing were not asked for
+    passing: Sequence[str]  # beat chance
+    paying: Sequence[str]  # of these, those that beat the better of never and always too
+    missed: Mapping[str, Sequence[str]]  # of those that pass, what each does not beat
+
+    @property
+    def others(self) -> str:
+        """How many candidates are not among those that are compared, in brackets."""
+        return _not_compared(self.registered - len(self.read), self.unread)
+
+
+def candidates(score: TaskScore) -> Candidates:
+    """Return how far each registered candidate comes, on all attempted forks."""
+    triggers = score.triggers.all_attempted
+    read = [name for name, figures in triggers.items() if figures.standing == "candidate"]
+    passing = [name for name in read if triggers[name].passes_control is True]
+    missed = {
+        name: judged.does_not_beat for name in passing if (judged := known(triggers[name].useful)) is not None
+    }
+    return Candidates(
+        read=read,
+        registered=max(score.candidates, len(read)),
+        unread=score.candidates_unread,
+        passing=passing,
+        paying=[name for name, unbeaten in missed.items() if "better_of_both" not in unbeaten],
+        missed=missed,
+    )
+
+
+def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
+    """Return the registered candidates that beat everything they have to."""
+    return {
+        name: figures
+        for name, figures in score.triggers.all_attempted.items()
+        if figures.standing == "candidate"
+        and not is_reference(name)
+        and (judged := known(figures.useful)) is not None
+        and judged.useful
+    }
+
+
+def trigger_words(score: TaskScore) -> str:
+    """Return which registered candidates knew when to update; empty where there is none."""
+    found, useful = candidates(score), list(useful_triggers(score))
+    count = plural(found.registered, "candidate trigger")
+    if not found.read:
+        return f"None of {count} was read." if found.registered else ""
+    of_these = f"Of {count}{found.others}"
+    if useful:
+        return (
+            f"{of_these}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
+        )
+    if not found.passing:
+        return f"None of {count}{found.others} beats chance after correction."
+    both = len(found.paying)
+    if len(found.passing) == 1:
+        beat = f"{found.passing[0]} beats chance{' and the better of never and always' if both else ''}"
+    else:
+        beat = f"{len(found.passing)} beat chance"
+        if both:
+            also = "all of these" if both == len(found.passing) else f"{both} of these"
+            beat += f", {also} also the better of never and always"
+    return f"{of_these}, {beat}; {'it is not' if found.registered == 1 else 'none is'} useful."
+
+
+def not_beaten(score: TaskScore) -> str:
+    """Return which candidate comes nearest to being useful where none is, and what it does not beat."""
+    missed = {} if useful_triggers(score) else candidates(score).missed
+    if not missed:
+        return ""
+
+    def distance(name: str) -> tuple[int, float]:
+        earned = known(score.triggers.all_attempted[name].policy_total)
+        return len(missed[name]), math.inf if earned is None else -earned
+
+    nearest = min(missed, key=distance)
+    unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
+    if len(missed) == 1:
+        return f"{nearest} does not beat {unbeaten}."
+    return f"{nearest} comes nearest: it does not beat {unbeaten}."
+
+
+def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
+    """Return which candidates are useful in a study, whose scores come by name; empty where none was read."""
+    found = {name: candidates(score) for name, score in scores.items()}
+    read = {name for one in found.values() for name in one.read}
+    if not read:
+        return ""
+    useful = [
+        f"{listed([*names])} on {name}" for name, score in scores.items() if (names := useful_triggers(score))
+    ]
+    if useful:
+        return f"Useful: {'; '.join(useful)}."
+    beating = sum(bool(one.passing) for one in found.values())
+    paying = sum(bool(one.paying) for one in found.values())
+    chance = (
+        f"Some beat chance in {_of_cases(beating, len(scores))}" if beating else "None beats chance in any of them"
+    )
+    if paying:
+        chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
+    registered = max(len(read), *(score.candidates for score in scores.values()))
+    others = _not_compared(registered - len(read), min(one.unread for one in found.values()))
+    count = f"{plural(registered, 'candidate')}{others}"
+    return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
+
+
+def _not_compared(missing: int, unread: int) -> str:
+    """Return how many registered candidates are not among those that are compared, and why.
+
+    >>> _not_compared(3, unread=1)
+    ' (1 of them can not be read here, 2 were not asked for and still count in the correction)'
+    """
+    unread = min(max(missing, 0), unread)
+    others = missing - unread
+    words = [f"{unread} of them can not be read here"] if unread else []
+    if others > 0:
+        who = f"{others}{'' if unread else ' of them'}"
+        did = "was not asked for and still counts" if others == 1 else "were not asked for and still count"
+        words.append(f"{who} {did} in the correction")
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _of_cases(count: int, cases: int) -> str:
+    """Return how many of some cases, in words.
+
+    >>> _of_cases(2, 2), _of_cases(6, 6), _of_cases(1, 6)
+    ('both', 'all 6', '1 of them')
+    """
+    if count == cases > 1:
+        return "both" if cases == 2 else f"all {cases}"
+    return f"{count} of them"
