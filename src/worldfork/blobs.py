@@ -61,7 +61,7 @@ def as_files(blobs: Sequence[Blob], *, stem: str) -> Iterator[Path]:
 
 
 def shares_disk() -> bool:
-    """Whether this process can use the driver's paths."""
+    """Return True if this process can read the driver's paths."""
     return _fetch.get() is None
 
 

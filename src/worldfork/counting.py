@@ -1,4 +1,4 @@
-"""How many of something there are, in words."""
+"""Counts in words."""
 
 __all__ = ["plural"]
 

@@ -14,7 +14,7 @@ _called: dict[str, str] = {}  # a folder that nobody named -> what people call i
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A question to whoever misspelt a name; empty where nothing comes near.
+    """Return " Did you mean X?" for the closest name, or "" where none is close.
 
     >>> nearest("dmeo", ["corrected", "demo"])
     ' Did you mean demo?'
@@ -24,7 +24,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 class WorldforkError(Exception):
-    """Something the user can fix: the message says what was expected, what came, and what to do.
+    """An error that the user can fix: its message says what was expected, what came, and what to do.
 
     It may quote what somebody else wrote, the name of a file for one: a terminal is given nothing to obey.
     """
@@ -37,13 +37,13 @@ class WorldforkError(Exception):
 
 
 def call(folder: Path, name: Path) -> None:
-    """From now on errors call `folder` by `name`: what a file was unpacked into, by the file."""
+    """Let errors name `name` in place of `folder`, into which it was unpacked."""
     _called[str(folder)] = str(name)
 
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """Why a task could not be done: what comes back in place of its result."""
+    """Reason why a task could not be done: it comes back in place of the result."""
 
     reason: str
     details: str  # the traceback, for whoever wrote the code that failed
@@ -67,7 +67,7 @@ def obeyed(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text with every character spelled out that a terminal would obey instead of showing.
+    r"""Return the text with every character escaped that a terminal would obey instead of showing.
 
     >>> printable("a name\x1b[2J")
     'a name\\x1b[2J'

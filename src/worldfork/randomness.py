@@ -44,7 +44,7 @@ Words = UInt32[np.ndarray, "*batch 2"]
 
 
 class Purpose(enum.Enum):
-    """What a draw is for. The first three are shared by UPDATE and HOLD; UPDATE's minibatches have their own."""
+    """Purpose of a draw. UPDATE and HOLD share the first three; UPDATE's minibatches have their own."""
 
     INITIAL_STATE = "initial-state"
     ACTION_NOISE = "action-noise"
@@ -72,7 +72,7 @@ class Event:
     iteration: int = 0
 
     def at(self, **where: int) -> "Event":
-        """The same event at another fork, episode, step or iteration."""
+        """Return this event at another fork, episode, step or iteration."""
         return dataclasses.replace(self, **where)  # type: ignore[arg-type]
 
 
@@ -80,39 +80,39 @@ COUNTERS: Final = ("fork", "episode", "step", "iteration")
 
 
 class KeyReuseError(WorldforkError):
-    """One key drawn from for two purposes: the draws would be identical where they must be independent."""
+    """Raised where a key is used for two purposes: draws would be equal that must be independent."""
 
 
 def words(event: Event) -> UInt32[np.ndarray, "2"]:
-    """The event's key as two 32-bit words."""
+    """Return the event's key as two 32-bit words."""
     return fold_in(root(event), *(getattr(event, name) for name in COUNTERS))
 
 
 def root(event: Event) -> UInt32[np.ndarray, "2"]:
-    """The key of the event's discrete part: counters (fork, episode, step, iteration) are folded in."""
+    """Return the key of the event without its counters (fork, episode, step, iteration)."""
     fields = {name: value for name, value in dataclasses.asdict(event).items() if name not in COUNTERS}
     fields["purpose"] = event.purpose.value
     # Length-prefixed, so that no two events spell the same bytes.
-    spelled = "".join(f"{len(text := f'{name}={value}')}:{text};" for name, value in sorted(fields.items()))
-    return np.frombuffer(hashlib.sha256(spelled.encode()).digest()[:8], dtype="<u4").astype(np.uint32)
+    fields_as_text = "".join(f"{len(text := f'{name}={value}')}:{text};" for name, value in sorted(fields.items()))
+    return np.frombuffer(hashlib.sha256(fields_as_text.encode()).digest()[:8], dtype="<u4").astype(np.uint32)
 
 
 def generator(event: Event) -> np.random.Generator:
-    """A NumPy generator on Philox, keyed by the event alone."""
+    """Return a NumPy generator on Philox, keyed by the event alone."""
     key = words(event)
     consume(key, event.purpose)
     return np.random.Generator(np.random.Philox(key=int(key[0]) << 32 | int(key[1])))
 
 
 def seed(event: Event) -> int:
-    """An integer in [0, 2**32) that is a function of the event alone."""
+    """Return an integer in [0, 2**32) that is a function of the event alone."""
     key = words(event)
     consume(key, event.purpose)
     return int(key[0])
 
 
 def fold_in(key: Words, *counters: int | np.integer | Integer[np.ndarray, "..."]) -> UInt32[np.ndarray, "*out 2"]:
-    """Keys for each value of each counter in turn; broadcasts, and equals `jax.random.fold_in` bit for bit.
+    """Return keys for each value of each counter in turn; equal to `jax.random.fold_in` bit for bit.
 
     >>> fold_in(words(Event(purpose=Purpose.PLANNING)), np.arange(3), 7).shape
     (3, 2)
@@ -131,7 +131,7 @@ def fold_in(key: Words, *counters: int | np.integer | Integer[np.ndarray, "..."]
 
 
 def normals(key: Words, count: int, purpose: Purpose) -> Float64[np.ndarray, "*batch {count}"]:
-    """`count` standard normals for each key of a batch; a key's draws do not depend on its place in the batch."""
+    """Return `count` standard normals for each key; a key's draws do not depend on its place in the batch."""
     from scipy.special import ndtri  # type: ignore[import-untyped,unused-ignore]  # slow to import
 
     consume(key, purpose)
@@ -147,10 +147,10 @@ def consume(key: Words, purpose: Purpose) -> None:
     if _audited is None:
         return
     for row in np.ascontiguousarray(key).reshape(-1, 2):
-        known = _audited.setdefault(row.tobytes(), purpose)
-        if known is not purpose:
+        first = _audited.setdefault(row.tobytes(), purpose)
+        if first is not purpose:
             raise KeyReuseError(
-                f"The key {row.tolist()} was drawn from for {known.value} and again for {purpose.value}. "
+                f"The key {row.tolist()} was drawn from for {first.value} and again for {purpose.value}. "
                 "Derive one key per purpose: words(Event(purpose=...))."
             )
 
@@ -189,7 +189,7 @@ def _threefry(
 
 
 def _threefry_of_one(key0: int, key1: int, x0: int, x1: int) -> tuple[int, int]:
-    """The same for one key and one counter: Python's own integers are done before NumPy has begun."""
+    """Return Threefry of one key and one counter in Python's integers, which is faster than NumPy for so few."""
     schedule = (key0, key1, key0 ^ key1 ^ 0x1BD11BDA)
     x0, x1 = (x0 + key0) & 0xFFFFFFFF, (x1 + key1) & 0xFFFFFFFF
     for group in range(5):

@@ -1,4 +1,4 @@
-"""Strict records, and what is wrong with a value that is not one, in words that its author can act on."""
+"""Strict records, and messages about values that are not valid ones."""
 
 import re
 import typing
@@ -47,12 +47,14 @@ KIND: Final = re.compile(r"(float|int|bool|str|literal\[.*\])$")
 def explain(
     error: ValidationError, model: type[BaseModel], *, place: str = "", also: Sequence[str] = ()
 ) -> list[str]:
-    """One line per mistake: where it is, what was expected, what came. `place` is put before every location; `also`
-    are settings that the file may have and the record has not."""
+    """Return a line for each mistake: its place, what was expected, what came.
+
+    `place` precedes each location; `also` are settings that the file may have and the record has not.
+    """
     details = error.errors()
     # A list whose only item is wrong is also too short by then: only the innermost mistake is the author's.
-    inner = [one for one in details if not any(_contains(one["loc"], other["loc"]) for other in details)]
-    return [_line(one, model, place, also) for one in _by_setting(inner)]
+    inner = [detail for detail in details if not any(_contains(detail["loc"], other["loc"]) for other in details)]
+    return [_line(detail, model, place, also) for detail in _by_setting(inner)]
 
 
 def _by_setting(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -77,8 +79,10 @@ def _line(detail: ErrorDetails, model: type[BaseModel], place: str, also: Sequen
     location = ".".join(str(part) for part in (*([place] if place else []), *detail["loc"])) or "the file"
     if detail["type"] == "extra_forbidden":
         fields = [field.alias or name for name, field in _at(model, detail["loc"][:-1]).items()]
-        known = ", ".join(sorted([*fields, *(also if len(detail["loc"]) == 1 else ())]))
-        return f"{location}: not a known setting; " + (f"known here: {known}" if known else "there are none here")
+        settings = ", ".join(sorted([*fields, *(also if len(detail["loc"]) == 1 else ())]))
+        return f"{location}: not a known setting; " + (
+            f"known here: {settings}" if settings else "there are none here"
+        )
     if detail["type"] in ("value_error", "assertion_error"):
         return f"{location}: {detail['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')}"
     came = "" if detail["type"] == "missing" else f"; got {detail.get('input')!r:.60}"

@@ -1,4 +1,4 @@
-"""How a thing gets its name: agents, environments, mechanisms, triggers, signals and executors, ours and yours.
+"""Names of agents, environments, mechanisms, triggers, signals and executors, ours and yours.
 
 A name is one that comes with worldfork, an entry point of an installed package (group `worldfork.agents`, ...), or
 `module:attribute`. It stands for a `Plugin`: a frozen record whose fields are its settings, checked when they are
@@ -104,14 +104,14 @@ Kind = TypeVar("Kind", bound="Plugin")
 
 
 class Plugin(Record):
-    """What a name stands for: its fields are its settings, its methods do the work."""
+    """Base class of everything that can be named: its fields are settings, its methods do the work."""
 
     packages: ClassVar[tuple[str, ...]] = ()  # distributions whose versions are part of a ledger's identity
 
 
 @dataclasses.dataclass(frozen=True)
 class Located:
-    """Where a named thing is, found without importing it."""
+    """Place of a named thing, found without importing it."""
 
     group: Group
     name: str
@@ -125,7 +125,7 @@ class Located:
 
     @property
     def ours(self) -> bool:
-        """Whether it comes with worldfork."""
+        """Return True if it comes with worldfork."""
         return self.module.partition(".")[0] == "worldfork"
 
     @property
@@ -139,12 +139,12 @@ class Located:
 
 
 def names(group: Group) -> list[str]:
-    """What is known by name: worldfork's, then those that installed packages offer as entry points."""
+    """Return the known names: worldfork's, then those that installed packages offer as entry points."""
     return [*BUILT_IN[group], *sorted(set(_entry_points(group)) - set(BUILT_IN[group]))]
 
 
 def locate(group: Group, name: str) -> Located:
-    """Where the thing of that name is. A name that comes with worldfork can not be taken by a package."""
+    """Locate the thing of that name. A package can not take a name that comes with worldfork."""
     assert group in get_args(Group)
     if name in BUILT_IN[group]:
         return Located(group, name, BUILT_IN[group][name], "worldfork", __version__)
@@ -160,9 +160,11 @@ def locate(group: Group, name: str) -> Located:
         return Located(group, name, name, *_distribution(name.partition(".")[0].partition(":")[0]))
     offered = _entry_points(group)
     if name not in offered:
-        recorded = f"; and where they are recorded, {', '.join(_spelled('signals'))}" if group == "triggers" else ""
+        recorded = (
+            f"; and where they are recorded, {', '.join(_writable('signals'))}" if group == "triggers" else ""
+        )
         raise WorldforkError(
-            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(_spelled(group))}{recorded}. "
+            f"There is no {group[:-1]} called {name!r}. Known here: {', '.join(_writable(group))}{recorded}. "
             "One of your own is named as `module:attribute`."
         )
     entry = offered[name]
@@ -177,7 +179,7 @@ def locate(group: Group, name: str) -> Located:
 
 
 def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
-    """The class that the name stands for, which derives from `contract`.
+    """Import and return the class that the name stands for, which derives from `contract`.
 
     Importing it runs the code of whoever wrote it.
     """
@@ -217,7 +219,7 @@ def build(
     settings: Mapping[str, Any] | None = None,
     where: str = "",
 ) -> Kind:
-    """The record of that name with these settings; `where` says in errors which table they come from."""
+    """Return the record of that name with these settings; errors name the table `where` they come from."""
     kind = load(group, name, contract)
     family = _family(group, name)
     named = {} if family is None else {family[1]: name.partition(":")[2]}
@@ -233,19 +235,19 @@ def build(
 
 
 def _kind(thing: Any) -> str | None:
-    """Which of the contracts a plug-in's class keeps: `Signal`, `Mechanism`, ..."""
+    """Return the contract that a plug-in's class keeps: `Signal`, `Mechanism`, ..."""
     bases = thing.__mro__ if isinstance(thing, type) else ()
     return next((base.__name__ for base in bases if Plugin in base.__bases__), None)
 
 
 def _family(group: Group, name: str) -> tuple[str, str] | None:
-    """What a name of the form family:rest stands for, and the setting that the rest is."""
+    """Return the target of a name of the form family:rest, and the setting that the rest is; else None."""
     family, colon, rest = name.partition(":")
     return FAMILIES.get(group, {}).get(family) if colon and rest else None
 
 
-def _spelled(group: Group) -> list[str]:
-    """What can be written, families with the setting that follows their colon."""
+def _writable(group: Group) -> list[str]:
+    """Return the names that can be written, families with the setting that follows their colon."""
     return [*names(group), *(f"{family}:{what[1].upper()}" for family, what in FAMILIES.get(group, {}).items())]
 
 

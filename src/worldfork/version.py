@@ -1,3 +1,3 @@
-"""Which worldfork this is."""
+"""Version of worldfork."""
 
 __version__ = "0.1.0"

@@ -43,7 +43,7 @@ def report(
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
 ) -> None:
-    """One self-contained page: verdicts, streams, forks, thresholds to drag, and the record of how it was made.
+    """Write the page: verdicts, streams, forks, thresholds to drag, and the record of how the ledger was made.
 
     Example: worldfork report runs/lq
 
@@ -131,7 +131,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
 
 
 def _name(ledger: Path) -> str:
-    """What a page is called after: a study's name, or a table's."""
+    """Return the name of a page: the study's, or the table's."""
     from worldfork.ledger.archive import is_archive, name_of
 
     return name_of(ledger) if ledger.is_dir() or is_archive(ledger) else ledger.stem

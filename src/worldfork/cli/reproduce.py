@@ -125,7 +125,7 @@ def reproduce(
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """One recipe, and the folder that its checkpoints go to."""
+    """A recipe, and the folder that its checkpoints go to."""
 
     recipe: Path
     folder: Path
@@ -149,7 +149,7 @@ class _Job:
 
 
 def _recipes(registration: "Registration", root: Path, *, beside: Path, within: Path) -> list[_Job]:
-    """What must be pretrained for a registration that lies at `root`: its recipes, copied there from `beside` or
+    """Return the recipes to train before a registration that lies at `root` can run, copied there from `beside` or
     from worldfork. Checkpoints that are there already, bundled or generated need none."""
     from worldfork.lab.forks.models import checkpoint_source
     from worldfork.registration import cells
@@ -180,8 +180,8 @@ def _recipes(registration: "Registration", root: Path, *, beside: Path, within: 
 def _copied_recipe(name: str, root: Path, *, beside: Path) -> Path:
     from worldfork.registration.library import find_recipe
 
-    own = beside / f"{name}.toml"
-    source = own if own.is_file() else find_recipe(name)
+    recipe = beside / f"{name}.toml"
+    source = recipe if recipe.is_file() else find_recipe(name)
     copy = root / f"{name}.toml"
     if source.resolve() != copy.resolve():
         _write(copy, source.read_text(encoding="utf-8"))
@@ -276,7 +276,7 @@ class _Training:
 
 
 def _finished(study: Path, registration: "Registration") -> bool:
-    """Whether the ledger is there, of this registration and complete: then nothing of the lab is needed."""
+    """Return True if the ledger of this registration is complete: then nothing of the lab is needed."""
     from worldfork.ledger.store import Study
 
     if not (study / "registration.json").is_file() or Study(study).registration_digest != registration.digest:

@@ -130,11 +130,11 @@ def score(
 
 
 def _verdicts(fail_on: str | None) -> tuple[str, ...]:
-    """The verdicts that end with 1."""
+    """Return the verdicts that end with exit code 1."""
     from worldfork.errors import WorldforkError
 
     names = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
-    known = ("harmful", "helpful", "unresolved")
-    if unknown := [name for name in names if name not in known]:
-        raise WorldforkError(f"--fail-on takes {', '.join(known)}; got {', '.join(unknown)}.")
+    verdicts = ("harmful", "helpful", "unresolved")
+    if unknown := [name for name in names if name not in verdicts]:
+        raise WorldforkError(f"--fail-on takes {', '.join(verdicts)}; got {', '.join(unknown)}.")
     return names

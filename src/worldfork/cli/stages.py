@@ -1,4 +1,4 @@
-"""How long each stage of a long command took, over as many calls as it needed; kept beside what it wrote."""
+"""Durations of the stages of a long command, over all calls that it took, kept beside its output."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ class Stages:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """One stage. What is interrupted is kept as well, as not finished."""
+        """Measure a stage. One that is interrupted is kept too, as not finished."""
         self._announce(f"\n{name}")
         began, finished = time.monotonic(), False
         try:

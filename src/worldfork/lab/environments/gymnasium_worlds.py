@@ -260,7 +260,5 @@ def _length(space: Any, subject: str) -> int:
     shape = getattr(space, "shape", None)
     bounded = subject == "observations" or bool(np.isfinite(getattr(space, "high", np.inf)).all())
     if type(space).__name__ != "Box" or shape is None or len(shape) != 1 or not bounded:
-        raise WorldforkError(
-            f"Its {subject} are {space}; worldfork takes a Box of one axis, bounded for actions."
-        )
+        raise WorldforkError(f"Its {subject} are {space}; worldfork takes a Box of one axis, bounded for actions.")
     return int(shape[0])
