@@ -10,7 +10,18 @@ from pathlib import Path
 
 from worldfork.cli.main import VERBS
 
-__all__ = ["PAGES", "ROOT", "Command", "commands", "examples_in_help", "python_blocks", "run_page", "write_modules"]
+__all__ = [
+    "MARK",
+    "PAGES",
+    "ROOT",
+    "Command",
+    "commands",
+    "examples_in_help",
+    "printed_blocks",
+    "python_blocks",
+    "run_page",
+    "write_modules",
+]
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -68,11 +79,27 @@ def python_blocks(page: Path) -> list[str]:
     return [body for language, body in FENCE.findall(page.read_text(encoding="utf-8")) if language == "python"]
 
 
+MARK = "-- the next block --"  # printed between the blocks of a page
+
+
+def printed_blocks(page: Path) -> dict[int, str]:
+    """Blocks of text that follow a block of Python at once: what it prints, by its number among those that run."""
+    text, printed, number = page.read_text(encoding="utf-8"), {}, -1
+    blocks = list(FENCE.finditer(text))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block[1] != "python" or FILE.match(block[2]):
+            continue
+        number += 1
+        if following and following[1] == "text" and not text[block.end() : following.start()].strip():
+            printed[number] = following[2]
+    return printed
+
+
 def run_page(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a page's blocks one after the other in a fresh interpreter that stands in `folder`, as a reader would."""
     files = write_modules(page, folder)
     script = folder / f"{page.stem}_page.py"
-    blocks = [block for block in python_blocks(page) if not FILE.match(block)]
+    blocks = [f"{block}\nprint({MARK!r})" for block in python_blocks(page) if not FILE.match(block)]
     script.write_text("\n".join([*(f"import {file.stem}" for file in files), *blocks]), encoding="utf-8")
     return subprocess.run([sys.executable, str(script)], cwd=folder, capture_output=True, text=True, check=False)
 

@@ -1,6 +1,10 @@
 """Pages that are made from the code or from ledgers are what the code makes now."""
 
 import importlib.util
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -61,3 +65,15 @@ def test_the_main_table_says_what_the_ledgers_say(page: str, study: str, arm: st
         line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line.startswith(f"| {task} ")
     ]
     assert any(printed(study, arm, task) in row for row in rows)
+
+
+def test_readme_shows_what_its_first_command_prints() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    typed, shown = re.search(r"```bash\n(worldfork score .*?)\n```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+    command = [sys.executable, "-m", *typed.replace("worldfork", "worldfork.cli.main", 1).split()]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "100"}
+    )
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    for line in shown.replace("...\n", "").splitlines():
+        assert line.rstrip() in lines

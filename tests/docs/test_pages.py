@@ -1,13 +1,11 @@
-"""Python that a page prints runs as it is printed, block after block, in a fresh clone."""
+"""Python on a page runs as it stands there, block after block, in a fresh clone, and prints what the page says."""
 
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, python_blocks, run_page
+from pages import MARK, PAGES, ROOT, printed_blocks, python_blocks, run_page
 from studies import furnish
 
-import worldfork as wf
-from worldfork.registration.library import find
 
 TESTED_ELSEWHERE = (
     "docs/environments.md",  # tests/lab/environments/test_environment_docs.py
@@ -20,41 +18,22 @@ def with_code() -> list[Path]:
     return [page for page in pages if str(page.relative_to(ROOT)) not in TESTED_ELSEWHERE]
 
 
-SMALLER = {
-    "decision_points = 24": "decision_points = 6",
-    "episodes = 30": "episodes = 3",
-    "steps = 200": "steps = 20",
-}
-
-
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone in which the study that pages run by name is a smaller one: a file comes before a name."""
     folder = tmp_path_factory.mktemp("clone")
     furnish(folder, {})
     (folder / "runs").mkdir()
-    text = find("linear-quadratic").read_text(encoding="utf-8")
-    for registered, smaller in SMALLER.items():
-        assert registered in text
-        text = text.replace(registered, smaller)
-    for place in (folder, folder / "runs"):
-        (place / "linear-quadratic").write_text(text, encoding="utf-8")
     return folder
+
+
+def trimmed(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
 
 
 @pytest.mark.parametrize("page", with_code(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs(page: Path, clone: Path) -> None:
     done = run_page(page, clone)
     assert done.returncode == 0, done.stderr
-    if page.stem == "quickstart":
-        assert len(wf.Study(clone / "runs/quickstart").forks()) == 60
-        gentle = wf.Study(clone / "runs/gentle").forks()
-        assert (len(gentle), set(gentle["arm"])) == (120, {"full", "gentle"})
-
-
-@pytest.mark.nightly
-def test_the_first_page_runs_at_its_own_size(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    done = run_page(ROOT / "docs" / "quickstart.md", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(wf.Study(tmp_path / "runs/quickstart").forks()) == 240
+    outputs = done.stdout.split(f"{MARK}\n")
+    for number, text in printed_blocks(page).items():
+        assert trimmed(outputs[number]) == trimmed(text), f"block {number} prints something else"
