@@ -206,12 +206,18 @@ class Decisions:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What the figures of a task were computed from: its forks, which diverged, and where every trigger fired."""
+    """The forks that the figures of a task were computed from, which diverged, and where every trigger fired."""
 
     forks: Forks
     divergence: Divergence
     retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
     all_attempted: Mapping[str, Decisions]
+
+    @functools.cached_property
+    def kept(self) -> Forks:
+        """The retained forks; where nothing diverged, the very same record as all attempted."""
+        dropped = self.divergence.dropped
+        return self.forks.take(~dropped) if dropped.any() else self.forks
 
 
 def decide(

@@ -4,17 +4,16 @@ import dataclasses
 from collections.abc import Mapping
 
 from worldfork.analysis.score.judgement import Grade, LeaveOneOut
-from worldfork.analysis.score.records import MeanEstimate
+from worldfork.analysis.score.records import MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
 
 __all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedAdvantage", "TaskDeployment"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Advantage(MeanEstimate):
+class Advantage(MeanByCheckpoint):
     """A paired difference of two policies: within cells, then within checkpoints, then over checkpoints."""
 
-    by_checkpoint: Mapping[str, Figure]
     won: int  # checkpoints in which it is above 0
     grade: Grade | Undefined
     adjusted_student_t: Figure  # Holm's adjustment over the same difference of all policies, of all tasks

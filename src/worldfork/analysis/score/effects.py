@@ -36,14 +36,8 @@ def effect(forks: Forks, *, seed: int) -> Effect:
             student_t=intervals.difference_t(known_means),
         )
     empty = Undefined("no fork of this checkpoint was retained")
-    mean = estimate(known, seed=seed, task=forks.task)
     return Effect(
-        mean=mean.mean,
-        bootstrap=mean.bootstrap,
-        student_t=mean.student_t,
-        mde=mean.mde,
-        p_student_t=mean.p_student_t,
-        p_sign_flip=mean.p_sign_flip,
+        **vars(estimate(known, seed=seed, task=forks.task)),
         by_direction=by_direction,
         by_direction_intervals=intervals_by_direction,
         by_checkpoint={name: empty if np.isnan(value) else float(value) for name, value in by_checkpoint.items()},

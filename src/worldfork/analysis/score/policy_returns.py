@@ -263,8 +263,8 @@ FITTED: Final = ("position_table", "direction_clock")  # on the other checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
-class Yardsticks:
-    """What each earns in each checkpoint that has forks."""
+class Baselines:
+    """Policies without a signal: their figures, and their total in each checkpoint that has forks."""
 
     figures: ReferencePolicies
     # never, always, better_of_both, and what reads the schedule, which is fitted on other checkpoints
@@ -272,8 +272,8 @@ class Yardsticks:
     names: tuple[str, ...]  # of these checkpoints
 
 
-def measure(forks: Forks) -> Yardsticks:
-    """Never, always, the oracle, the position table and the clock of each direction on these forks."""
+def measure(forks: Forks) -> Baselines:
+    """Return never, always, the oracle, the position table and the clock of each direction on these forks."""
     parts = partition(forks.prefork)
     checkpoint, delta = parts.checkpoint, forks.delta
     present = np.unique(checkpoint)
@@ -315,4 +315,4 @@ def measure(forks: Forks) -> Yardsticks:
             name: deployments.mean_of(total, of_checkpoint[name].student_t) for name, total in of_policy.items()
         },
     )
-    return Yardsticks(figures, yardsticks(always, schedule), names)
+    return Baselines(figures, yardsticks(always, schedule), names)
