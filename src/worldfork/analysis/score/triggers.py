@@ -1,7 +1,7 @@
 """Every trigger on one set of forks: how it ranks them, what its policy returns, and its registered endpoint.
 
-A trigger is measured here and judged in verdicts.py, once the p values of all triggers are there. Policies that fire
-at the same forks are measured once: many never fire, or fire where another one does.
+A trigger is measured here and judged in verdicts.py, once the p values of all triggers are there. Policies that
+fire at the same forks are measured once: many never fire, or fire where another one does.
 """
 
 import dataclasses
@@ -180,7 +180,7 @@ def _policies(
     baselines: Baselines,
     rules: Rules,
 ) -> Iterator[tuple[bytes, PolicyFigures]]:
-    """Yield the figures of every distinct policy on the `kept` forks, which are those of `attempted` where `scored`.
+    """Yield the figures of every distinct policy on the `kept` forks: those of `attempted` where `scored`.
 
     A policy that fires where no fork is scored is exchanged with other checkpoints all the same: the null asks what
     its fires would have earned there.
