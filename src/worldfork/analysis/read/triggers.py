@@ -89,27 +89,40 @@ def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, se
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
+# The triggers of worldfork that every score reads. The registry may offer more: a registration enrols those that it
+# names as candidates, so that a new one changes no published score.
+ENROLLED: Final = ("adwin", "page_hinkley", "kswin", "conformal", "drift", "periodic", "clock", "random")
 
 
 def read_triggers(
-    prefork: Prefork, *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+    prefork: Prefork,
+    *,
+    names: Iterable[str | Trigger] | None = None,
+    candidates: Collection[str] = (),
+    seed: int = 0,
 ) -> dict[str, Reading]:
-    """The reading of worldfork's own triggers and of every recorded signal, or of those in `names`.
+    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`.
+
+    `candidates` are registered: those among worldfork's own triggers are enrolled besides.
 
     A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
     stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
     code is imported unless it is named.
     """
-    return read_triggers_together([prefork], names=names, seed=seed)[0]
+    return read_triggers_together([prefork], names=names, candidates=candidates, seed=seed)[0]
 
 
 def read_triggers_together(
-    preforks: Sequence[Prefork], *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+    preforks: Sequence[Prefork],
+    *,
+    names: Iterable[str | Trigger] | None = None,
+    candidates: Collection[str] = (),
+    seed: int = 0,
 ) -> list[dict[str, Reading]]:
-    """What `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them side by
-    side, and where arms have one stream, once."""
+    """Return what `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them
+    side by side, and where arms have one stream, once."""
     asked = None if names is None else list(dict.fromkeys(names))
-    wanted = [_known(prefork) if asked is None else asked for prefork in preforks]
+    wanted = [_known(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}
     fed: dict[str, list[int]] = {}  # by trigger, the tables that have no recorded signal of its name
     for index, prefork in enumerate(preforks):
@@ -164,7 +177,7 @@ def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, 
 
     Those that are code of others are read by whoever names them: a study may come from a stranger.
     """
-    known = _known(prefork)
+    known = _known(prefork, candidates)
     unread = [name for name in candidates if name not in known]
     outside = [name for name in unread if ":" in name or name in registry.names("triggers")]
     all_named = ",".join(name for name in candidates if name in known or name in outside)
@@ -372,10 +385,11 @@ def _is_signal(answer: Answer) -> bool:
     return not math.isinf(answer)
 
 
-def _known(prefork: Prefork) -> list[str]:
-    """Everything that is read unless asked otherwise: candidates first, yardsticks last."""
+def _known(prefork: Prefork, candidates: Collection[str] = ()) -> list[str]:
+    """Return everything that is read unless asked otherwise, references last."""
     recorded = [name for name in RECORDED if name in prefork.signals]
-    named = dict.fromkeys([*recorded, *registry.BUILT_IN["triggers"], *prefork.signals])
+    own = [name for name in candidates if name not in recorded and comes_with_worldfork(name)]
+    named = dict.fromkeys([*recorded, *ENROLLED, *own, *prefork.signals])
     return sorted(named, key=is_reference)
 
 

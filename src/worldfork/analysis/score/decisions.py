@@ -5,7 +5,6 @@ A policy fires where its signal reaches a threshold, and its total is the sum of
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Final
@@ -40,13 +39,22 @@ def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
 
 
 def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
-    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf. Values that
-    differ by rounding alone are not distinct.
+    """Return the threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf.
 
-    Totals that differ by rounding alone are equal, and equal totals go to the larger threshold: fewer updates.
+    Values that differ by rounding alone are not distinct. Totals that differ by rounding alone are equal, and equal
+    totals go to the larger threshold: fewer updates.
     """
-    everyone = np.zeros(len(signal), np.int64)
-    return float(_fit_without(signal, delta, everyone - 1, count=0)[0])
+    known = ~np.isnan(signal)
+    order = np.argsort(signal[known], kind="stable")
+    values, gains = signal[known][order], delta[known][order]
+    starts = np.flatnonzero(rises(values))
+    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
+    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
+    best = float(total.max())
+    cut = int(np.flatnonzero(total >= best - 1e-9 * max(1.0, abs(best)))[-1])
+    if cut == len(starts):
+        return math.inf
+    return -math.inf if cut == 0 else between(float(values[starts[cut] - 1]), float(values[starts[cut]]))
 
 
 def leave_one_checkpoint_out(
@@ -56,79 +64,10 @@ def leave_one_checkpoint_out(
     *,
     count: int,
 ) -> Float[np.ndarray, "{count}"]:
-    """For each checkpoint the threshold that suits the other checkpoints' forks best."""
-    return _fit_without(signal, delta, checkpoint, count=count)[1:]
-
-
-def _fit_without(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    count: int,
-) -> Float[np.ndarray, "fits"]:
-    """The best threshold over all forks, then over all but checkpoint 0, all but checkpoint 1, ...
-
-    One sort serves all of them: without a checkpoint, the total at every cut is the total of all forks less the
-    checkpoint's own, which is constant between the checkpoint's own forks.
-    """
-    known = ~np.isnan(signal)
-    order = np.argsort(signal[known], kind="stable")
-    values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
-    distinct = rises(values)  # apart by more than rounding
-    starts, place = np.flatnonzero(distinct), np.cumsum(distinct) - 1
-    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
-    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
-    sizes = np.bincount(place, minlength=len(starts))
-    ends = values[starts], values[starts + sizes - 1]
-    return np.array([_fit(total, ends, sizes, place[own], gains[own]) for own in _positions(owner, count)])
-
-
-def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarray, "own"]]:
-    """Where nobody's forks are, then where each checkpoint's are, in order."""
-    order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(count + 1))
-    return [order[:0], *(order[start:stop] for start, stop in itertools.pairwise(bounds))]
-
-
-def _fit(
-    total: Float[np.ndarray, "cuts"],
-    ends: tuple[Float[np.ndarray, "values"], Float[np.ndarray, "values"]],
-    sizes: Int[np.ndarray, "values"],
-    place: Int[np.ndarray, "own"],
-    gains: Float[np.ndarray, "own"],
-) -> float:
-    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values.
-
-    Values that are equal but for rounding are one distinct value; `ends` are the smallest and the largest of each.
-    """
-    lowest, highest = ends
-    new = np.ones(len(place), bool)
-    new[1:] = place[1:] != place[:-1]  # places ascend
-    own_places, which = place[new], new.cumsum() - 1
-    own_sizes = np.bincount(which, minlength=len(own_places))
-    # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
-    own_total = np.zeros(len(own_places) + 1)
-    own_total[-2::-1] = np.bincount(which, weights=gains, minlength=len(own_places))[::-1].cumsum()
-    first = np.zeros(len(own_places) + 1, np.int64)
-    np.add(own_places, 1, out=first[1:])
-    best_there = np.maximum.reduceat(total, first) - own_total
-    best = float(best_there.max())
-    enough = best - 1e-9 * max(1.0, abs(best))
-    run = int((best_there >= enough).nonzero()[0][-1])
-    stop = int(first[run + 1]) if run + 1 < len(first) else len(total)
-    (inside,) = (total[first[run] : stop] - own_total[run] >= enough).nonzero()
-    cut = int(first[run] + inside[-1])
-    # The neighbours of the cut among the others' values: a value that only the owner has is not one of them.
-    alone = set(own_places[own_sizes == sizes[own_places]].tolist())
-    above, below = cut, cut - 1
-    while above in alone:
-        above += 1
-    while below in alone:
-        below -= 1
-    if above >= len(lowest):
-        return math.inf
-    return -math.inf if below < 0 else between(float(highest[below]), float(lowest[above]))
+    """Return, for each checkpoint, the threshold that suits the other checkpoints' forks best."""
+    return np.array(
+        [fit_threshold(signal[other], delta[other]) for other in checkpoint != np.arange(count)[:, None]]
+    )
 
 
 def between(below: float, above: float) -> float:
@@ -247,13 +186,11 @@ def decide(
             signal = tied(reading.values)
             running = running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in distinct.items():
+                of_all = fit_threshold(signal[keep], forks.delta[keep])
                 if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
-                    of_all = fit_threshold(signal[keep], forks.delta[keep])
                     decisions[side][name] = Decisions(signal, None, of_all, alone, running)
                     continue
-                of_all, *fitted = _fit_without(
-                    signal[keep], forks.delta[keep], checkpoint[keep], count=count
-                ).tolist()
-                threshold = np.array(fitted)[checkpoint]
+                fitted = leave_one_checkpoint_out(signal[keep], forks.delta[keep], checkpoint[keep], count=count)
+                threshold = fitted[checkpoint]
                 decisions[side][name] = Decisions(signal, threshold, of_all, fires(signal, threshold), running)
     return {side: decisions[first] for side, first in same.items()}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Int8
 from scipy import special, stats
 
 from worldfork.analysis.score.judgement import Grade, LeaveOneOut
@@ -181,8 +181,7 @@ SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 CLUSTER_RESAMPLES: Final = 100_000
-TESTS_AT_ONCE: Final = 16  # and patterns of signs, whose sums stay in the cache
-PATTERNS_AT_ONCE: Final = 4096
+PATTERNS_AT_ONCE: Final = 4096  # of signs
 DRAWN_AT_ONCE: Final = 64  # clusters up to which all random signs are drawn at once, beyond it in batches
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
@@ -210,25 +209,18 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
 
 
 def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task: str) -> list[Figure]:
-    """The p of each of several tests, all by the same patterns; tests of the same values are done once."""
+    """Return the p of each of several tests, all by the same patterns of signs."""
     clusters = values.shape[1]
     if clusters < 2:
         return [_too_few_clusters(clusters)] * len(values)
-    exact = clusters <= ENUMERATED_SIGNS
-    distinct = {row.tobytes(): row for row in values}
-    found: dict[bytes, Figure] = {}
-    for start in range(0, len(distinct), TESTS_AT_ONCE):
-        names = list(distinct)[start : start + TESTS_AT_ONCE]
-        some = np.array([distinct[name] for name in names])
-        patterns = _all_flipped(some) if exact else _flipped_sums(some, _signs(clusters, seed, task))
-        reached = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1)
-        extreme, count = np.zeros(len(some)), 0
-        for sums in patterns:
-            extreme += np.ones(len(sums)) @ (np.abs(sums) >= reached)  # counts in half the time of a sum
-            count += len(sums)
-        shares = extreme / count if exact else (1 + extreme) / (1 + count)
-        found |= zip(names, shares.tolist(), strict=True)
-    return [found[row.tobytes()] for row in values]
+    exact, signs = clusters <= ENUMERATED_SIGNS, sign_patterns(clusters, seed, task)
+    reached = np.abs(values.sum(axis=1)) - 1e-9 * np.abs(values).sum(axis=1)
+    extreme = np.zeros(len(values))
+    for start in range(0, len(signs), PATTERNS_AT_ONCE):
+        sums = signs[start : start + PATTERNS_AT_ONCE].astype(np.float64) @ values.T
+        extreme += (np.abs(sums) >= reached).sum(axis=0)
+    shares = extreme / len(signs) if exact else (1 + extreme) / (1 + len(signs))
+    return list(shares.tolist())
 
 
 def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
@@ -304,43 +296,22 @@ def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarr
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
-def _all_flipped(values: Float[np.ndarray, "tests clusters"]) -> Iterator[Float[np.ndarray, "patterns tests"]]:
-    sums = values.T[:1]  # flipping all signs changes no distance, so the first keeps its own
-    for value in values.T[1:]:
-        sums = np.concatenate([sums + value, sums - value])
-    yield sums
-
-
-def _flipped_sums(
-    values: Float[np.ndarray, "tests clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
-) -> Iterator[Float[np.ndarray, "some tests"]]:
-    """The sums under every pattern of signs, some at a time, each in the place of the last: of each eight clusters
-    all 256 sums are listed once, and looked up."""
-    padded = np.zeros((len(values), 8 * len(signs)))
-    padded[:, : values.shape[1]] = values
-    every = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    listed = np.array([every @ eight.T for eight in padded.reshape(len(values), -1, 8).swapaxes(0, 1)])
-    room = np.empty((2, min(PATTERNS_AT_ONCE, signs.shape[1]), len(values)))
-    for start in range(0, signs.shape[1], PATTERNS_AT_ONCE):
-        some = signs[:, start : start + PATTERNS_AT_ONCE].astype(np.intp)
-        sums, looked_up = room[:, : some.shape[1]]
-        listed[0].take(some[0], axis=0, out=sums, mode="clip")  # none is out of bounds, and clipping costs nothing
-        for table, patterns in zip(listed[1:], some[1:], strict=True):
-            table.take(patterns, axis=0, out=looked_up, mode="clip")
-            sums += looked_up
-        yield sums
-
-
 @functools.lru_cache(maxsize=4)
-def _signs(count: int, seed: int, task: str) -> UInt8[np.ndarray, "bytes resamples"]:
-    """Random patterns of signs, eight clusters to a byte: one set serves all tests of a task."""
+def sign_patterns(count: int, seed: int, task: str) -> Int8[np.ndarray, "patterns {count}"]:
+    """Return all patterns of signs with a first sign of +1 up to 16 clusters, and beyond that random ones.
+
+    One set serves all tests of a task. Flipping all signs changes no distance from 0.
+    """
+    if count <= ENUMERATED_SIGNS:
+        every = 1 - 2 * ((np.arange(1 << (count - 1))[:, None] >> np.arange(count - 1)) & 1)
+        return np.hstack([np.ones((len(every), 1)), every]).astype(np.int8)
     draws = figure_draws("signs", seed=seed, task=task)
     rows = CLUSTER_RESAMPLES if count <= DRAWN_AT_ONCE else max(1, (1 << 22) // count)
-    packed = [
-        np.packbits(draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) == 0, axis=1)
+    drawn = [
+        2 * draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) - 1
         for start in range(0, CLUSTER_RESAMPLES, rows)
     ]
-    return np.ascontiguousarray(np.concatenate(packed).T)
+    return np.concatenate(drawn)
 
 
 @functools.lru_cache(maxsize=4)

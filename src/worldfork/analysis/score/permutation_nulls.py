@@ -1,8 +1,8 @@
 """Totals of policies whose fires are permuted within cells, within blocks of them, or shifted around them.
 
 Every policy is tested against the same draws. For one cell and one draw, dR is put in random order; a policy with n
-fires there earns the sum of n in a row. So one sort serves all policies of an arm, and a matrix product adds up what
-they earn.
+fires there earns the sum of n in a row. So one sort serves all policies of an arm, and a matrix product adds up
+what they earn.
 """
 
 import concurrent.futures
@@ -102,8 +102,9 @@ def _on_the_same_forks(sets: Sequence[Policies], span: slice) -> list[list[int]]
 
 
 class _Group:
-    """Policies that are scored on the same forks of a cell, in random order within the whole cell and within each time
-    block of it, longer blocks first.
+    """Policies that are scored on the same forks of a cell, and these forks in random order.
+
+    The order is random within the whole cell, and within each time block of it, longer blocks first.
 
     A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
     the keys orders the places at random within each block. A random order read from any place around its circle is

@@ -17,7 +17,7 @@ from worldfork.analysis.score import decisions
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
 from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_ps, student_p
-from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, StratifiedAuc, Usefulness
+from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, Usefulness
 from worldfork.analysis.score.records import ReferencePolicies
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds
 
@@ -180,63 +180,6 @@ def _of_others(
         chosen = thresholds == threshold
         earned[chosen] = policy_total(flags, delta) - own[chosen]
     return earned
-
-
-def stratified_auc(
-    signal: Float[np.ndarray, "forks"],
-    positive: Bool[np.ndarray, "forks"],
-    stratum: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> StratifiedAuc:
-    """AUC within (direction, k), ties counting a half, missing signals left out, pairs pooled over strata."""
-    known = ~np.isnan(signal)
-    signal, positive, stratum, checkpoint = (part[known] for part in (signal, positive, stratum, checkpoint))
-    pairs, ordered = _pairs(signal, positive, stratum)
-    total, in_order = float(pairs[positive].sum()), float(ordered[positive].sum())
-    # Without a checkpoint: less all pairs that one of its forks is in, of which those between two of them are
-    # counted twice.
-    both = _pairs(signal, positive, strata(checkpoint, stratum))
-    owner = np.unique(checkpoint, return_inverse=True)[1]
-    left = [
-        whole - np.bincount(owner, weights=counted) + np.bincount(owner, weights=np.where(positive, own, 0.0))
-        for whole, counted, own in zip((total, in_order), (pairs, ordered), both, strict=True)
-    ]
-    shares = left[1][left[0] > 0.5] / left[0][left[0] > 0.5]
-    alone = Undefined("leaving any checkpoint out leaves no pair of forks at one place")
-    return StratifiedAuc(
-        auc=in_order / total
-        if total
-        else Undefined("no place (direction, k) has forks both with dR > 0 and without"),
-        pairs=round(total),
-        strata=len(np.unique(stratum[pairs > 0])),
-        without_one_low=float(shares.min()) if len(shares) else alone,
-        without_one_high=float(shares.max()) if len(shares) else alone,
-    )
-
-
-def _pairs(
-    signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"]
-) -> tuple[Float[np.ndarray, "forks"], Float[np.ndarray, "forks"]]:
-    """For each fork, how many of the other kind are at its place, and how many of these pairs are in order."""
-    order = np.lexsort((signal, stratum))
-    values, places, helped = signal[order], stratum[order], positive[order].astype(np.float64)
-    first = np.r_[True, np.diff(places) != 0][: len(order)]
-    new = first | np.r_[True, np.diff(values) != 0][: len(order)]
-    pairs, ordered = np.zeros(len(order)), np.zeros(len(order))
-    for kind in (helped, 1 - helped):  # forks of one kind, seen from those of the other
-        before = np.r_[0.0, np.cumsum(kind)]
-        place, run = np.cumsum(first) - 1, np.cumsum(new) - 1
-        in_place = np.r_[before[np.flatnonzero(first)], before[-1]]
-        in_run = np.r_[before[np.flatnonzero(new)], before[-1]]
-        count = (in_place[1:] - in_place[:-1])[place]
-        equal = (in_run[1:] - in_run[:-1])[run]
-        below = in_run[:-1][run] - in_place[:-1][place]
-        from_helped = kind is not helped  # a fork with dR > 0 looks for those without below it
-        right = below + equal / 2 if from_helped else count - below - equal / 2
-        seen = helped > 0 if from_helped else helped == 0
-        pairs[seen], ordered[seen] = count[seen], right[seen]
-    back = np.argsort(order)
-    return pairs[back], ordered[back]
 
 
 @dataclasses.dataclass(frozen=True)

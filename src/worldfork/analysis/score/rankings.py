@@ -9,6 +9,7 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.intervals import cluster_interval
+from worldfork.analysis.score.judgement import StratifiedAuc
 from worldfork.analysis.score.records import Ranking
 from worldfork.analysis.score.undefined import Figure, Undefined
 
@@ -46,6 +47,32 @@ def ranking(
     )
 
 
+def pairs_in_order(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    group: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> tuple[Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"]]:
+    """Return, for each group, the pairs of a positive and another fork that the signal orders, and the forks of
+    either kind. Ties count a half; missing signals are left out."""
+    known = ~np.isnan(signal)
+    signal, positive, group = signal[known], positive[known], group[known]
+    order = np.lexsort((signal, group))
+    values, groups, helped = signal[order], group[order], positive[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
+    first = np.flatnonzero(new)
+    size = np.diff(first, append=len(order))
+    sizes = np.bincount(group, minlength=count)
+    begin = (np.cumsum(sizes) - sizes)[groups[first]]  # of the group, in this order
+    # Ranks within the group are whole or half numbers, so their sums are exact in any order.
+    ranks = np.repeat(first - begin + (size + 1) / 2, size)
+    positives = np.bincount(groups[helped], minlength=count).astype(float)
+    ordered = np.bincount(groups[helped], weights=ranks[helped], minlength=count) - positives * (positives + 1) / 2
+    return ordered, positives, sizes - positives
+
+
 def _auc_of_each(
     signal: Float[np.ndarray, "forks"],
     positive: Bool[np.ndarray, "forks"],
@@ -53,29 +80,41 @@ def _auc_of_each(
     *,
     count: int,
 ) -> list[Figure]:
-    """The AUC within each group. Ranks are whole or half numbers, so their sums are exact in any order."""
-    known = ~np.isnan(signal)
-    signal, positive, group = signal[known], positive[known], group[known]
-    order = np.lexsort((signal, group))
-    values, groups = signal[order], group[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
-    first = np.flatnonzero(new)
-    size = np.diff(first, append=len(order))
-    sizes = np.bincount(group, minlength=count)
-    begin = (np.cumsum(sizes) - sizes)[groups[first]]  # of the group, in this order
-    ranks = np.repeat(first - begin + (size + 1) / 2, size)
-    helped = positive[order]
-    sums = np.bincount(groups[helped], weights=ranks[helped], minlength=count)
-    positives = np.bincount(groups[helped], minlength=count)
+    """Return the AUC within each group."""
+    counts = pairs_in_order(signal, positive, group, count=count)
     return [
-        (rank_sum - with_gain * (with_gain + 1) / 2) / (with_gain * without)
-        if with_gain and without
-        else Undefined(f"{with_gain} forks with dR > 0 and {without} without: a ranking needs both")
-        for rank_sum, with_gain, without in zip(
-            sums.tolist(), positives.tolist(), (sizes - positives).tolist(), strict=True
-        )
+        ordered / (helped * others)
+        if helped and others
+        else Undefined(f"{helped:.0f} forks with dR > 0 and {others:.0f} without: a ranking needs both")
+        for ordered, helped, others in zip(*(column.tolist() for column in counts), strict=True)
     ]
+
+
+def stratified_auc(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    stratum: Int[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+) -> StratifiedAuc:
+    """Return the AUC within (direction, k), ties counting a half, pairs pooled over strata."""
+    count = int(stratum.max(initial=-1)) + 1
+
+    def pooled(kept: Bool[np.ndarray, "forks"]) -> tuple[float, Float[np.ndarray, "strata"]]:
+        ordered, helped, others = pairs_in_order(signal[kept], positive[kept], stratum[kept], count=count)
+        return float(ordered[others > 0].sum()), helped * others
+
+    in_order, pairs = pooled(np.ones(len(signal), bool))
+    left_out = [pooled(checkpoint != name) for name in np.unique(checkpoint[~np.isnan(signal)])]
+    shares = [ordered / total for ordered, of in left_out if (total := float(of.sum()))]
+    alone = Undefined("leaving any checkpoint out leaves no pair of forks at one place")
+    nowhere = Undefined("no place (direction, k) has forks both with dR > 0 and without")
+    return StratifiedAuc(
+        auc=in_order / float(pairs.sum()) if pairs.any() else nowhere,
+        pairs=round(float(pairs.sum())),
+        strata=int((pairs > 0).sum()),
+        without_one_low=min(shares) if shares else alone,
+        without_one_high=max(shares) if shares else alone,
+    )
 
 
 def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:

@@ -94,7 +94,10 @@ def score(
     _refuse_too_large(arms)
     every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
     readings = read_triggers_together(
-        [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
+        [forks.prefork for forks in every.values()],
+        names=rules.triggers,
+        candidates=rules.candidates or (),
+        seed=rules.seed,
     )
     read = dict(zip(every, readings, strict=True))
     evidence = {key: _evidence(forks, read[key], rules) for key, forks in every.items()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
-from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
+from worldfork.analysis.read.triggers import ENROLLED, answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_by, spelled
 from worldfork.ledger.deployments import recorded_signals
@@ -64,8 +64,10 @@ def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
 
 def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
     """Everyone who reads every step and is asked by a score of this study, with the seed that it is asked under."""
+    seed = Rules.registered(registration).seed
+    candidates = [name for name in registration.scoring.triggers if comes_with_worldfork(name)]
     named: list[tuple[str, Mapping[str, Any], int]]
-    named = [(name, {}, Rules.registered(registration).seed) for name in registry.BUILT_IN["triggers"]]
+    named = [(name, {}, seed) for name in dict.fromkeys([*ENROLLED, *candidates])]
     known = (*CONSTANT, *recorded_signals(registration))
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
     named += [

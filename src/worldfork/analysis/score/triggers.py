@@ -266,7 +266,7 @@ def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: 
         rankings.correlation(signal, delta),
         rankings.partial_correlation(signal, delta, hold),
         rankings.spearman(signal, hold),
-        policy_returns.stratified_auc(signal, delta > 0, position, parts.checkpoint),
+        rankings.stratified_auc(signal, delta > 0, position, parts.checkpoint),
         rankings.excluded_quantile(decision.signal, evidence.divergence.dropped),
     )
     return {"n_defined": int((~np.isnan(signal)).sum()), **dict(zip(names, figures, strict=True))}
