@@ -28,8 +28,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:
-    """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
-    agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
+    """Return mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and how far
+    the two agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
     compared = _on_shared_cells(first, second, lambda forks: forks.delta, seed=seed)
     if isinstance(compared, Undefined):
         return compared
@@ -58,7 +58,7 @@ def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> 
 
 
 def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> MeanEstimate | Undefined:
-    """The mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
+    """Return the mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
 
     Forks without the signal are left out.
     """
@@ -108,7 +108,7 @@ def _on_shared_cells(
 
 
 def pair_forks(first: Forks, second: Forks) -> PairedForks:
-    """Fork by fork, on those both arms have: do they rank the forks alike, and agree on which updates helped?"""
+    """Return how alike two arms rank the forks that both have, and how often they agree that an update helped."""
     places = [
         {
             (forks.prefork.cells[cell], int(k)): delta
@@ -128,7 +128,7 @@ def pair_forks(first: Forks, second: Forks) -> PairedForks:
 
 
 def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undefined:
-    """toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
+    """Return toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
     directions = partition(forks.prefork).directions
     if directions != ("away", "toward"):
         return Undefined(f"it needs the directions toward and away; the table has {', '.join(directions)}")

@@ -24,17 +24,17 @@ from worldfork.triggers.policy import beyond_quantile
 def fires(
     signal: Float[np.ndarray, "forks"], threshold: float | Float[np.ndarray, "forks"]
 ) -> Bool[np.ndarray, "forks"]:
-    """Where the signal reaches the threshold. A missing signal never fires."""
+    """Return where the signal reaches the threshold. A missing signal never fires."""
     return signal >= threshold
 
 
 def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
-    """The return earned, relative to never updating."""
+    """Return the total dR where it fires: the gain over never updating."""
     return float(delta[fired].sum())
 
 
 def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
-    """What a rule that knew dR would earn: the ceiling of every policy."""
+    """Return the total of a rule that knew dR: the ceiling of every policy."""
     return float(delta[delta > 0].sum())
 
 
@@ -78,7 +78,7 @@ def between(below: float, above: float) -> float:
 def running_quantile(
     signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
 ) -> Bool[np.ndarray, "forks"]:
-    """Label-free: fires where the signal exceeds the (1 - rate) quantile of its stream's earlier values."""
+    """Return where the label-free rule fires: above the (1 - rate) quantile of its stream's earlier values."""
     bounds = tuple((span.start, span.stop) for _, span in prefork.spans())
     return _running_quantile(np.asarray(signal, np.float64).tobytes(), bounds, rate)
 
@@ -87,7 +87,7 @@ def running_quantile(
 def _running_quantile(
     spelled: bytes, bounds: tuple[tuple[int, int], ...], rate: float
 ) -> Bool[np.ndarray, "forks"]:
-    """Arms on the same streams read the same signals."""
+    """Compute `running_quantile`, remembered: arms on the same streams read the same signals."""
     signal = np.frombuffer(spelled)
     fired = np.zeros(len(signal), bool)
     for start, stop in bounds:
@@ -108,7 +108,7 @@ class Divergence:
 
 
 def diverged(forks: Forks, fraction: float | None) -> Divergence:
-    """A fork diverged when r_update < fraction * mean r_hold of its cell's attempted forks.
+    """Return the forks that diverged: r_update < fraction * mean r_hold of the cell's attempted forks.
 
     Below a mean of zero a fraction of it would be a reward for collapse: the rule is off in such cells. A
     `fraction` of None switches it off everywhere. A branch without a finite return has diverged by any rule.
@@ -134,7 +134,7 @@ NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """Where a trigger fires, on every attempted fork."""
+    """The decisions of a trigger on every attempted fork."""
 
     signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
@@ -162,7 +162,7 @@ class Evidence:
 def decide(
     readings: Mapping[str, Reading], forks: Forks, *, scored: Mapping[str, Bool[np.ndarray, "forks"]], rate: float
 ) -> dict[str, dict[str, Decisions]]:
-    """Where every trigger fires, for each named set of scored forks.
+    """Return where every trigger fires, for each named set of scored forks.
 
     A set's thresholds are fitted on its forks, and are undefined where those with the signal are all of one
     checkpoint: whatever the others attempted, there is nothing to fit on. The running quantile reads no label and

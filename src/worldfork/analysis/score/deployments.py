@@ -41,8 +41,8 @@ NONE_LEFT: Final = Undefined("no deployment is left that did not diverge")
 
 
 def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "policies cells"]:
-    """A deployment diverged that has a return which is not finite, or an episode, its own or of an evaluation, that
-    returned less than never's by more than `BEYOND` times the largest return of never."""
+    """Return the deployments that diverged: with a return that is not finite, or an episode, their own or of an
+    evaluation, that returned less than never's by more than `BEYOND` times the largest return of never."""
     columns = (deployed.returns, deployed.evaluations.reshape(*deployed.returns.shape[:2], -1))
     everything = np.concatenate(columns, axis=2)
     largest = float(np.nanmax(np.abs(everything[never]), initial=0.0))
@@ -54,7 +54,7 @@ def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "po
 
 
 def named(deployed: Deployed, lost: Bool[np.ndarray, " cells"]) -> tuple[str, ...]:
-    """The cells of these deployments in words."""
+    """Return the cells of these deployments in words."""
     several = len(set(deployed.draws)) > 1
     return tuple(
         f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
@@ -71,7 +71,7 @@ def retained_advantage(
     *,
     kept: Bool[np.ndarray, " cells"],
 ) -> RetainedAdvantage:
-    """The paired differences of the deployments that are kept, over the checkpoints that still have one."""
+    """Return the paired differences of the deployments that are kept, over the checkpoints that still have one."""
     own = _by_checkpoint(returned, owner, kept)
     if evaluated is None or np.isnan(evaluated).any():
         reason = Undefined("no model was evaluated, or not all evaluations are there yet")
@@ -83,7 +83,7 @@ def retained_advantage(
 
 
 def sentences(policies: Mapping[str, PolicyOutcome], cells: int) -> tuple[str, ...]:
-    """One for each policy with a deployment that diverged."""
+    """Return a sentence for each policy with a deployment that diverged."""
     found = []
     for name, outcome in policies.items():
         lost = outcome.diverged
@@ -183,7 +183,7 @@ def _advantages(tasks: Mapping[str, "_Task"], kind: str) -> dict[tuple[str, str]
 
 
 class _Task:
-    """One task: its policies on the same cells, and the checkpoints that these belong to."""
+    """A task: its policies on the same cells, and the checkpoints that these belong to."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class _Task:
         return found
 
     def of_cells(self, cells: Cells, own: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
-        """The means of the checkpoints that these cells belong to."""
+        """Return the means of the checkpoints that these cells belong to."""
         means = group_means(cells[own], self.owner[own], len(self.checkpoints))
         return means[~np.isnan(means)]
 
@@ -339,7 +339,7 @@ class _Task:
         return retained_advantage(self.gained(index), evaluated, self.owner, kept=kept)
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
-        """The same point by point, as far as they are there."""
+        """Return the matched evaluations point by point, as far as they are there."""
         found = []
         for k, cells in zip(self.deployed.points, self.at_points(index).T, strict=True):
             means = self.over_checkpoints(cells)
@@ -351,7 +351,7 @@ class _Task:
         return np.asarray(self.evaluated[index] - self.evaluated[self.never])
 
     def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
-        """What the ledger says of every policy; the reason where it has nothing to say of one."""
+        """Return the ledger's value of every policy by checkpoint; the reason where it has none of one."""
         found = []
         for name in self.deployed.policies:
             value = self.values[name]
@@ -361,7 +361,7 @@ class _Task:
         return np.stack(found)
 
     def updates(self) -> dict[str, list[int]]:
-        """By update, the policies that fired it, here or on the frozen streams."""
+        """Return, by update, the policies that fired it, here or on the frozen streams."""
         found: dict[str, list[int]] = {}
         for index, name in enumerate(self.deployed.policies):
             value = self.values[name]

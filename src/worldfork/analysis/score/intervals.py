@@ -24,7 +24,7 @@ REMEMBERED = 1 << 22  # counts, over all resamples: 32 MB
 
 
 def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
-    """95% percentile interval of the mean over resampled clusters."""
+    """Return the 95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     return _bootstrap(np.asarray(values, np.float64).tobytes(), seed, task)
@@ -32,7 +32,8 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
 
 @functools.lru_cache(maxsize=1024)
 def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
-    """The same values come up where retained forks are all that were attempted, or two policies fire alike."""
+    """Compute `bootstrap`, remembered: the same values come up where nothing diverged, or two policies fire
+    alike."""
     values = np.frombuffer(spelled)
     if len(values) <= ENUMERATED:
         means = values.take(_all_resamples(len(values))).mean(axis=1)
@@ -42,7 +43,7 @@ def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
 
 
 def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of the mean with n - 1 degrees of freedom."""
+    """Return the 95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     half = _t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -51,7 +52,7 @@ def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
 
 
 def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
-    """Why an effect has neither interval nor p where every cluster has the same one; None where they differ.
+    """Return why an effect has neither interval nor p where every cluster has the same one; None where they differ.
 
     A spread of 0 says that the measure is too coarse to show one, or that the clusters are copies, and not that the
     effect is known exactly. No effect anywhere is what it is: 0.
@@ -65,18 +66,18 @@ def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
 
 
 def difference_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
+    """Return the 95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
     return no_spread(values) or student_t(values)
 
 
 @functools.cache
 def _t_quantile(degrees: int) -> float:
-    """Student's t at .975, which takes longer than the interval around it."""
+    """Return Student's t at .975, which takes longer than the interval around it."""
     return float(stats.t.ppf(0.975, degrees))
 
 
 def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
-    """Minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
+    """Return the minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -84,7 +85,8 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
 
 
 def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:
-    """The mean over clusters with its bootstrap interval; below three clusters their range, and it says so."""
+    """Return the mean over clusters with its bootstrap interval; below three clusters their range, and it says
+    so."""
     if not len(values):
         raise ValueError("no clusters: say why before coming here")
     if len(values) < 3:
@@ -108,13 +110,13 @@ def _too_few(count: int) -> str:
 
 
 def resamples(count: int, seed: int, task: str) -> Iterable[Int[np.ndarray, "some {count}"]]:
-    """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
+    """Return every resample, or as many as are drawn, in batches that stay small with many clusters."""
     return (_all_resamples(count),) if count <= ENUMERATED else _drawn(count, seed, task)
 
 
 def times_drawn(count: int, seed: int, task: str) -> Iterable[Float[np.ndarray, "some {count}"]]:
-    """How often each resample has each cluster. As many as are kept in memory serve all figures of a task; beyond
-    that they are drawn for each."""
+    """Return how often each resample has each cluster. As many as are kept in memory serve all figures of a task;
+    beyond that they are drawn for each."""
     if count <= ENUMERATED or count * RESAMPLES <= REMEMBERED:
         return _remembered(count, seed, task)
     return map(_times, resamples(count, seed, task))
@@ -148,7 +150,7 @@ SCALE: Final = 1.0  # standard deviation of the mixture over mean / deviation
 
 
 def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of the mean, valid at every number of checkpoints at once."""
+    """Return the 95% interval of the mean, valid at every number of checkpoints at once."""
     if len(values) < FEWEST:
         return Undefined(
             f"an anytime-valid interval is shown from {FEWEST} checkpoints on, and there "
@@ -162,7 +164,7 @@ def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
 
 
 def half_width(count: int, *, alpha: float = ALPHA) -> float:
-    """How many standard errors the interval reaches to each side; infinite where no number would do.
+    """Return how many standard errors the interval reaches to each side; infinite where no number would do.
 
     With q = t^2 / (n - 1) and r = 1 + n scale^2 the mixture is sqrt(1 / r) ((1 + q) / (1 + q / r))^(n / 2). It
     stays below 1 / alpha for q up to (K - 1) / (1 - K / r), K = (r / alpha^2)^(1 / n).
@@ -189,7 +191,7 @@ WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in
 
 
 def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
-    """Two-sided p of no effect by Student-t with n - 1 degrees of freedom."""
+    """Return the two-sided p of no effect by Student-t with n - 1 degrees of freedom."""
     if len(values) < 2:
         return _too_few_clusters(len(values))
     if not values.any():
@@ -201,7 +203,7 @@ def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
 
 
 def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
-    """Two-sided p of no effect: the share of sign patterns whose mean is as far from 0 as the one seen.
+    """Return the two-sided p of no effect: the share of sign patterns whose mean is as far from 0 as the one seen.
 
     With n clusters it is at least 2^(1 - n): .0625 with five.
     """
@@ -224,7 +226,7 @@ def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task
 
 
 def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
-    """Two-sided p of no effect by the wild cluster bootstrap of Student's t, with Webb's six weights."""
+    """Return the two-sided p of no effect by the wild cluster bootstrap of Student's t, with Webb's six weights."""
     if not 2 <= len(values) < WILD_BELOW:
         why = f"the wild bootstrap is for 2 to {WILD_BELOW - 1} checkpoints, and there are {len(values)}"
         return Undefined(why)
@@ -237,8 +239,8 @@ def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Fi
 
 
 def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -> LeaveOneOut | Undefined:
-    """The range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a mean
-    above 0, the upper end of one below."""
+    """Return the range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a
+    mean above 0, the upper end of one below."""
     if len(values) < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {len(values)}")
     if alike := no_spread(values):
@@ -256,7 +258,8 @@ def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -
 def grade(
     values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
 ) -> Grade | Undefined:
-    """Resolved, leaning or unresolved; both p values come adjusted over the registered family of means."""
+    """Return the grade of a mean: resolved, leaning or unresolved. Both p values come adjusted over the registered
+    family."""
     interval = difference_t(values)
     if isinstance(interval, Undefined):
         return interval
@@ -267,7 +270,7 @@ def grade(
 
 
 def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> int | Undefined:
-    """How many more checkpoints would resolve this mean if it and its spread stayed as they are.
+    """Return how many more checkpoints would resolve this mean if it and its spread stayed as they are.
 
     Each p has to pass the strictest step of Holm's adjustment, `family` times itself, and the sign-flip p can not
     fall below 2^(1 - n). An even chance, not a promise: the mean of more checkpoints moves.
@@ -290,7 +293,7 @@ def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> i
 
 
 def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarray, "samples"]:
-    """Student's t squared but for a constant; infinite where a sample does not vary."""
+    """Return Student's t squared but for a constant; infinite where a sample does not vary."""
     mean, variance = samples.mean(axis=1), samples.var(axis=1)
     constant = variance <= 1e-18 * mean**2
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)

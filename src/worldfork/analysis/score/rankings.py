@@ -1,4 +1,4 @@
-"""Does a signal order helpful forks above harmful ones (paper, "Trigger rankings")?"""
+"""Rankings: how a signal orders helpful forks above harmful ones (paper, "Trigger rankings"), and correlations."""
 
 from typing import Final
 
@@ -15,14 +15,16 @@ from worldfork.analysis.score.undefined import Figure, Undefined
 
 
 def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
-    """The chance that a positive fork has the larger signal, ties counting a half; missing signals are left out."""
+    """Return the chance that a positive fork has the larger signal, ties counting a half; missing signals are left
+    out."""
     return _auc_of_each(signal, positive, np.zeros(len(signal), np.int64), count=1)[0]
 
 
 def ranking(
     signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
 ) -> Ranking:
-    """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
+    """Return the AUC within each checkpoint over its streams together, and its mean over the checkpoints that have
+    one."""
     within = _auc_of_each(signal, delta > 0, parts.checkpoint, count=len(parts.checkpoints))
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     known = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
@@ -118,7 +120,7 @@ def stratified_auc(
 
 
 def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
-    """Pearson's correlation, over the forks where x is there."""
+    """Return Pearson's correlation, over the forks where x is there."""
     known = ~np.isnan(x)
     return _pearson(x[known], y[known])
 
@@ -126,7 +128,7 @@ def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) ->
 def partial_correlation(
     x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"], given: Float[np.ndarray, "forks"]
 ) -> Figure:
-    """The correlation of x and y with `given` held fixed."""
+    """Return the correlation of x and y with `given` held fixed."""
     known = ~np.isnan(x)
     pairs = [_pearson(x[known], y[known]), _pearson(x[known], given[known]), _pearson(y[known], given[known])]
     for pair in pairs:
@@ -140,13 +142,13 @@ def partial_correlation(
 
 
 def spearman(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
-    """Spearman's rank correlation, over the forks where x is there."""
+    """Return Spearman's rank correlation, over the forks where x is there."""
     known = ~np.isnan(x)
     return _pearson(stats.rankdata(x[known]), stats.rankdata(y[known]))
 
 
 def cells_with_both_signs(forks: Forks) -> Figure:
-    """The share of cells in which updating helps at one fork and hurts at another."""
+    """Return the share of cells in which updating helps at one fork and hurts at another."""
     parts = partition(forks.prefork)
     cells = len(parts.cell_checkpoint)
     there, helped, hurt = (
@@ -159,7 +161,7 @@ def cells_with_both_signs(forks: Forks) -> Figure:
 
 
 def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarray, "forks"]) -> Figure:
-    """The mean quantile, within the retained forks' signals, of the signal on the excluded forks.
+    """Return the mean quantile, within the retained forks' signals, of the signal on the excluded forks.
 
     A value's quantile is the share of retained signals below it, and half of those equal to it.
     """
@@ -195,7 +197,7 @@ FITTING_ANEW: Final = (0.59, 0.94)
 
 
 def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
-    """Sentences to print beside the intervals of a study of so many checkpoints."""
+    """Return sentences to print beside the intervals of a study of so many checkpoints."""
     said = []
     enough = max(COVERAGE)
     if checkpoints < enough:

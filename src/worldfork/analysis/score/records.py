@@ -73,7 +73,7 @@ Estimand = Literal["all_attempted", "retained"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Estimands(Generic[T]):
-    """One figure on all attempted forks, and on those that the divergence rule retains."""
+    """A figure on all attempted forks, and on those that the divergence rule retains."""
 
     all_attempted: T
     retained: T
@@ -83,7 +83,7 @@ class Estimands(Generic[T]):
         return self.retained if estimand == "retained" else self.all_attempted
 
     def items(self) -> Iterator[tuple[str, T]]:
-        """Both, by name."""
+        """Yield both, by name."""
         yield "all_attempted", self.all_attempted
         yield "retained", self.retained
 
@@ -168,7 +168,7 @@ class DirectionContrast(MeanByCheckpoint):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForkCounts:
-    """How many forks there are; helped and hurt are counted among the retained."""
+    """Counts of forks; helped and hurt are counted among the retained."""
 
     attempted: int
     retained: int
@@ -196,7 +196,7 @@ class ReferencePolicies:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyTotals:
-    """What a policy earned, and what it cost."""
+    """The total of a policy, its fires, and the gradient steps that it took."""
 
     policy_total: Figure
     fires: int | Undefined
@@ -215,7 +215,7 @@ class PolicyFigures(PolicyTotals):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomControl:
-    """What firing as often at random earns; p counts the draws that earn as much as the policy."""
+    """The total of firing as often at random; p counts the draws that earn as much as the policy."""
 
     mean: Figure
     interval: Bounds
@@ -236,7 +236,7 @@ class ClusterMean:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How a signal orders forks with dR > 0 above the rest."""
+    """The ranking of forks with dR > 0 above the rest by a signal."""
 
     auc: Figure
     auc_interval: Bounds
@@ -263,7 +263,7 @@ class Endpoints:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TriggerFigures(Ranking, PolicyFigures):
-    """One trigger on one set of forks, measured by itself. The policy figures are those of its fitted threshold."""
+    """A trigger on one set of forks, measured by itself. The policy figures are those of its fitted threshold."""
 
     n_defined: int
     correlation: Figure
@@ -332,7 +332,7 @@ class Contraction:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proxies:
-    """Whether dR is a matter of time or of r_hold."""
+    """Proxy checks: dR against k given r_hold, and cells with both signs of dR."""
 
     delta_k_given_hold: Figure
     cells_with_both_signs: Figure
@@ -349,12 +349,12 @@ class VarianceComponents:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DesignComponents(VarianceComponents):
-    """The same, with what decision points share over checkpoints taken out of the forks."""
+    """Variances with what decision points share over checkpoints taken out of the forks."""
 
     decision_point: Figure
 
     def traded(self) -> dict[str, float] | Undefined:
-        """The three variances that a budget trades against one another, or why one of them is not known."""
+        """Return the three variances that a budget trades against one another, or why one of them is not known."""
         known = {}
         for name, value in (("checkpoint", self.checkpoint), ("fork", self.fork), ("episode", self.episode)):
             if isinstance(value, Undefined):
@@ -430,7 +430,7 @@ class TaskScore(TaskFigures):
     predictions: tuple[PredictionAnswer, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """The figures as plain values, null where undefined."""
+        """Return the figures as plain values, null where undefined."""
         plain = settle(self)[0]
         assert isinstance(plain, dict)
         return plain

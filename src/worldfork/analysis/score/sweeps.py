@@ -127,7 +127,7 @@ WINDOW: Final = Setting(frozenset({"mechanism.window"}), lambda arm: arm.mechani
 
 
 class Swept(NamedTuple):
-    """One task at several values of a setting, ascending, all else the same."""
+    """A task at several values of a setting, ascending, all else the same."""
 
     task: str
     label: str
@@ -171,7 +171,7 @@ Order = Literal["rises", "falls", "neither"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dose(MeanOf):
-    """One arm among those that differ in their dose: mean dR of a fork, all attempted, and what follows from it."""
+    """An arm among those that differ in their dose: mean dR of a fork, all attempted, and what follows from it."""
 
     steps: int | Undefined  # N, gradient steps of an update
     passes: float | None  # over the window, where the dose is given so
@@ -193,7 +193,7 @@ class Dose(MeanOf):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DoseSweep:
-    """One task at several doses, all else the same."""
+    """A task at several doses, all else the same."""
 
     doses: Mapping[str, Dose]  # by arm, from the smallest to the largest dose
     missing: tuple[str, ...]  # arms that were registered and are not scored here
@@ -308,7 +308,7 @@ class SignalMean:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Noise:
-    """One arm among those that differ in sigma_a; all attempted forks."""
+    """An arm among those that differ in sigma_a; all attempted forks."""
 
     action_noise: float
     episodes: int  # m
@@ -326,7 +326,7 @@ class Noise:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoiseSweep:
-    """One task under several noises, all else but m the same."""
+    """A task under several noises, all else but m the same."""
 
     noises: Mapping[str, Noise]  # by arm, from the least to the most noise
     missing: tuple[str, ...]  # arms that were registered and are not scored here

@@ -36,7 +36,7 @@ Fires = Bool[np.ndarray, "forks"]
 
 @dataclasses.dataclass(frozen=True)
 class EndpointScale:
-    """One checkpoint, whatever fires: its forks, their mean dR, and sigma_ep, the root mean over them of the
+    """A checkpoint, whatever fires: its forks, their mean dR, and sigma_ep, the root mean over them of the
     within-fork variance of HOLD's episode returns."""
 
     checkpoint: str
