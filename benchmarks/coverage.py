@@ -236,7 +236,7 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
                     ("own", fired),
                 )
             }
-            better = policy_returns.yardsticks(totals["always"], {})["better_of_both"]
+            better = policy_returns.baseline_totals(totals["always"], {})["better_of_both"]
             ahead = {}
             for name, than in (("position_table", totals["position_table"]), ("better_of_both", better)):
                 gain = policy_returns.gain(totals["own"], than, seed=world, task="useful")

@@ -1,12 +1,10 @@
 """Rules at their boundaries: a dR of exactly zero, a threshold met exactly, a cell beside another."""
 
-import concurrent.futures
-
 import numpy as np
 import pytest
 from worlds import forks
 
-from worldfork.analysis.score import permutation_nulls, rankings
+from worldfork.analysis.score import rankings
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import between, diverged
 from worldfork.analysis.score.numerics import FIGURES, figure_draws
@@ -56,15 +54,6 @@ def test_a_correlation_stays_within_its_bounds():
     x = np.array([0.1, -0.5, 0.4])
     assert rankings.correlation(x, 3.0 * x) == 1.0
     assert rankings.correlation(x, -3.0 * x) == -1.0
-
-
-def test_results_of_jobs_come_in_the_order_of_the_jobs():
-    """However many processors there are: sums are then added in one order, and to the same digits."""
-    with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
-        for count in (0, 1, 2, 500):
-            assert list(permutation_nulls._bounded_map(pool, lambda job: -job, range(count))) == [
-                -job for job in range(count)
-            ]
 
 
 # The first draw of each figure at seed 0 on a task called `world`: a published score depends on them.

@@ -8,7 +8,6 @@ from scipy import stats
 from worlds import crossed, forks
 
 from worldfork.analysis.score import permutation_nulls
-from worldfork.analysis.score.numerics import cell_draws
 from worldfork.analysis.score.permutation_nulls import ArmPolicies, Policies, control_totals, judge
 
 
@@ -151,7 +150,7 @@ def arm(draws, *, checkpoints=30, dropped=0, policies=3, task="world"):
     return ArmPolicies(world.prefork, world.delta, sets)
 
 
-def test_arms_that_are_shuffled_by_one_sort_have_the_totals_that_each_has_alone():
+def test_arms_have_the_totals_that_each_has_alone():
     """To the last bit, whatever diverged in them, next to arms with other cells or of another task."""
     draws = np.random.default_rng(6)
     arms = [
@@ -161,7 +160,6 @@ def test_arms_that_are_shuffled_by_one_sort_have_the_totals_that_each_has_alone(
         arm(draws, checkpoints=29, dropped=3),
         arm(draws, dropped=40),
         arm(draws, task="another"),
-        *(arm(draws) for _ in range(permutation_nulls.SHARING + 1)),
     ]
     finished = []
     together = list(control_totals(arms, permutations=99, seed=3, advance=finished.append))
@@ -171,25 +169,6 @@ def test_arms_that_are_shuffled_by_one_sort_have_the_totals_that_each_has_alone(
         for of_set, expected in zip(totals, alone, strict=True):
             for null in permutation_nulls.VARIANTS:
                 np.testing.assert_array_equal(of_set[null], expected[null])
-
-
-def test_a_cell_is_shuffled_once_for_all_arms_that_have_it(monkeypatch):
-    """The arms of another task, and those with fewer cells, are shuffled by themselves."""
-    shuffled = []
-    draws = np.random.default_rng(7)
-    arms = [arm(draws, checkpoints=2) for _ in range(3)]
-    arms += [arm(draws, checkpoints=1), arm(draws, checkpoints=1, task="another")]
-    monkeypatch.setattr(
-        permutation_nulls,
-        "cell_draws",
-        lambda figure, cell, *, seed, task: (
-            shuffled.append((task, cell)) or cell_draws(figure, cell, seed=seed, task=task)
-        ),
-    )
-    list(control_totals(arms, permutations=9, seed=0))
-    assert [task for task, _ in shuffled].count("another") == 2
-    assert len(shuffled) == 4 + 2 + 2
-    assert len(set(shuffled)) == 4 + 2
 
 
 def test_draws_depend_on_the_seed_and_on_nothing_else():

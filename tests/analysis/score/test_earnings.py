@@ -37,8 +37,8 @@ def test_policies_that_fire_alike_differ_by_nothing():
 
 def test_the_better_of_both_is_chosen_in_hindsight():
     losing, winning = np.array([5.0, -6.0]), np.array([5.0, -4.0])
-    assert policy_returns.yardsticks(losing, {})["better_of_both"].tolist() == [0.0, 0.0]
-    assert policy_returns.yardsticks(winning, {})["better_of_both"].tolist() == [5.0, -4.0]
+    assert policy_returns.baseline_totals(losing, {})["better_of_both"].tolist() == [0.0, 0.0]
+    assert policy_returns.baseline_totals(winning, {})["better_of_both"].tolist() == [5.0, -4.0]
 
 
 def test_a_trigger_that_beats_its_control_and_loses_is_not_useful():

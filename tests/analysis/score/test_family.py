@@ -94,8 +94,8 @@ def test_the_family_is_candidates_by_tasks_by_arms():
     assert len(family.triggers) == 6
     assert ("full", "cheetah", "kl") not in family.triggers
     assert family.means == set(pairs)
-    assert family.exploratory("running_variance")
-    assert not family.exploratory("kl")
+    assert family.standing("running_variance") == "exploratory"
+    assert family.standing("kl") == "candidate"
 
 
 def test_scoring_one_trigger_alone_does_not_change_its_answer():

@@ -13,7 +13,7 @@ from worldfork.analysis.score import power, rankings
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contraction import contraction
 from worldfork.analysis.score.records import DesignComponents
-from worldfork.analysis.score.triggers import baselines, endpoint
+from worldfork.analysis.score.triggers import endpoint, endpoint_scales
 from worldfork.analysis.score.undefined import Undefined
 
 DRAWS = np.random.default_rng(0)
@@ -256,7 +256,9 @@ def test_endpoint_by_hand():
     spread = np.array([2.0, 2.0, 1.0, 1.0, 9.0, 9.0])
     hold = np.stack([-spread / np.sqrt(2), spread / np.sqrt(2)], axis=1)
     fired = np.array([True, False, True, True, False, False])
-    found = endpoint(fired, world.delta, baselines(world.delta, hold, partition(world.prefork)), seed=0, task="")
+    found = endpoint(
+        fired, world.delta, endpoint_scales(world.delta, hold, partition(world.prefork)), seed=0, task=""
+    )
     assert found.by_checkpoint == {"0": pytest.approx(3.0), "1": pytest.approx(0.0)}
     assert found.value == pytest.approx(1.5)
     assert (found.interval, found.kind) == (pytest.approx([0.0, 3.0]), "min-max")
@@ -268,5 +270,5 @@ def test_endpoint_that_does_not_exist():
     never, one = np.zeros(2, bool), np.array([True, False])
     hold = np.array([[1.0, 2.0], [1.0, 2.0]])
     for fired, returns in ((one, None), (never, hold), (one, np.ones((2, 2))), (one, hold[:, :1])):
-        measured = baselines(world.delta, returns, parts)
+        measured = endpoint_scales(world.delta, returns, parts)
         assert isinstance(endpoint(fired, world.delta, measured, seed=0, task=""), Undefined)

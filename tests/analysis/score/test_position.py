@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.analysis.score import policy_returns
+from worldfork.analysis.score import policy_returns, rankings
 from worldfork.analysis.score.undefined import Undefined
 
 
@@ -61,7 +61,7 @@ def test_stratified_auc_counts_pairs_within_places(rows):
         ]
         return scores
 
-    found = policy_returns.stratified_auc(signal, positive, stratum, checkpoint)
+    found = rankings.stratified_auc(signal, positive, stratum, checkpoint)
     known = ~np.isnan(signal)
     every = share(known)
     assert found.pairs == len(every)
@@ -80,7 +80,7 @@ def test_stratified_auc_counts_pairs_within_places(rows):
 def test_a_function_of_position_knows_nothing_at_a_fixed_place():
     checkpoint, direction, k = grid(6)
     delta = np.random.default_rng(0).normal(size=len(k))
-    found = policy_returns.stratified_auc(
+    found = rankings.stratified_auc(
         np.sin(3.0 * direction + k), delta > 0, policy_returns.strata(direction, k), checkpoint
     )
     assert found.auc == 0.5

@@ -464,3 +464,12 @@ def test_readings_agree_with_what_the_contract_feeds(world, readings):
             event = draw_event(name, task="t", cell=key, seed=0)
             answers = feed(trigger, deployment(cell), cell=key, event=event)
             assert values[world.cell == cell].tolist() == answers
+
+
+def test_a_trigger_that_the_registry_offers_is_read_where_a_registration_names_it(monkeypatch):
+    """An offer alone enrols nothing: published scores do not change when worldfork gains a trigger."""
+    offered = {**registry.BUILT_IN["triggers"], "cusum": registry.BUILT_IN["triggers"]["clock"]}
+    monkeypatch.setattr(registry, "BUILT_IN", {**registry.BUILT_IN, "triggers": offered})
+    world = prefork_of()
+    assert "cusum" not in read_triggers(world)
+    assert isinstance(read_triggers(world, candidates=("cusum",))["cusum"], Signal)

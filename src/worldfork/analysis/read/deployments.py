@@ -17,7 +17,7 @@ __all__ = ["Deployed", "deployment_rows", "read_deployments"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Deployed:
-    """One task under every policy. Axes: policies, cells, episodes; evaluations also points and their episodes.
+    """A task under every policy. Axes: policies, cells, episodes; evaluations also points and their episodes.
 
     Cells have the episodes that all policies have: in a study that is still running some have fewer, and what is
     missing is NaN. A return that is not finite counts as a failure does.
@@ -37,7 +37,7 @@ class Deployed:
 
 
 def read_deployments(study: Study) -> dict[str, Deployed]:
-    """Every task that has a deployment, or nothing where none is registered or begun."""
+    """Return every task that has a deployment, or nothing where none is registered or begun."""
     registered = study.registration.deployment
     rows = deployment_rows(study)
     tasks = dict.fromkeys(cell.task for _, cell in rows)
@@ -45,7 +45,7 @@ def read_deployments(study: Study) -> dict[str, Deployed]:
 
 
 def deployment_rows(study: Study) -> dict[tuple[str, Cell], list[DeploymentRow]]:
-    """The rows of every policy on every cell that has begun."""
+    """Return the rows of every policy on every cell that has begun."""
     return {
         (policy, cell): in_order
         for policy, cell in deployments(study.registration)
@@ -101,8 +101,8 @@ def _place(cell: Cell) -> tuple[CellKey, int]:
 
 
 def _failure(registered: float | None, rows: Mapping[tuple[str, Cell], list[DeploymentRow]]) -> float:
-    """What a return that is not finite counts as: as registered, or else 0, or the lowest return where some are
-    below 0."""
+    """Return what a return that is not finite counts as: as registered, or else 0, or the lowest return where some
+    are below 0."""
     if registered is not None:
         return registered
     found = [

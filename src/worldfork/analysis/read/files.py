@@ -22,7 +22,7 @@ SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_frame(path: Path) -> pl.DataFrame:
-    """The table at `path`, as it stands there."""
+    """Return the table at `path`, as it stands there."""
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise WorldforkError(
@@ -50,7 +50,7 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 
 
 def encode(frame: pl.DataFrame, suffix: str, *, name: str = "") -> bytes:
-    """The bytes of a flat table. A .csv has no place for lists: hold and update are left out."""
+    """Return the bytes of a flat table. A .csv has no place for lists: hold and update are left out."""
     match suffix:
         case ".csv":
             return frame.drop(*EPISODES, "evaluation", strict=False).write_csv().encode()
@@ -72,7 +72,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def _refuse_header(header: str, path: Path) -> None:
-    """A header that is not what a .csv has, named as what it is."""
+    """Refuse a header that is not what a .csv has, named as what it is."""
     names = [name.strip('"') for name in header.split(",")]
     for separator, called in SEPARATORS.items():
         if header.count(separator) > header.count(","):
@@ -134,7 +134,7 @@ def _read_jsonl(path: Path) -> pl.DataFrame:
 
 
 def _series(column: str, values: list[object], count: int) -> pl.Series:
-    """Text for the same reason as in a .csv: a column that mixes types is then refused by its row."""
+    """Return a column as text, as in a .csv: a column that mixes types is then refused by its row."""
     values.extend([None] * (count - len(values)))
     if column in EPISODES:
         return pl.Series(column, values, dtype=pl.Object)

@@ -16,12 +16,13 @@ __all__ = ["deployment_frame", "flat_frame", "stream_frame", "study_frame"]
 
 
 def study_frame(study: Study) -> pl.DataFrame:
-    """A study as a flat table: what `worldfork export` writes."""
+    """Return a study as a flat table: what `worldfork export` writes."""
     return flat_frame(read_rows(study))
 
 
 def stream_frame(study: Study) -> pl.DataFrame:
-    """Every control step of every deployment, with the cell that ran it; cells that share a stream take it once."""
+    """Return every control step of every deployment, with the cell that ran it; cells that share a stream take it
+    once."""
     registration = study.registration
     parts = []
     for cell, owner in stream_owner(registration).items():
@@ -37,7 +38,7 @@ def stream_frame(study: Study) -> pl.DataFrame:
 
 
 def flat_frame(rows: Rows) -> pl.DataFrame:
-    """One row per fork, in the columns that `read_table` knows."""
+    """Return one row per fork, in the columns that `read_table` knows."""
     entries = [
         {
             **dataclasses.asdict(cell),
@@ -55,7 +56,7 @@ def flat_frame(rows: Rows) -> pl.DataFrame:
 
 
 def deployment_frame(study: Study) -> pl.DataFrame:
-    """One row per policy, cell and episode, for any other tool."""
+    """Return one row per policy, cell and episode, for any other tool."""
     return pl.from_dicts(
         [
             {

@@ -34,7 +34,8 @@ Source = str | Path | Study | Frame | Table | Ledger
 
 
 def open_ledger(source: Source, *, higher_is_better: bool = True, failure_return: float | None = None) -> Ledger:
-    """The forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet or .jsonl) or a data frame.
+    """Return the forks in a study (its path, or a `Study`), in a flat table (.csv, .parquet or .jsonl) or a data
+    frame.
 
     `higher_is_better` and `failure_return` say how a flat table is read (`read_table`): a study registers it.
     """
@@ -82,8 +83,8 @@ def _open_study(study: Study) -> Ledger:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Without looking for garbage: of ten thousands of rows none is, and looking takes as long as reading them, and
-    again while they are scored."""
+    """Keep Python from looking for garbage: of ten thousands of rows none is, and looking takes as long as reading
+    them, and again while they are scored."""
     collecting = gc.isenabled()
     gc.disable()
     try:

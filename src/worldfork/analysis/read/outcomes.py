@@ -1,4 +1,4 @@
-"""What followed a fork: the returns of both branches, and dR (paper, "Paired labels")."""
+"""Outcomes of forks: the returns of both branches, and dR (paper, "Paired labels")."""
 
 import dataclasses
 import itertools
@@ -52,7 +52,7 @@ class Outcomes:
         return self.r_update - self.r_hold
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Outcomes":
-        """The forks where `keep` is true."""
+        """Return the forks where `keep` is true."""
         return Outcomes(
             r_hold=self.r_hold[keep],
             r_update=self.r_update[keep],
@@ -66,7 +66,7 @@ class Outcomes:
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """What one draw of an update's minibatches led to, at one fork."""
+    """The outcome of one draw of an update's minibatches at one fork."""
 
     r_hold: float
     r_update: float
@@ -77,8 +77,8 @@ class Draw:
 
 
 def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
-    """Every fork with the mean over the draws of its update's minibatches. HOLD draws none: the first one's stands
-    for all."""
+    """Return every fork with the mean over the draws of its update's minibatches. HOLD draws none: the first one's
+    stands for all."""
     first = [draws[0] for draws in forks]
     r_hold, hold = np.array([draw.r_hold for draw in first], dtype=np.float64), pad([draw.hold for draw in first])
     if all(len(draws) == 1 for draws in forks):  # as in most studies
@@ -108,7 +108,7 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
 
 
 def pad(rows: Sequence[Returns]) -> Float[np.ndarray, "rows episodes"] | None:
-    """Returns of episodes side by side, NaN where a row has fewer of them; None where no row has any."""
+    """Return returns of episodes side by side, NaN where a row has fewer of them; None where no row has any."""
     width = max((len(values) for values in rows), default=0)
     if not width:
         return None
@@ -142,12 +142,13 @@ class Forks:
         return self.outcomes.delta
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Forks":
-        """The forks where `keep` is true; cells keep their index."""
+        """Return the forks where `keep` is true; cells keep their index."""
         return dataclasses.replace(self, prefork=self.prefork.take(keep), outcomes=self.outcomes.take(keep))
 
 
 def join(parts: Sequence[Forks]) -> Forks:
-    """The forks of several arms that differ in their stream seeds alone, as one; signals and logs stay behind."""
+    """Return the forks of several arms that differ in their stream seeds alone, as one; signals and logs stay
+    behind."""
     cells = sorted(cell for part in parts for cell in part.prefork.cells)
     for cell, following in itertools.pairwise(cells):
         if cell == following:

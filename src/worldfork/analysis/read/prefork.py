@@ -1,4 +1,4 @@
-"""What a trigger may see: the stream up to the fork, and nothing of what followed.
+"""The stream up to a fork, which a trigger may see, and nothing of what followed.
 
 One record holds every fork of one task and one arm as columns, sorted by cell and then by k. It knows neither
 returns nor dR, and the import contract "a trigger never sees an outcome" keeps it so (paper, "Scoring").
@@ -18,7 +18,7 @@ __all__ = ["CellKey", "Prefork", "StreamLog"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StreamLog:
-    """One cell's log of the frozen deployment; entry t of a column belongs to control step t + 1."""
+    """The step log of one cell's frozen deployment; entry t of a column belongs to control step t + 1."""
 
     columns: Mapping[str, Float[np.ndarray, "steps"]]  # error, kl, reward and whatever else the agent offers
 
@@ -29,8 +29,8 @@ class StreamLog:
     def between(
         self, start: int, stop: int, names: Collection[str] | None = None
     ) -> dict[str, Float[np.ndarray, "some"]]:
-        """Every column, or those in `names`, from control step `start` + 1 to `stop`: copies, since a view knows
-        what it was cut from. Steps past an episode's end, where nothing happened, are left out."""
+        """Return every column, or those in `names`, from control step `start` + 1 to `stop`: copies, since a view
+        knows what it was cut from. Steps past an episode's end, where nothing happened, are left out."""
         real = self.columns["real"][start:stop] != 0.0 if "real" in self.columns else slice(None)
         columns = {
             name: column[start:stop][real].copy()
@@ -42,7 +42,7 @@ class StreamLog:
         return columns
 
     def until(self, step: int) -> "StreamLog":
-        """The same log, ended after `step` control steps."""
+        """Return the same log, ended after `step` control steps."""
         return StreamLog({name: column[:step].copy() for name, column in self.columns.items()})
 
 
@@ -65,22 +65,22 @@ class Prefork:
         return len(self.cell)
 
     def spans(self) -> Iterator[tuple[int, slice]]:
-        """Each cell that has forks, with the slice they occupy."""
+        """Yield each cell that has forks, with the slice they occupy."""
         bounds = np.searchsorted(self.cell, np.arange(len(self.cells) + 1))
         for index, (start, stop) in enumerate(itertools.pairwise(bounds)):
             if stop > start:
                 yield index, slice(int(start), int(stop))
 
     def stream(self, cell: int) -> StreamLog | None:
-        """The step log of a cell, where there is one."""
+        """Return the step log of a cell, where there is one."""
         return self.streams[cell] if self.streams else None
 
     def answered(self, cell: int) -> Mapping[Asked, Sequence[Answer]]:
-        """What is known of a cell's stream where it is not here."""
+        """Return what is known of a cell's stream where it is not here."""
         return self.answers[cell] if self.answers else {}
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Prefork":
-        """The forks where `keep` is true; cells keep their index even when they become empty."""
+        """Return the forks where `keep` is true; cells keep their index even when they become empty."""
         return dataclasses.replace(
             self,
             cell=self.cell[keep],
@@ -91,7 +91,7 @@ class Prefork:
         )
 
     def until(self, k: int) -> "Prefork":
-        """The world as it was at decision point k: no later fork, no later step of any stream."""
+        """Return the world as it was at decision point k: no later fork, no later step of any stream."""
         known = self.take(self.k <= k)
         last = {int(cell): int(step) for cell, step in zip(known.cell, known.step, strict=True)}
         streams = tuple(

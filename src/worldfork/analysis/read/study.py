@@ -30,7 +30,7 @@ Rows = dict[Cell, list[ForkRow]]
 
 
 def read_rows(study: Study) -> Rows:
-    """Every registered cell with the rows it has so far."""
+    """Return every registered cell with the rows it has so far."""
     rows = {cell: study.cell(cell.id).rows() for cell in cells(study.registration)}
     if not any(rows.values()):
         raise WorldforkError(f"`{study.path}` has no forks yet. Run the study first.")
@@ -45,7 +45,7 @@ def _require_scorable(registration: Registration, rows: Rows) -> None:
 
 
 def study_table(study: Study, rows: Rows) -> Table:
-    """The forks by arm and task, in the order registered: doses ascend as their author wrote them."""
+    """Return the forks by arm and task, in the order registered: doses ascend as their author wrote them."""
     registration = study.registration
     _require_scorable(registration, rows)
     signals = list(dict.fromkeys(name for in_order in rows.values() for row in in_order for name in row.signals))
@@ -70,14 +70,14 @@ def study_table(study: Study, rows: Rows) -> Table:
 
 
 def _gradient_steps(mechanism: Mechanism) -> int | None:
-    """N of one update; None where it follows the window, a number of passes over it."""
+    """Return N of one update; None where it follows the window, a number of passes over it."""
     in_passes = mechanism.settings.get("passes") is not None and mechanism.steps > 0
     return None if in_passes else mechanism.steps
 
 
 def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
-    """What a branch without a finite return counts as, by task: as registered, or else 0, or the lowest return of
-    any episode where returns go below 0, so that failing is never the best that could happen."""
+    """Return the value of a branch without a finite return, by task: as registered, or else 0, or the lowest return
+    of any episode where returns go below 0, so that failing is never the best that could happen."""
     registered = registration.scoring.failure_return
     if registered is not None:
         return {cell.task: registered for cell, in_order in rows.items() if in_order}
@@ -98,7 +98,7 @@ def _forks(
     answers: Answers | None,
     failure: float,
 ) -> Forks | None:
-    """The forks of one arm and task, cells in order of their keys; None where there are none yet.
+    """Return the forks of one arm and task, cells in order of their keys; None where there are none yet.
 
     Cells that differ in the draw of their updates alone are one deployment, and their forks one fork: what an
     update was worth is its mean over draws.
@@ -145,7 +145,7 @@ def _draw(row: ForkRow, failure: float) -> Draw:
 
 
 def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
-    """What each checkpoint returns in the clean world, where its cells say so."""
+    """Return the clean return of each checkpoint, where its cells say so."""
     clean: dict[str, float] = {}
     for cell in begun:
         if str(cell.checkpoint) in clean:
@@ -159,7 +159,7 @@ def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
 
 
 def cell_key(cell: Cell) -> CellKey:
-    """The deployment that a cell is of, whatever its arm and the draw of its updates."""
+    """Return the deployment that a cell is of, whatever its arm and the draw of its updates."""
     return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
 
 
@@ -176,12 +176,13 @@ def _failed(cell: Cell, row: ForkRow, failure: float) -> str:
 
 
 def _floats(values: Sequence[float | None]) -> Float[np.ndarray, "values"]:
-    """NaN for what is stored as null."""
+    """Return numbers, NaN for what is stored as null."""
     return np.array(values, dtype=np.float64)
 
 
 def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog | None:
-    """A cell's step log; what an agent does not have (a KL, say) is not in it. Arms that share one hold one."""
+    """Return a cell's step log; what an agent does not have (a KL, say) is not in it. Arms that share one hold
+    one."""
     path, _ = study.cell(cell.id).stream_files()
     if not path.exists():
         return None
@@ -194,7 +195,7 @@ def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog |
 
 
 def _stored_answers(study: Study, rows: Rows) -> Answers | None:
-    """What a copy that leaves its streams out says was answered on them."""
+    """Return what a copy that leaves its streams out says was answered on them."""
     if not leaves_streams_out(study):
         return None
     return read_answers(study, {cell.id: in_order for cell, in_order in rows.items()})
@@ -203,7 +204,7 @@ def _stored_answers(study: Study, rows: Rows) -> Answers | None:
 def _answers(
     study: Study, begun: Sequence[Cell], streams: Sequence[StreamLog | None], stored: Answers | None
 ) -> tuple[dict[Asked, tuple[Answer, ...]], ...]:
-    """What was answered on the stream of each cell that has none here."""
+    """Return what was answered on the stream of each cell that has none here."""
     if stored is None:
         return ()
     return tuple(

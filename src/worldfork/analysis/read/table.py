@@ -33,22 +33,22 @@ MISSING: Final = ("", "nan", "na", "null", "none")
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """How to say where in a table something is."""
+    """The place of an entry in a table, in words."""
 
     name: str
     header: bool  # line 1 is the header, so row 1 is line 2
 
     def row(self, index: int) -> str:
-        """A row, as its author counts."""
+        """Return the number of a row, as its author counts."""
         return f"row {index + 1} (line {index + 2})" if self.header else f"row {index + 1}"
 
     def refuse(self, index: int, column: str, *, problem: str) -> WorldforkError:
-        """The error to raise for one entry."""
+        """Return the error to raise for one entry."""
         return WorldforkError(f"`{self.name}`, {self.row(index)}, column `{column}`: {problem}")
 
 
 def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
-    """A column of texts, none of them empty."""
+    """Return a column of texts, none of them empty."""
     dtype = frame[column].dtype
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise place.refuse(0, column, problem=f"expected names, got a column of {dtype}. Write it as text.")
@@ -64,7 +64,7 @@ def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
 
 
 def numbers(frame: pl.DataFrame, column: str, *, place: Place, required: bool) -> pl.Series:
-    """A column of finite numbers; NaN where one is missing and may be."""
+    """Return a column of finite numbers; NaN where one is missing and may be."""
     values = _parsed(frame, column, place=place)
     infinite = values.is_infinite().fill_null(False)
     if infinite.any():
@@ -77,7 +77,8 @@ def numbers(frame: pl.DataFrame, column: str, *, place: Place, required: bool) -
 
 
 def return_column(frame: pl.DataFrame, column: str, *, place: Place, may_fail: bool) -> pl.Series:
-    """A column of returns; NaN where one is missing or infinite, which is refused unless branches `may_fail`."""
+    """Return a column of returns; NaN where one is missing or infinite, which is refused unless branches
+    `may_fail`."""
     values = _parsed(frame, column, place=place)
     missing, infinite = values.is_null(), values.is_infinite().fill_null(False)
     broken = missing | infinite
@@ -93,7 +94,7 @@ def return_column(frame: pl.DataFrame, column: str, *, place: Place, may_fail: b
 
 
 def _parsed(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
-    """A column of numbers, null where one is missing."""
+    """Return a column of numbers, null where one is missing."""
     given = frame[column]
     if given.dtype == pl.String:
         texts = given.str.strip_chars()
@@ -110,7 +111,7 @@ def _parsed(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
 
 
 def whole_numbers(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
-    """A column of whole numbers from 0."""
+    """Return a column of whole numbers from 0."""
     values = numbers(frame, column, place=place, required=True)
     wrong = (values != values.round()) | (values < 0) | (values > 2**53)
     if wrong.any():
@@ -120,7 +121,7 @@ def whole_numbers(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Serie
 
 
 def decision_points(frame: pl.DataFrame, *, place: Place) -> pl.Series:
-    """The column `k`: whole numbers from 1."""
+    """Return the column `k`: whole numbers from 1."""
     values = whole_numbers(frame, "k", place=place)
     zero = values == 0
     if zero.any():
@@ -130,8 +131,8 @@ def decision_points(frame: pl.DataFrame, *, place: Place) -> pl.Series:
 
 
 def episodes(frame: pl.DataFrame, *, place: Place, failed: Bool[np.ndarray, "rows"]) -> dict[str, list[Returns]]:
-    """The return of every episode of both branches, row by row; nothing where either column is absent. A fork with
-    a `failed` branch may have none of that branch."""
+    """Return the returns of every episode of both branches, row by row; nothing where either column is absent. A
+    fork with a `failed` branch may have none of that branch."""
     if any(column not in frame.columns for column in EPISODES):
         return {}
     lists = {
@@ -168,20 +169,20 @@ CLEAN: Final = "clean_return"  # of the checkpoint, in the clean world
 
 @dataclasses.dataclass(frozen=True)
 class _Returns:
-    """How a table's returns are meant."""
+    """The meaning of a table's returns: larger or smaller is better, and what a failure counts as."""
 
     higher_is_better: bool
     failure: float | None  # what a branch without a finite return counts as, in the table's own sign
 
     def gained(self, values: pl.Series) -> pl.Series:
-        """The same where more is better: costs turned, and 0 as it is."""
+        """Return the values where more is better: costs turned, and 0 as it is."""
         return values if self.higher_is_better else pl.Series(values.name, 0.0 - values.to_numpy())
 
 
 def read_table(
     source: str | Path | Frame, *, higher_is_better: bool = True, failure_return: float | None = None
 ) -> Table:
-    """The flat table in a .csv, .parquet or .jsonl file, or in a data frame.
+    """Return the flat table in a .csv, .parquet or .jsonl file, or in a data frame.
 
     `higher_is_better=False` is said of costs, losses, latencies: their signs are turned. `failure_return` is what a
     branch without a finite return counts as, in the table's own sign; without it such a row is refused.
@@ -255,7 +256,7 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
 
 
 def _failures(failed: Mapping[str, Bool[np.ndarray, "rows"]], place: Place, means: _Returns) -> tuple[str, ...]:
-    """A sentence for each row with a branch that failed."""
+    """Return a sentence for each row with a branch that failed."""
     said = []
     for index in np.flatnonzero(failed["hold"] | failed["update"]).tolist():
         branches = " and ".join(branch.upper() for branch in EPISODES if failed[branch][index])
@@ -267,13 +268,13 @@ def _failures(failed: Mapping[str, Bool[np.ndarray, "rows"]], place: Place, mean
 
 
 def _clean_returns(forks: pl.DataFrame) -> dict[str, float]:
-    """What each checkpoint returns in the clean world, where a column says so: the mean of what it says."""
+    """Return the clean return of each checkpoint, where a column says so: the mean of what it says."""
     known = forks.filter(pl.col(CLEAN).is_not_nan()).group_by("checkpoint").agg(pl.col(CLEAN).mean())
     return dict(known.select("checkpoint", CLEAN).iter_rows())
 
 
 def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
-    """The returns of one arm and task; rows that differ in the draw of their update alone are one fork."""
+    """Return the returns of one arm and task; rows that differ in the draw of their update alone are one fork."""
     rows = part["row"].to_list()
     if forks == len(part):
         return Outcomes(
@@ -292,7 +293,7 @@ def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, f
 
 
 def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str, means: _Returns) -> pl.DataFrame:
-    """The table with everything that may be left out filled in, in its canonical order."""
+    """Return the table with everything that may be left out filled in, in its canonical order."""
     count = len(frame)
     named = [
         names(frame, column, place=place)
@@ -367,7 +368,7 @@ COLUMNS: Final = {
 
 
 def template_frame() -> pl.DataFrame:
-    """Made-up forks of four models, deployed twice each, at three decision points.
+    """Return made-up forks of four models, deployed twice each, at three decision points.
 
     >>> template_frame().shape
     (24, 7)

@@ -1,4 +1,4 @@
-"""What a trigger said of every fork of a table: numbers, alarms, or nothing and why."""
+"""Readings of triggers at every fork of a table: numbers, alarms, or nothing and why."""
 
 import dataclasses
 import functools
@@ -43,8 +43,8 @@ Reading = Signal | Alarms | Unavailable
 
 
 def lacking(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> str | None:
-    """What a trigger needs and a cell does not have: a column of its stream, or, where the stream is not here, what
-    this trigger answered on it. None where it can be asked."""
+    """Return what a trigger needs and a cell does not have: a column of its stream, or, where the stream is not
+    here, what this trigger answered on it. None where it can be asked."""
     stream = prefork.stream(cell)
     if stream is not None:
         missing = [column for column in trigger.needs if column not in stream.columns]
@@ -68,8 +68,8 @@ def lacking(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: i
 def stored_answers(
     prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int
 ) -> Sequence[Answer] | None:
-    """What a trigger that reads a cell's stream answered on it at k = 1, 2, ..., where a copy has that instead of
-    the stream. Where the stream is here, it is asked itself."""
+    """Return what a trigger that reads a cell's stream answered on it at k = 1, 2, ..., where a copy has that
+    instead of the stream. Where the stream is here, it is asked itself."""
     known = prefork.answered(cell)
     if prefork.stream(cell) is not None or not trigger.needs or not any(who.trigger == name for who in known):
         return None
@@ -77,7 +77,7 @@ def stored_answers(
 
 
 def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> list[int]:
-    """The seeds under which this trigger's answers are known, where they are not known under this one."""
+    """Return the seeds under which this trigger's answers are known, where they are not known under this one."""
     known = [who for who in prefork.answered(cell) if who.trigger == name]
     if not known:
         return []
@@ -89,27 +89,40 @@ def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, se
 
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
+# The triggers of worldfork that every score reads. The registry may offer more: a registration enrols those that it
+# names as candidates, so that a new one changes no published score.
+ENROLLED: Final = ("adwin", "page_hinkley", "kswin", "conformal", "drift", "periodic", "clock", "random")
 
 
 def read_triggers(
-    prefork: Prefork, *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+    prefork: Prefork,
+    *,
+    names: Iterable[str | Trigger] | None = None,
+    candidates: Collection[str] = (),
+    seed: int = 0,
 ) -> dict[str, Reading]:
-    """The reading of worldfork's own triggers and of every recorded signal, or of those in `names`.
+    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`.
+
+    `candidates` are registered: those among worldfork's own triggers are enrolled besides.
 
     A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
     stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
     code is imported unless it is named.
     """
-    return read_triggers_together([prefork], names=names, seed=seed)[0]
+    return read_triggers_together([prefork], names=names, candidates=candidates, seed=seed)[0]
 
 
 def read_triggers_together(
-    preforks: Sequence[Prefork], *, names: Iterable[str | Trigger] | None = None, seed: int = 0
+    preforks: Sequence[Prefork],
+    *,
+    names: Iterable[str | Trigger] | None = None,
+    candidates: Collection[str] = (),
+    seed: int = 0,
 ) -> list[dict[str, Reading]]:
-    """What `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them side by
-    side, and where arms have one stream, once."""
+    """Return what `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them
+    side by side, and where arms have one stream, once."""
     asked = None if names is None else list(dict.fromkeys(names))
-    wanted = [_known(prefork) if asked is None else asked for prefork in preforks]
+    wanted = [_known(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}
     fed: dict[str, list[int]] = {}  # by trigger, the tables that have no recorded signal of its name
     for index, prefork in enumerate(preforks):
@@ -132,7 +145,7 @@ def read_triggers_together(
 
 
 def chosen_triggers(given: object) -> tuple[str | Trigger, ...]:
-    """The triggers that somebody asks for: names (one text may hold several, with commas), objects, or both.
+    """Return the triggers that are asked for: names (one text may hold several, with commas), objects, or both.
 
     >>> chosen_triggers("residual, adwin")
     ('residual', 'adwin')
@@ -160,11 +173,12 @@ def chosen_triggers(given: object) -> tuple[str | Trigger, ...]:
 
 
 def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, Unavailable]:
-    """The registered candidates that are not read unless somebody names them, or not at all, each with the reason.
+    """Return the registered candidates that are not read unless somebody names them, or not at all, each with the
+    reason.
 
     Those that are code of others are read by whoever names them: a study may come from a stranger.
     """
-    known = _known(prefork)
+    known = _known(prefork, candidates)
     unread = [name for name in candidates if name not in known]
     outside = [name for name in unread if ":" in name or name in registry.names("triggers")]
     all_named = ",".join(name for name in candidates if name in known or name in outside)
@@ -181,16 +195,16 @@ def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, 
 
 
 def is_reference(name: str) -> bool:
-    """Whether a trigger is a yardstick (schedule, clock, coin, oracle), not a candidate rule. Code of others is
-    asked only where it was imported before."""
+    """Return whether a trigger is a reference (schedule, clock, coin, oracle), not a candidate rule. Code of others
+    is asked only where it was imported before."""
     if name not in registry.names("triggers") and ":" not in name:
         return False
     return imports_nothing_new(name) and registry.load("triggers", name, Trigger).reference
 
 
 def imports_nothing_new(name: str) -> bool:
-    """Whether a trigger can be asked without importing code of others that nobody on this machine has named: it
-    comes with worldfork, was imported before, or is no trigger of the registry but a recorded signal.
+    """Return whether a trigger can be asked without importing code of others that nobody on this machine has named:
+    it comes with worldfork, was imported before, or is no trigger of the registry but a recorded signal.
 
     A study may come from a stranger: what its registration names is not even looked for.
     """
@@ -204,14 +218,15 @@ def imports_nothing_new(name: str) -> bool:
 
 
 def comes_with_worldfork(name: str) -> bool:
-    """Whether a trigger is one of worldfork's own, called by its name or by its module."""
+    """Return whether a trigger is one of worldfork's own, called by its name or by its module."""
     return name in registry.BUILT_IN["triggers"] or name in registry.BUILT_IN["triggers"].values()
 
 
 def answers_by_cell(
     preforks: Sequence[Prefork], name: str, trigger: Trigger, *, seed: int
 ) -> list[list[Sequence[Answer] | None]]:
-    """What a trigger answers at every fork, by table and cell that has forks; None where it can not be asked."""
+    """Return what a trigger answers at every fork, by table and cell that has forks; None where it can not be
+    asked."""
     tables = [
         [
             (each, each.lacks(name, trigger, seed=seed) is None)
@@ -227,7 +242,8 @@ def answers_by_cell(
 def segments(
     prefork: Prefork, index: int, span: slice, *, columns: Collection[str] | None = None
 ) -> Iterator[tuple[Segment, int | None]]:
-    """The segments of one cell in order, each with the fork that follows it; None where no fork is to be scored.
+    """Yield the segments of one cell in order, each with the fork that follows it; None where no fork is to be
+    scored.
 
     Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
     is fed like any other. Of the stream the `columns` are cut alone, where they are given.
@@ -258,7 +274,7 @@ def segments(
 
 @dataclasses.dataclass(frozen=True)
 class _Deployment:
-    """One cell, as it is fed to every trigger: the forks in `span`."""
+    """A cell, as it is fed to every trigger: the forks in `span`."""
 
     prefork: Prefork
     index: int
@@ -279,13 +295,14 @@ class _Deployment:
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """What is fed; not cut before somebody reads it, since arms on one stream are answered from the first."""
+        """The segments that are fed; not cut before they are read, since arms on one stream are answered from the
+        first."""
         cut = segments(self.prefork, self.index, self.span, columns=self.columns)
         return tuple(segment for segment, _ in cut)
 
     @functools.cached_property
     def rows(self) -> tuple[object, ...]:
-        """What the rows say, as a key."""
+        """The content of the rows, as a key."""
         known = self.prefork
         columns = (known.k, known.step, known.level, *known.signals.values())
         return (*known.signals, *(column[self.span].tobytes() for column in columns))
@@ -297,7 +314,7 @@ class _Deployment:
         return stored_answers(self.prefork, self.index, name, trigger, seed=seed)
 
     def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """The answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
+        """Return the answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
         if len(answers) == self.span.stop - self.span.start:
             return answers
         return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
@@ -308,7 +325,7 @@ def _deployments(prefork: Prefork, columns: Collection[str] | None) -> list[_Dep
 
 
 def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], *, seed: int) -> list[Reading]:
-    """What a trigger says of every fork of each table."""
+    """Return the reading of a trigger at every fork of each table."""
     reasons = [next(filter(None, (each.lacks(name, trigger, seed=seed) for each in of)), None) for of in tables]
     able = [each for table, why in zip(tables, reasons, strict=True) if why is None for each in table]
     with naming(trigger):
@@ -326,7 +343,7 @@ def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], 
 def _answers(
     name: str, trigger: Trigger, deployments: Sequence[_Deployment], *, seed: int
 ) -> list[Sequence[Answer]]:
-    """What a trigger answers on each deployment: as a copy has it, or else fed."""
+    """Return what a trigger answers on each deployment: as a copy has it, or else fed."""
     stored = [each.stored(name, trigger, seed=seed) for each in deployments]
     unknown = [each for each, answers in zip(deployments, stored, strict=True) if answers is None]
     events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in unknown]
@@ -335,7 +352,8 @@ def _answers(
 
 
 def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
-    """Arms on one stream are fed the same: a detector that reads thousands of steps does so once."""
+    """Feed a trigger the deployments. Arms on one stream are fed the same: a detector that reads thousands of steps
+    does so once."""
     keys = [(event, each.rows, each.stream) for each, event in zip(deployments, events, strict=True)]
     distinct = {
         key: index for index, key in reversed(list(enumerate(keys)))
@@ -351,7 +369,7 @@ def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[
 
 
 def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
-    """Numbers or alarms, whichever the trigger answered with."""
+    """Return numbers or alarms, whichever the trigger answered with."""
     spoken = [answer for answer in answers if answer is not None]
     if not spoken:
         return Unavailable(why_silent)
@@ -366,16 +384,17 @@ def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Readin
 
 
 def _is_signal(answer: Answer) -> bool:
-    """A number that is not infinite; NaN is a missing signal."""
+    """Return whether an answer is a number that is not infinite; NaN is a missing signal."""
     if isinstance(answer, bool | np.bool_) or not isinstance(answer, float | int | np.number):
         return False
     return not math.isinf(answer)
 
 
-def _known(prefork: Prefork) -> list[str]:
-    """Everything that is read unless asked otherwise: candidates first, yardsticks last."""
+def _known(prefork: Prefork, candidates: Collection[str] = ()) -> list[str]:
+    """Return everything that is read unless asked otherwise, references last."""
     recorded = [name for name in RECORDED if name in prefork.signals]
-    named = dict.fromkeys([*recorded, *registry.BUILT_IN["triggers"], *prefork.signals])
+    own = [name for name in candidates if name not in recorded and comes_with_worldfork(name)]
+    named = dict.fromkeys([*recorded, *ENROLLED, *own, *prefork.signals])
     return sorted(named, key=is_reference)
 
 
@@ -394,7 +413,8 @@ def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
 
 
 def _columns(triggers: Iterable[Trigger]) -> frozenset[str] | None:
-    """What of a stream these triggers read: ours what they need and no more, those of others perhaps all of it."""
+    """Return the columns of a stream that these triggers read; None for triggers of others, which may read all of
+    it."""
     asked = list(triggers)
     if any(type(trigger).__module__.partition(".")[0] != "worldfork" for trigger in asked):
         return None
@@ -402,7 +422,8 @@ def _columns(triggers: Iterable[Trigger]) -> frozenset[str] | None:
 
 
 def _name(trigger: str | Trigger) -> str:
-    """What a trigger is called; one that was given itself: its class, with the settings that are not the usual."""
+    """Return the name of a trigger; of one that was given itself its class, with the settings that are not the
+    usual."""
     if isinstance(trigger, str):
         return trigger
     settings = ", ".join(f"{name}={getattr(trigger, name)!r}" for name in sorted(trigger.model_fields_set))

@@ -36,25 +36,25 @@ class Partition:
         return self.cell_direction[self.cell]
 
     def by_checkpoint(self) -> list[Int[np.ndarray, "own"]]:
-        """The forks of each checkpoint."""
+        """Return the forks of each checkpoint."""
         checkpoint = self.checkpoint
         order = np.argsort(checkpoint, kind="stable")
         bounds = np.searchsorted(checkpoint[order], np.arange(len(self.checkpoints) + 1))
         return [order[start:stop] for start, stop in itertools.pairwise(bounds)]
 
     def cell_means(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "cells"]:
-        """The mean of each cell; NaN where a cell has no forks."""
+        """Return the mean of each cell; NaN where a cell has no forks."""
         return group_means(values, self.cell, len(self.cell_checkpoint))
 
     def checkpoint_means(self, cell_values: Float[np.ndarray, "cells"]) -> Float[np.ndarray, "checkpoints"]:
-        """The mean over each checkpoint's cells that have one; NaN where none has."""
+        """Return the mean over each checkpoint's cells that have one; NaN where none has."""
         known = ~np.isnan(cell_values)
         return group_means(cell_values[known], self.cell_checkpoint[known], len(self.checkpoints))
 
 
 def partition(prefork: Prefork) -> Partition:
-    """The partition of these forks. Checkpoints and directions without a fork are left out of nothing: they keep
-    their place and have undefined means."""
+    """Return the partition of these forks. Checkpoints and directions without a fork are left out of nothing: they
+    keep their place and have undefined means."""
     checkpoints = {
         name: code for code, name in enumerate(sorted({c.checkpoint for c in prefork.cells}, key=natural))
     }
@@ -71,14 +71,15 @@ def partition(prefork: Prefork) -> Partition:
 def group_means(
     values: Float[np.ndarray, "values"], group: Int[np.ndarray, "values"], count: int
 ) -> Float[np.ndarray, "{count}"]:
-    """The mean of each group; NaN for an empty one."""
+    """Return the mean of each group; NaN for an empty one."""
     sizes = np.bincount(group, minlength=count)
     sums = np.bincount(group, weights=values, minlength=count)
     return np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0)
 
 
 def natural(name: str) -> tuple[int, int, str]:
-    """Checkpoint 2 before checkpoint 10; names that are no numbers after those that are."""
+    """Return a sort key that puts checkpoint 2 before checkpoint 10, and names that are no numbers after those that
+    are."""
     return (0, int(name), name) if name.isdecimal() else (1, 0, name)
 
 
@@ -96,7 +97,7 @@ LOSSES: Final[dict[str, Loss]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Pinning:
-    """One entry of the table."""
+    """An entry of the table: one loss at one drift."""
 
     loss: str
     drift: float
@@ -109,7 +110,7 @@ class Pinning:
 
 
 def forward_to_pinned(loss: Loss, drift: float, *, staleness: float = STALENESS, window: int = WINDOW) -> float:
-    """How much of an update's value in a moving world a pinned evaluation would have to be multiplied by."""
+    """Return the factor by which a pinned evaluation understates an update's value in a moving world."""
     pinned, forward = _worth(loss, drift, staleness, window)
     return forward / pinned
 
@@ -117,7 +118,7 @@ def forward_to_pinned(loss: Loss, drift: float, *, staleness: float = STALENESS,
 def pinning_table(
     *, drifts: tuple[float, ...] = DRIFTS, staleness: float = STALENESS, window: int = WINDOW
 ) -> list[Pinning]:
-    """Every loss at every drift."""
+    """Return every loss at every drift."""
     return [
         Pinning(name, drift, *_worth(loss, drift, staleness, window))
         for name, loss in LOSSES.items()

@@ -42,7 +42,7 @@ def line(
     seed: int,
     task: str,
 ) -> Line:
-    """Slope, crossing with y = x, and var(y) / var(x)."""
+    """Return slope, crossing with y = x, and var(y) / var(x)."""
     centre = float(x.mean()) if len(x) else 0.0
     sums = _sums(x - centre, y - centre, checkpoint)
     slope, ratio, crossing = _fit(sums.sum(axis=0)[None])
@@ -62,7 +62,7 @@ def within(
     stratum: Int[np.ndarray, "forks"],
     checkpoint: Int[np.ndarray, "forks"],
 ) -> SlopeEstimate:
-    """The slope over forks of one (direction, k), pooled: each place has a mean of its own."""
+    """Return the slope over forks of one (direction, k), pooled: each place has a mean of its own."""
 
     centre = float(x.mean()) if len(x) else 0.0
     places = _sums(x - centre, y - centre, stratum)
@@ -96,20 +96,20 @@ def _spread(sums: Float[np.ndarray, "groups six"]) -> Float[np.ndarray, "groups 
 
 
 def _ratio(spread: Float[np.ndarray, "fits 2"], flat_below: float) -> Float[np.ndarray, "fits"]:
-    """Slopes; NaN where x does not vary."""
+    """Return the slope of each fit; NaN where x does not vary."""
     varies = spread[:, 0] > flat_below
     return np.divide(spread[:, 1], spread[:, 0], out=np.full(len(spread), np.nan), where=varies)
 
 
 def _sums(x: np.ndarray, y: np.ndarray, checkpoint: np.ndarray) -> Float[np.ndarray, "clusters six"]:
-    """Six sums per checkpoint are all that a fit needs."""
+    """Return six sums per checkpoint, which are all that a fit needs."""
     _, owner = np.unique(checkpoint, return_inverse=True)
     terms = (np.ones(len(x)), x, y, x * x, x * y, y * y)
     return np.stack([np.bincount(owner, weights=term) for term in terms], axis=1).astype(np.float64)
 
 
 def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slope, variance ratio and crossing of each fit; NaN where x does not vary."""
+    """Return slope, variance ratio and crossing of each fit; NaN where x does not vary."""
     n, sx, sy, sxx, sxy, syy = sums.T
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = sxx - sx * sx / n
@@ -150,7 +150,7 @@ def _jackknife(value: Float[np.ndarray, "1"], left_out: Float[np.ndarray, "clust
 
 
 def _fieller(sums: Float[np.ndarray, "clusters six"], centre: float) -> Bounds:
-    """The x at which |a + b x| <= t se(a + b x), for the line a + b x of dR: a quadratic in x."""
+    """Return the x at which |a + b x| <= t se(a + b x), for the line a + b x of dR: a quadratic in x."""
     count = len(sums)
     if count < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {count}")
@@ -177,7 +177,7 @@ EDGES: Final = dict.fromkeys(("cartpole", "cartpole-swingup"), (350.0, 450.0, 55
 
 
 def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None) -> Contraction:
-    """Slope, crossing and variance ratio with intervals over checkpoints, bins, and the split-half null."""
+    """Return slope, crossing and variance ratio with intervals over checkpoints, bins, and the split-half null."""
     hold, update, parts = forks.outcomes.r_hold, forks.outcomes.r_update, partition(forks.prefork)
     fit = line(hold, update, parts.checkpoint, seed=seed, task=forks.task)
     slope, ratio = _line(hold, update)
@@ -201,7 +201,7 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
 
 
 def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple[Figure, Figure]:
-    """Slope of y on x, and var(y) / var(x)."""
+    """Return the slope of y on x, and var(y) / var(x)."""
     if len(x) < 2 or np.ptp(x) == 0:
         why = Undefined("r_hold does not vary over these forks" if len(x) > 1 else "it needs at least two forks")
         return why, why
@@ -219,7 +219,7 @@ def _crossing(slope: Figure, x: Float[np.ndarray, "forks"], y: Float[np.ndarray,
 
 
 def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Undefined:
-    """Mean dR by r_hold: [low, high), open at both ends; without registered edges, the quintiles."""
+    """Return mean dR by r_hold: [low, high), open at both ends; without registered edges, the quintiles."""
     hold, delta = forks.outcomes.r_hold, forks.delta
     if not len(hold):
         return Undefined("there are no forks")
@@ -243,7 +243,7 @@ def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Unde
 
 
 def _split_half(hold: Float[np.ndarray, "forks episodes"] | None) -> SplitHalf:
-    """The second half of HOLD's episodes regressed on the first: measurement error and no update."""
+    """Return the regression of HOLD's second half of episodes on its first: measurement error and no update."""
     if hold is None or hold.shape[1] < 2:
         why = Undefined("it needs at least two HOLD episodes per fork, in the lists `hold` and `update`")
         return SplitHalf(slope=why, variance_ratio=why)

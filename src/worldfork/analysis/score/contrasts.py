@@ -10,7 +10,7 @@ from jaxtyping import Float
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import group_means, natural, partition
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.intervals import grade, more_checkpoints
+from worldfork.analysis.score.intervals import more_checkpoints
 from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.records import (
     Contrast,
@@ -20,7 +20,7 @@ from worldfork.analysis.score.records import (
     PairedForks,
 )
 from worldfork.analysis.score.undefined import Undefined
-from worldfork.analysis.score.verdicts import adjust
+from worldfork.analysis.score.verdicts import grade_together, known_means
 
 __all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "grade_contrasts", "pair_forks"]
 
@@ -28,18 +28,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:
-    """Mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and whether the two
-    agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
+    """Return mean dR of `first` less that of `second` on the cells both have, averaged by checkpoint, and how far
+    the two agree fork by fork (paper, "Pinned-physics bias and the forward-window arm")."""
     compared = _on_shared_cells(first, second, lambda forks: forks.delta, seed=seed)
     if isinstance(compared, Undefined):
         return compared
     return PairedDifference(
-        mean=compared.mean.mean,
-        bootstrap=compared.mean.bootstrap,
-        student_t=compared.mean.student_t,
-        mde=compared.mean.mde,
-        p_student_t=compared.mean.p_student_t,
-        p_sign_flip=compared.mean.p_sign_flip,
+        **vars(compared.mean),
         by_checkpoint=compared.by_checkpoint,
         first=compared.first,
         second=compared.second,
@@ -51,25 +46,19 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
 def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> dict[Key, Contrast | Undefined]:
     """Return every difference with its grade, as a mean is graded, adjusted over all of these together."""
     known = {key: one for key, one in differences.items() if not isinstance(one, Undefined)}
-    student = adjust({key: one.p_student_t for key, one in known.items()}, known)
-    flips = adjust({key: one.p_sign_flip for key, one in known.items()}, known)
-    graded: dict[Key, Contrast | Undefined] = dict(differences)  # type: ignore[arg-type]
-    for key, one in known.items():
-        values = np.array([mean for mean in one.by_checkpoint.values() if not isinstance(mean, Undefined)])
-        reached = grade(values, adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
+    graded: dict[Key, Contrast | Undefined] = {
+        key: one for key, one in differences.items() if isinstance(one, Undefined)
+    }
+    for key, found in grade_together(known, known).items():
+        more = more_checkpoints(known_means(known[key]), family=found.family)
         graded[key] = Contrast(
-            **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)},
-            grade=reached,
-            family=len(known),
-            adjusted_student_t=student[key],
-            adjusted_sign_flip=flips[key],
-            more_checkpoints=0 if reached == "resolved" else more_checkpoints(values, family=len(known)),
+            **vars(known[key]), **found._asdict(), more_checkpoints=0 if found.grade == "resolved" else more
         )
     return graded
 
 
 def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> MeanEstimate | Undefined:
-    """The mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
+    """Return the mean of a recorded signal in `first` less that in `second`, by cell and checkpoint as dR is.
 
     Forks without the signal are left out.
     """
@@ -119,7 +108,7 @@ def _on_shared_cells(
 
 
 def pair_forks(first: Forks, second: Forks) -> PairedForks:
-    """Fork by fork, on those both arms have: do they rank the forks alike, and agree on which updates helped?"""
+    """Return how alike two arms rank the forks that both have, and how often they agree that an update helped."""
     places = [
         {
             (forks.prefork.cells[cell], int(k)): delta
@@ -139,7 +128,7 @@ def pair_forks(first: Forks, second: Forks) -> PairedForks:
 
 
 def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undefined:
-    """toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
+    """Return toward less away at the drift levels that both directions of a checkpoint and stream seed visit."""
     directions = partition(forks.prefork).directions
     if directions != ("away", "toward"):
         return Undefined(f"it needs the directions toward and away; the table has {', '.join(directions)}")
@@ -158,12 +147,7 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     owners = [place[0] for place in shared]
     mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
     return DirectionContrast(
-        mean=mean.mean,
-        bootstrap=mean.bootstrap,
-        student_t=mean.student_t,
-        mde=mean.mde,
-        p_student_t=mean.p_student_t,
-        p_sign_flip=mean.p_sign_flip,
+        **vars(mean),
         by_checkpoint=by_checkpoint,
         by_direction={
             "toward": float(_checkpoint_means(toward, owners)[1].mean()),

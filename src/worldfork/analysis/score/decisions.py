@@ -5,7 +5,6 @@ A policy fires where its signal reaches a threshold, and its total is the sum of
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Final
@@ -25,28 +24,37 @@ from worldfork.triggers.policy import beyond_quantile
 def fires(
     signal: Float[np.ndarray, "forks"], threshold: float | Float[np.ndarray, "forks"]
 ) -> Bool[np.ndarray, "forks"]:
-    """Where the signal reaches the threshold. A missing signal never fires."""
+    """Return where the signal reaches the threshold. A missing signal never fires."""
     return signal >= threshold
 
 
 def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
-    """The return earned, relative to never updating."""
+    """Return the total dR where it fires: the gain over never updating."""
     return float(delta[fired].sum())
 
 
 def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
-    """What a rule that knew dR would earn: the ceiling of every policy."""
+    """Return the total of a rule that knew dR: the ceiling of every policy."""
     return float(delta[delta > 0].sum())
 
 
 def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
-    """The threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf. Values that
-    differ by rounding alone are not distinct.
+    """Return the threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf.
 
-    Totals that differ by rounding alone are equal, and equal totals go to the larger threshold: fewer updates.
+    Values that differ by rounding alone are not distinct. Totals that differ by rounding alone are equal, and equal
+    totals go to the larger threshold: fewer updates.
     """
-    everyone = np.zeros(len(signal), np.int64)
-    return float(_fit_without(signal, delta, everyone - 1, count=0)[0])
+    known = ~np.isnan(signal)
+    order = np.argsort(signal[known], kind="stable")
+    values, gains = signal[known][order], delta[known][order]
+    starts = np.flatnonzero(rises(values))
+    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
+    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
+    best = float(total.max())
+    cut = int(np.flatnonzero(total >= best - 1e-9 * max(1.0, abs(best)))[-1])
+    if cut == len(starts):
+        return math.inf
+    return -math.inf if cut == 0 else between(float(values[starts[cut] - 1]), float(values[starts[cut]]))
 
 
 def leave_one_checkpoint_out(
@@ -56,79 +64,10 @@ def leave_one_checkpoint_out(
     *,
     count: int,
 ) -> Float[np.ndarray, "{count}"]:
-    """For each checkpoint the threshold that suits the other checkpoints' forks best."""
-    return _fit_without(signal, delta, checkpoint, count=count)[1:]
-
-
-def _fit_without(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    count: int,
-) -> Float[np.ndarray, "fits"]:
-    """The best threshold over all forks, then over all but checkpoint 0, all but checkpoint 1, ...
-
-    One sort serves all of them: without a checkpoint, the total at every cut is the total of all forks less the
-    checkpoint's own, which is constant between the checkpoint's own forks.
-    """
-    known = ~np.isnan(signal)
-    order = np.argsort(signal[known], kind="stable")
-    values, gains, owner = signal[known][order], delta[known][order], checkpoint[known][order]
-    distinct = rises(values)  # apart by more than rounding
-    starts, place = np.flatnonzero(distinct), np.cumsum(distinct) - 1
-    # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
-    total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
-    sizes = np.bincount(place, minlength=len(starts))
-    ends = values[starts], values[starts + sizes - 1]
-    return np.array([_fit(total, ends, sizes, place[own], gains[own]) for own in _positions(owner, count)])
-
-
-def _positions(owner: Int[np.ndarray, "forks"], count: int) -> list[Int[np.ndarray, "own"]]:
-    """Where nobody's forks are, then where each checkpoint's are, in order."""
-    order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(count + 1))
-    return [order[:0], *(order[start:stop] for start, stop in itertools.pairwise(bounds))]
-
-
-def _fit(
-    total: Float[np.ndarray, "cuts"],
-    ends: tuple[Float[np.ndarray, "values"], Float[np.ndarray, "values"]],
-    sizes: Int[np.ndarray, "values"],
-    place: Int[np.ndarray, "own"],
-    gains: Float[np.ndarray, "own"],
-) -> float:
-    """The best threshold for everyone but the owner of `gains`, which sit at `place` among the distinct values.
-
-    Values that are equal but for rounding are one distinct value; `ends` are the smallest and the largest of each.
-    """
-    lowest, highest = ends
-    new = np.ones(len(place), bool)
-    new[1:] = place[1:] != place[:-1]  # places ascend
-    own_places, which = place[new], new.cumsum() - 1
-    own_sizes = np.bincount(which, minlength=len(own_places))
-    # Between two of the own places the own total is constant, so the best cut there is the best cut of all.
-    own_total = np.zeros(len(own_places) + 1)
-    own_total[-2::-1] = np.bincount(which, weights=gains, minlength=len(own_places))[::-1].cumsum()
-    first = np.zeros(len(own_places) + 1, np.int64)
-    np.add(own_places, 1, out=first[1:])
-    best_there = np.maximum.reduceat(total, first) - own_total
-    best = float(best_there.max())
-    enough = best - 1e-9 * max(1.0, abs(best))
-    run = int((best_there >= enough).nonzero()[0][-1])
-    stop = int(first[run + 1]) if run + 1 < len(first) else len(total)
-    (inside,) = (total[first[run] : stop] - own_total[run] >= enough).nonzero()
-    cut = int(first[run] + inside[-1])
-    # The neighbours of the cut among the others' values: a value that only the owner has is not one of them.
-    alone = set(own_places[own_sizes == sizes[own_places]].tolist())
-    above, below = cut, cut - 1
-    while above in alone:
-        above += 1
-    while below in alone:
-        below -= 1
-    if above >= len(lowest):
-        return math.inf
-    return -math.inf if below < 0 else between(float(highest[below]), float(lowest[above]))
+    """Return, for each checkpoint, the threshold that suits the other checkpoints' forks best."""
+    return np.array(
+        [fit_threshold(signal[other], delta[other]) for other in checkpoint != np.arange(count)[:, None]]
+    )
 
 
 def between(below: float, above: float) -> float:
@@ -139,7 +78,7 @@ def between(below: float, above: float) -> float:
 def running_quantile(
     signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
 ) -> Bool[np.ndarray, "forks"]:
-    """Label-free: fires where the signal exceeds the (1 - rate) quantile of its stream's earlier values."""
+    """Return where the label-free rule fires: above the (1 - rate) quantile of its stream's earlier values."""
     bounds = tuple((span.start, span.stop) for _, span in prefork.spans())
     return _running_quantile(np.asarray(signal, np.float64).tobytes(), bounds, rate)
 
@@ -148,7 +87,7 @@ def running_quantile(
 def _running_quantile(
     spelled: bytes, bounds: tuple[tuple[int, int], ...], rate: float
 ) -> Bool[np.ndarray, "forks"]:
-    """Arms on the same streams read the same signals."""
+    """Compute `running_quantile`, remembered: arms on the same streams read the same signals."""
     signal = np.frombuffer(spelled)
     fired = np.zeros(len(signal), bool)
     for start, stop in bounds:
@@ -169,7 +108,7 @@ class Divergence:
 
 
 def diverged(forks: Forks, fraction: float | None) -> Divergence:
-    """A fork diverged when r_update < fraction * mean r_hold of its cell's attempted forks.
+    """Return the forks that diverged: r_update < fraction * mean r_hold of the cell's attempted forks.
 
     Below a mean of zero a fraction of it would be a reward for collapse: the rule is off in such cells. A
     `fraction` of None switches it off everywhere. A branch without a finite return has diverged by any rule.
@@ -195,7 +134,7 @@ NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """Where a trigger fires, on every attempted fork."""
+    """The decisions of a trigger on every attempted fork."""
 
     signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
@@ -206,18 +145,24 @@ class Decisions:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What the figures of a task were computed from: its forks, which diverged, and where every trigger fired."""
+    """The forks that the figures of a task were computed from, which diverged, and where every trigger fired."""
 
     forks: Forks
     divergence: Divergence
     retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
     all_attempted: Mapping[str, Decisions]
 
+    @functools.cached_property
+    def kept(self) -> Forks:
+        """The retained forks; where nothing diverged, the very same record as all attempted."""
+        dropped = self.divergence.dropped
+        return self.forks.take(~dropped) if dropped.any() else self.forks
+
 
 def decide(
     readings: Mapping[str, Reading], forks: Forks, *, scored: Mapping[str, Bool[np.ndarray, "forks"]], rate: float
 ) -> dict[str, dict[str, Decisions]]:
-    """Where every trigger fires, for each named set of scored forks.
+    """Return where every trigger fires, for each named set of scored forks.
 
     A set's thresholds are fitted on its forks, and are undefined where those with the signal are all of one
     checkpoint: whatever the others attempted, there is nothing to fit on. The running quantile reads no label and
@@ -241,13 +186,11 @@ def decide(
             signal = tied(reading.values)
             running = running_quantile(signal, forks.prefork, rate=rate)
             for side, keep in distinct.items():
+                of_all = fit_threshold(signal[keep], forks.delta[keep])
                 if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
-                    of_all = fit_threshold(signal[keep], forks.delta[keep])
                     decisions[side][name] = Decisions(signal, None, of_all, alone, running)
                     continue
-                of_all, *fitted = _fit_without(
-                    signal[keep], forks.delta[keep], checkpoint[keep], count=count
-                ).tolist()
-                threshold = np.array(fitted)[checkpoint]
+                fitted = leave_one_checkpoint_out(signal[keep], forks.delta[keep], checkpoint[keep], count=count)
+                threshold = fitted[checkpoint]
                 decisions[side][name] = Decisions(signal, threshold, of_all, fires(signal, threshold), running)
     return {side: decisions[first] for side, first in same.items()}

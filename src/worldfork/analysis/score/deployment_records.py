@@ -4,17 +4,16 @@ import dataclasses
 from collections.abc import Mapping
 
 from worldfork.analysis.score.judgement import Grade, LeaveOneOut
-from worldfork.analysis.score.records import MeanEstimate
+from worldfork.analysis.score.records import MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
 
 __all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedAdvantage", "TaskDeployment"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Advantage(MeanEstimate):
+class Advantage(MeanByCheckpoint):
     """A paired difference of two policies: within cells, then within checkpoints, then over checkpoints."""
 
-    by_checkpoint: Mapping[str, Figure]
     won: int  # checkpoints in which it is above 0
     grade: Grade | Undefined
     adjusted_student_t: Figure  # Holm's adjustment over the same difference of all policies, of all tasks
@@ -53,7 +52,7 @@ class RetainedAdvantage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InDirection:
-    """One policy where drift runs one way, over the checkpoints that have this direction. It says where a mean over
+    """A policy where drift runs one way, over the checkpoints that have this direction. It says where a mean over
     all directions comes from; it is not adjusted, and no grade and no answer rests on it."""
 
     updates: float  # of one deployment, on average
@@ -66,7 +65,7 @@ class InDirection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
-    """One policy, followed all the way. Returns are those of one episode, on average."""
+    """A policy in closed-loop deployment. Returns are those of one episode, on average."""
 
     returned: Figure  # by the deployment's own episodes
     advantage: Advantage | Undefined  # of these, over never; undefined for never itself
@@ -90,7 +89,7 @@ class PolicyOutcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithinUpdate:
-    """The same over policies that fire one update. Two updates that lie far apart are easy to put in order, and
+    """The forecast over policies that fire one update. Two updates that lie far apart are easy to put in order, and
     hide how their policies are ordered."""
 
     policies: int  # that fired, here or by the ledger; the others are never by another name

@@ -5,7 +5,6 @@ one such deployment outweighs all others. Every figure of a policy is on all att
 What is said here names those that diverged, and what the others returned.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,8 +25,9 @@ from worldfork.analysis.score.deployment_records import (
 from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.forecasts import Arms, LedgerValue, forecast, ledger_values
 from worldfork.analysis.score.rankings import cautions
+from worldfork.analysis.score.records import MeanByCheckpoint
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
-from worldfork.analysis.score.verdicts import adjust
+from worldfork.analysis.score.verdicts import grade_together, known_means
 from worldfork.counting import plural
 from worldfork.ledger.deployments import THRESHOLDS, Thresholds
 from worldfork.ledger.records import check, read_json
@@ -41,8 +41,8 @@ NONE_LEFT: Final = Undefined("no deployment is left that did not diverge")
 
 
 def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "policies cells"]:
-    """A deployment diverged that has a return which is not finite, or an episode, its own or of an evaluation, that
-    returned less than never's by more than `BEYOND` times the largest return of never."""
+    """Return the deployments that diverged: with a return that is not finite, or an episode, their own or of an
+    evaluation, that returned less than never's by more than `BEYOND` times the largest return of never."""
     columns = (deployed.returns, deployed.evaluations.reshape(*deployed.returns.shape[:2], -1))
     everything = np.concatenate(columns, axis=2)
     largest = float(np.nanmax(np.abs(everything[never]), initial=0.0))
@@ -54,7 +54,7 @@ def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "po
 
 
 def named(deployed: Deployed, lost: Bool[np.ndarray, " cells"]) -> tuple[str, ...]:
-    """The cells of these deployments in words."""
+    """Return the cells of these deployments in words."""
     several = len(set(deployed.draws)) > 1
     return tuple(
         f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
@@ -71,7 +71,7 @@ def retained_advantage(
     *,
     kept: Bool[np.ndarray, " cells"],
 ) -> RetainedAdvantage:
-    """The paired differences of the deployments that are kept, over the checkpoints that still have one."""
+    """Return the paired differences of the deployments that are kept, over the checkpoints that still have one."""
     own = _by_checkpoint(returned, owner, kept)
     if evaluated is None or np.isnan(evaluated).any():
         reason = Undefined("no model was evaluated, or not all evaluations are there yet")
@@ -83,7 +83,7 @@ def retained_advantage(
 
 
 def sentences(policies: Mapping[str, PolicyOutcome], cells: int) -> tuple[str, ...]:
-    """One for each policy with a deployment that diverged."""
+    """Return a sentence for each policy with a deployment that diverged."""
     found = []
     for name, outcome in policies.items():
         lost = outcome.diverged
@@ -118,43 +118,81 @@ def _mean(values: Float[np.ndarray, " checkpoints"]) -> Figure:
 
 
 NEVER, ALWAYS = "never", "always"
+KINDS: Final = ("advantage", "evaluation", "over_always", "parted")  # of differences, each a family of tests
 ITSELF = Undefined("it is what the others are compared with")
 Cells = Float[np.ndarray, " cells"]
 
 
 def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, TaskDeployment]:
-    """Every task whose policies were followed; `arms` are the forks of the same study."""
+    """Return every task whose policies were followed; `arms` are the forks of the same study."""
     registered = study.registration.deployment
     path = study.path / THRESHOLDS
     thresholds = check(read_json(path), Thresholds, where=f"`{path}`") if path.exists() else Thresholds()
+    every = registered.every() if registered is not None else {}
     fitted_here = (
         registered is not None
         and registered.ledger is None
         and any(policy.threshold == "fitted" for policy in registered.policies.values())
     )
-    scored = {}
-    every = registered.every() if registered is not None else {}
     constant = [name for name, policy in every.items() if policy.trigger == ALWAYS]
-    for task, deployed in read_deployments(study).items():
-        if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any():
-            values = ledger_values(study.registration, deployed, arms, thresholds)
-            scored[task] = _Task(deployed, values, seed=seed, fitted_here=fitted_here, constant=constant).scored()
-    return _adjusted(scored)
+    tasks = {
+        task: _Task(deployed, ledger_values(study.registration, deployed, arms, thresholds), seed, constant)
+        for task, deployed in read_deployments(study).items()
+        if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any()
+    }
+    graded = {kind: _advantages(tasks, kind) for kind in KINDS}
+    family = sum(not isinstance(one, Undefined) for one in graded["advantage"].values())
+    return {
+        task: finite(
+            one.scored(
+                {name: {kind: graded[kind][task, name] for kind in KINDS} for name in one.deployed.policies},
+                fitted_here=fitted_here,
+                family=family,
+            )
+        )
+        for task, one in tasks.items()
+    }
+
+
+def _advantages(tasks: Mapping[str, "_Task"], kind: str) -> dict[tuple[str, str], Advantage | Undefined]:
+    """Return one kind of difference of every policy, graded over all policies of all tasks."""
+    differences = {
+        (task, name): one.difference(kind, index)
+        for task, one in tasks.items()
+        for index, name in enumerate(one.deployed.policies)
+    }
+    means = {
+        (task, name): finite(tasks[task].estimated(cells))
+        for (task, name), cells in differences.items()
+        if not isinstance(cells, Undefined)
+    }
+    found: dict[tuple[str, str], Advantage | Undefined] = {
+        key: cells for key, cells in differences.items() if isinstance(cells, Undefined)
+    }
+    for key, graded in grade_together(means, means).items():
+        values = known_means(means[key])
+        found[key] = Advantage(
+            **vars(means[key]),
+            won=int((values > 0).sum()),
+            grade=graded.grade,
+            adjusted_student_t=graded.adjusted_student_t,
+            adjusted_sign_flip=graded.adjusted_sign_flip,
+            leave_one_out=intervals.leave_one_out(values, list(means[key].by_checkpoint)),
+        )
+    return found
 
 
 class _Task:
-    """One task: its policies on the same cells, and the checkpoints that these belong to."""
+    """A task: its policies on the same cells, and the checkpoints that these belong to."""
 
     def __init__(
         self,
         deployed: Deployed,
         values: Mapping[str, LedgerValue | Undefined],
-        *,
         seed: int,
-        fitted_here: bool,
         constant: Sequence[str],
     ) -> None:
-        self.deployed, self.values, self.seed, self.fitted_here = deployed, values, seed, fitted_here
+        self.deployed, self.values, self.seed = deployed, values, seed
         self.checkpoints = sorted({cell.checkpoint for cell in deployed.cells}, key=natural)
         self.owner = np.array([self.checkpoints.index(cell.checkpoint) for cell in deployed.cells])
         self.never = deployed.policies.index(NEVER)
@@ -168,48 +206,45 @@ class _Task:
         self.best = int(self.means.mean(axis=1).argmax())
         self.diverged = diverged_deployments(deployed, self.never)
 
-    def scored(self) -> TaskDeployment:
-        """Every policy; grades come later, once all tasks are known."""
+    def scored(
+        self, graded: Mapping[str, Mapping[str, Advantage | Undefined]], *, fitted_here: bool, family: int
+    ) -> TaskDeployment:
+        """Return the record of the task; `graded` are the differences of each policy, by kind."""
         deployed = self.deployed
-        policies = {name: self.outcome(index, name) for index, name in enumerate(deployed.policies)}
-        few = cautions(len(self.checkpoints), fitted_here=self.fitted_here)
-        return finite(
-            TaskDeployment(
-                policies=policies,
-                best=deployed.policies[self.best],
-                forecast=forecast(
-                    self.foreseen(),
-                    self.means - self.means[self.never],
-                    self.checkpoints,
-                    updates=self.updates(),
-                    seed=self.seed,
-                    task=deployed.task,
-                ),
-                cautions=(*sentences(policies, len(deployed.cells)), *few),
-                checkpoints=len(self.checkpoints),
-                cells=len(deployed.cells),
-                episodes=deployed.returns.shape[2],
-                points=deployed.points,
-                evaluation_episodes=deployed.evaluations.shape[3],
-                family=len(deployed.policies) - 1,
-            )
+        policies = {name: self.outcome(index, graded[name]) for index, name in enumerate(deployed.policies)}
+        few = cautions(len(self.checkpoints), fitted_here=fitted_here)
+        return TaskDeployment(
+            policies=policies,
+            best=deployed.policies[self.best],
+            forecast=forecast(
+                self.foreseen(),
+                self.means - self.means[self.never],
+                self.checkpoints,
+                updates=self.updates(),
+                seed=self.seed,
+                task=deployed.task,
+            ),
+            cautions=(*sentences(policies, len(deployed.cells)), *few),
+            checkpoints=len(self.checkpoints),
+            cells=len(deployed.cells),
+            episodes=deployed.returns.shape[2],
+            points=deployed.points,
+            evaluation_episodes=deployed.evaluations.shape[3],
+            family=family,
         )
 
-    def outcome(self, index: int, name: str) -> PolicyOutcome:
-        """One policy against never."""
-        deployed, value, itself = self.deployed, self.values[name], index == self.never
-        gained = self.returned[index] - self.returned[self.never]
-        by_episode = deployed.returns[index] - deployed.returns[self.never]
+    def outcome(self, index: int, graded: Mapping[str, Advantage | Undefined]) -> PolicyOutcome:
+        """Return one policy beside never."""
+        deployed, value = self.deployed, self.values[self.deployed.policies[index]]
         earned = value if isinstance(value, Undefined) else value.earned
+        by_episode = deployed.returns[index] - deployed.returns[self.never]
         return PolicyOutcome(
+            **graded,
             returned=float(self.means[index].mean()),
-            advantage=ITSELF if itself else self.compared(gained),
-            evaluation=ITSELF if itself else self.evaluation(index),
             evaluation_at=self.evaluation_at(index),
-            always=self.always_beside(index, name),
-            over_always=self.over_always(index, name),
+            always=self.always_beside(index),
             diverged=named(deployed, self.diverged[index]),
-            retained=ITSELF if itself else self.retained(index, gained),
+            retained=ITSELF if index == self.never else self.retained(index),
             by_episode=tuple(_mean_return(self.over_checkpoints(episode)) for episode in by_episode.T),
             fired_at=tuple(
                 _mean_return(fired[~np.isnan(returned)].astype(np.float64))
@@ -221,34 +256,52 @@ class _Task:
             regret_by_checkpoint=float((self.means.max(axis=0) - self.means[index]).mean()),
             ledger_value=earned if isinstance(earned, Undefined) else float(self.over_checkpoints(earned).mean()),
             ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
-            parted=self.parted(index, earned),
-            by_direction={} if itself else self.by_direction(index, gained, earned),
+            by_direction={} if index == self.never else self.by_direction(index, earned),
         )
 
-    def always_beside(self, index: int, name: str) -> str | None:
-        """The policy that always fires the update of this one, unless it is that one or never."""
-        always = self.always.get(self.deployed.arms[name])
+    def difference(self, kind: str, index: int) -> Cells | Undefined:
+        """Return one kind of paired difference of a policy, by cell; the reason where there is none."""
+        gained, value = self.gained(index), self.values[self.deployed.policies[index]]
+        if kind == "over_always":
+            return self.over_always(index)
+        if kind == "parted" and isinstance(value, Undefined):
+            return value
+        if index == self.never:
+            return ITSELF
+        if kind == "parted" and not isinstance(value, Undefined):
+            return gained - value.earned
+        return self.evaluation(index) if kind == "evaluation" else gained
+
+    def gained(self, index: int) -> Cells:
+        """Return the mean return of an episode over never, by cell."""
+        return np.asarray(self.returned[index] - self.returned[self.never])
+
+    def estimated(self, cells: Cells) -> MeanByCheckpoint:
+        values = self.over_checkpoints(cells)
+        mean = estimate(values, seed=self.seed, task=self.deployed.task)
+        return MeanByCheckpoint(
+            **vars(mean), by_checkpoint=dict(zip(self.checkpoints, values.tolist(), strict=True))
+        )
+
+    def always_beside(self, index: int) -> str | None:
+        """Return the policy that always fires the update of this one, unless it is that one or never."""
+        always = self.always.get(self.deployed.arms[self.deployed.policies[index]])
         return None if always is None or index in (always, self.never) else self.deployed.policies[always]
 
-    def over_always(self, index: int, name: str) -> Advantage | Undefined:
-        """What the trigger adds to its update."""
-        beside, arm = self.always_beside(index, name), self.deployed.arms[name]
+    def over_always(self, index: int) -> Cells | Undefined:
+        """Return the difference that the trigger makes to its update, by cell."""
+        beside, arm = self.always_beside(index), self.deployed.arms[self.deployed.policies[index]]
         if beside is not None:
-            return self.compared(self.returned[index] - self.returned[self.deployed.policies.index(beside)])
+            return np.asarray(self.returned[index] - self.returned[self.deployed.policies.index(beside)])
         if index == self.never:
             return Undefined("it fires no update")
         if arm in self.always:
             return Undefined("it is what the other policies with its update are compared with")
         return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
 
-    def parted(self, index: int, earned: Cells | Undefined) -> Advantage | Undefined:
-        """What was realised less what the ledger says."""
-        if isinstance(earned, Undefined) or index == self.never:
-            return earned if isinstance(earned, Undefined) else ITSELF
-        return self.compared(self.returned[index] - self.returned[self.never] - earned)
-
-    def by_direction(self, index: int, gained: Cells, earned: Cells | Undefined) -> dict[str, InDirection]:
-        """The cells of each direction of drift by themselves."""
+    def by_direction(self, index: int, earned: Cells | Undefined) -> dict[str, InDirection]:
+        """Return the same for the cells of each direction of drift by themselves."""
+        gained = self.gained(index)
         ways, found = np.array([cell.direction for cell in self.deployed.cells]), {}
         for way in sorted(set(ways.tolist())):
             own = ways == way
@@ -266,27 +319,27 @@ class _Task:
         return found
 
     def of_cells(self, cells: Cells, own: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
-        """The means of the checkpoints that these cells belong to."""
+        """Return the means of the checkpoints that these cells belong to."""
         means = group_means(cells[own], self.owner[own], len(self.checkpoints))
         return means[~np.isnan(means)]
 
-    def evaluation(self, index: int) -> Advantage | Undefined:
-        """The matched evaluations of all registered points together."""
+    def evaluation(self, index: int) -> Cells | Undefined:
+        """Return the mean of the matched evaluations of all registered points over never's, by cell."""
         if not self.deployed.points:
             return Undefined("no model was evaluated")
         at_points = self.at_points(index)
-        if np.isnan(at_points).any():
-            return Undefined("not all evaluations are there yet")
-        return self.compared(at_points.mean(axis=1))
+        return (
+            Undefined("not all evaluations are there yet") if np.isnan(at_points).any() else at_points.mean(axis=1)
+        )
 
-    def retained(self, index: int, gained: Cells) -> RetainedAdvantage:
-        """What the deployments returned that did not diverge, beside never's own where never did not either."""
+    def retained(self, index: int) -> RetainedAdvantage:
+        """Return the advantage of the deployments that did not diverge, where never's own did not either."""
         kept = ~(self.diverged[index] | self.diverged[self.never])
         evaluated = self.at_points(index).mean(axis=1) if self.deployed.points else None
-        return retained_advantage(gained, evaluated, self.owner, kept=kept)
+        return retained_advantage(self.gained(index), evaluated, self.owner, kept=kept)
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
-        """The same point by point, as far as they are there."""
+        """Return the matched evaluations point by point, as far as they are there."""
         found = []
         for k, cells in zip(self.deployed.points, self.at_points(index).T, strict=True):
             means = self.over_checkpoints(cells)
@@ -298,7 +351,7 @@ class _Task:
         return np.asarray(self.evaluated[index] - self.evaluated[self.never])
 
     def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
-        """What the ledger says of every policy; the reason where it has nothing to say of one."""
+        """Return the ledger's value of every policy by checkpoint; the reason where it has none of one."""
         found = []
         for name in self.deployed.policies:
             value = self.values[name]
@@ -308,7 +361,7 @@ class _Task:
         return np.stack(found)
 
     def updates(self) -> dict[str, list[int]]:
-        """By update, the policies that fired it, here or on the frozen streams."""
+        """Return, by update, the policies that fired it, here or on the frozen streams."""
         found: dict[str, list[int]] = {}
         for index, name in enumerate(self.deployed.policies):
             value = self.values[name]
@@ -319,56 +372,6 @@ class _Task:
 
     def over_checkpoints(self, cells: Cells) -> Float[np.ndarray, " checkpoints"]:
         return group_means(cells, self.owner, len(self.checkpoints))
-
-    def compared(self, cells: Cells) -> Advantage:
-        values = self.over_checkpoints(cells)
-        return _advantage(values, self.checkpoints, seed=self.seed, task=self.deployed.task)
-
-
-def _advantage(
-    values: Float[np.ndarray, " checkpoints"], names: Sequence[str], *, seed: int, task: str
-) -> Advantage:
-    """A mean over checkpoints with everything the analysis holds a mean to; its family comes later."""
-    mean = estimate(values, seed=seed, task=task)
-    return Advantage(
-        **{field.name: getattr(mean, field.name) for field in dataclasses.fields(mean)},
-        by_checkpoint={name: float(value) for name, value in zip(names, values, strict=True)},
-        won=int((values > 0).sum()),
-        grade=Undefined("it is not adjusted yet"),
-        adjusted_student_t=mean.p_student_t,
-        adjusted_sign_flip=mean.p_sign_flip,
-        leave_one_out=intervals.leave_one_out(values, names),
-    )
-
-
-def _adjusted(tasks: Mapping[str, TaskDeployment]) -> dict[str, TaskDeployment]:
-    """Every comparison with its grade: each kind is one family, over all policies of all tasks."""
-    judged = {task: dict(one.policies) for task, one in tasks.items()}
-    size = 0
-    for kind in ("advantage", "evaluation", "over_always", "parted"):
-        known = {
-            (task, name): found
-            for task, one in tasks.items()
-            for name, outcome in one.policies.items()
-            if not isinstance(found := getattr(outcome, kind), Undefined)
-        }
-        student = adjust({key: found.p_student_t for key, found in known.items()}, known)
-        flips = adjust({key: found.p_sign_flip for key, found in known.items()}, known)
-        size = max(size, len(known)) if kind == "advantage" else size
-        for (task, name), found in known.items():
-            values = np.array([value for value in found.by_checkpoint.values() if not isinstance(value, Undefined)])
-            graded = dataclasses.replace(
-                found,
-                adjusted_student_t=student[task, name],
-                adjusted_sign_flip=flips[task, name],
-                grade=intervals.grade(
-                    values,
-                    adjusted_student_p=student[task, name],
-                    adjusted_sign_flip_p=flips[task, name],
-                ),
-            )
-            judged[task][name] = dataclasses.replace(judged[task][name], **{kind: graded})
-    return {task: dataclasses.replace(one, policies=judged[task], family=size) for task, one in tasks.items()}
 
 
 def _mean_return(values: np.ndarray) -> Figure:

@@ -1,4 +1,4 @@
-"""Where the noise of dR comes from, draws of the update among it, and how to split a budget between its sources.
+"""Components of the variance of dR, draws of the update among them, and how to split a budget between them.
 
 An update trained on other minibatches is another update: a fork has U draws of it, which share HOLD, the stream and
 the episodes. Within a fork dR is then a table of draws by episodes, and its parts are told apart as in any two-way
@@ -35,7 +35,7 @@ EPISODES: Final = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What each thing costs, in any one unit (seconds of a device, say)."""
+    """The price of each thing, in any one unit (seconds of a device, say)."""
 
     checkpoint: float = 0.0  # to train one and run its streams
     draw: float = 0.0  # to train one update
@@ -43,7 +43,7 @@ class Cost:
 
     @classmethod
     def of(cls, given: Mapping[str, float]) -> "Cost":
-        """From a mapping, such as {"checkpoint": 600, "draw": 0.1, "episode": 0.05}."""
+        """Return the costs in a mapping, such as {"checkpoint": 600, "draw": 0.1, "episode": 0.05}."""
         names = [field.name for field in dataclasses.fields(cls)]
         if unknown := sorted(set(given) - set(names)):
             raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
@@ -53,7 +53,7 @@ class Cost:
         return cost
 
     def study(self, split: "Split") -> float:
-        """HOLD is evaluated once per fork, every draw of the update as well."""
+        """Return the price of a study. HOLD is evaluated once per fork, and so is every draw of the update."""
         fork = split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
         return split.checkpoints * (self.checkpoint + split.forks * fork)
 
@@ -74,7 +74,8 @@ def components(
     checkpoint: Int[np.ndarray, "forks"],
     point: Int[np.ndarray, "forks"],
 ) -> Components:
-    """Every component of a study in which each checkpoint has one fork at each decision point, all of one size."""
+    """Return every component of a study in which each checkpoint has one fork at each decision point, all of one
+    size."""
     table = update - hold[:, None, :]
     _, draws, episodes = table.shape
     if np.isnan(table).any():
@@ -105,7 +106,8 @@ def components(
 
 
 def components_of(forks: Forks) -> Components | Undefined:
-    """Every component of dR, draws of the update among them, over the forks that have all of their episodes."""
+    """Return every component of dR, draws of the update among them, over the forks that have all of their
+    episodes."""
     hold, update = forks.outcomes.hold, forks.outcomes.update
     if hold is None or update is None:
         return Undefined("it needs the per-episode returns `hold` and `update`")
@@ -121,7 +123,7 @@ def components_of(forks: Forks) -> Components | Undefined:
 
 
 def label_noise(noise: Components, *, draws: int, episodes: int) -> Figure:
-    """The variance of one fork's label about what its update is worth: draws, episodes and both together."""
+    """Return the variance of one fork's label about what its update is worth: draws, episodes and both together."""
     for needed in (noise.draw, noise.episode, noise.draw_episode):
         if isinstance(needed, Undefined):
             return needed
@@ -133,7 +135,8 @@ def label_noise(noise: Components, *, draws: int, episodes: int) -> Figure:
 
 
 def standard_error(split: Split, noise: Components) -> Figure:
-    """Of the mean dR; a negative component counts as none, and so does what is part of another one."""
+    """Return the standard error of the mean dR; a negative component counts as none, as does one that is part of
+    another."""
     for needed in (noise.checkpoint, noise.fork, noise.episode):
         if isinstance(needed, Undefined):
             return needed
@@ -146,7 +149,7 @@ def standard_error(split: Split, noise: Components) -> Figure:
 
 
 def detectable_effect(split: Split, noise: Components) -> Figure:
-    """The mean dR found with 80% power at 95% confidence: (t_{.975, n-1} + z_{.80}) standard errors."""
+    """Return the mean dR found with 80% power at 95% confidence: (t_{.975, n-1} + z_{.80}) standard errors."""
     error = standard_error(split, noise)
     if isinstance(error, Undefined):
         return error
@@ -158,7 +161,8 @@ def detectable_effect(split: Split, noise: Components) -> Figure:
 def split_budget(
     budget: float, noise: Components, *, cost: Cost, forks: Iterable[int], most_checkpoints: int = 1000
 ) -> list[tuple[Split, float]] | Undefined:
-    """Designs within the budget with what they can detect, the best first; as many checkpoints as the rest allows.
+    """Return designs within the budget with what they can detect, the best first; as many checkpoints as the rest
+    allows.
 
     `forks` are the numbers of forks per checkpoint to consider: the decision points that a schedule can have. Where
     one draw was run, how draws differ is not known, and none but one is considered.
@@ -181,7 +185,7 @@ def split_budget(
 
 
 def _within_fork(table: Float[np.ndarray, "forks draws episodes"]) -> tuple[Figure, Figure, Figure]:
-    """Two-way analysis of variance of draws by episodes, averaged over forks."""
+    """Return the components of draw, episode and the rest: two-way analysis of variance, averaged over forks."""
     _, draws, episodes = table.shape
     if episodes < 2:
         few = Undefined("it needs at least two episodes per fork")
@@ -201,7 +205,8 @@ def _within_fork(table: Float[np.ndarray, "forks draws episodes"]) -> tuple[Figu
 def _draw_interval(
     table: Float[np.ndarray, "forks draws episodes"], checkpoint: Int[np.ndarray, "forks"]
 ) -> Bounds:
-    """Over checkpoints, each with the component of its own forks: how much draws differ may depend on the model."""
+    """Return the interval over checkpoints, each with the component of its own forks: how much draws differ may
+    depend on the model."""
     components = []
     for name in np.unique(checkpoint):
         draw, _, _ = _within_fork(table[checkpoint == name])
@@ -221,7 +226,7 @@ def _both_signs(table: Float[np.ndarray, "forks draws episodes"]) -> Figure:
 def _between_forks(
     means: Float[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"], point: Int[np.ndarray, "forks"]
 ) -> tuple[Figure, Figure, Figure]:
-    """Checkpoint, decision point, and what is left between forks, by two-way analysis of variance."""
+    """Return the components of checkpoint, decision point and fork, by two-way analysis of variance."""
     checkpoints, row = np.unique(checkpoint, return_inverse=True)
     points, column = np.unique(point, return_inverse=True)
     grid = np.full((len(checkpoints), len(points)), np.nan)
@@ -260,7 +265,7 @@ class Power:
 
     @property
     def buys_most(self) -> str:
-        """Where doubling helps most."""
+        """The axis on which doubling helps most."""
         return min(self.at_double, key=lambda axis: self.at_double[axis])
 
 
@@ -270,8 +275,9 @@ def planned_power(
     like: Mapping[str, Mapping[str, Forks]] | None = None,
     cost: Cost | None = None,
 ) -> list[Power]:
-    """The power of every arm and task whose variances are known: from the forks of an earlier study (arm -> task ->
-    forks), else from the registration's [guess.TASK]. With a `cost`, also how best to spend what it comes to.
+    """Return the power of every arm and task whose variances are known: from the forks of an earlier study (arm ->
+    task -> forks), else from the registration's [guess.TASK]. With a `cost`, also how best to spend what it comes
+    to.
 
     Of an earlier study the arm of the same name is taken, or else its first.
     """
@@ -299,7 +305,7 @@ def planned_power(
 
 
 def _doubled(split: Split, noise: Components) -> dict[str, float]:
-    """What is detected with twice of each; draws only where it is known how they differ."""
+    """Return the effect that is detected with twice of each; draws only where it is known how they differ."""
     axes = ["checkpoints", "forks", "episodes", *([] if isinstance(noise.draw, Undefined) else ["draws"])]
     effects = {
         axis: detectable_effect(dataclasses.replace(split, **{axis: 2 * getattr(split, axis)}), noise)
@@ -319,7 +325,7 @@ def _planned_split(registration: Registration, arm: Arm) -> Split:
 
 
 def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str, Components]:
-    """The variances of each task."""
+    """Return the variances of each task."""
     known = {
         task: Components(
             checkpoint=guess.checkpoint**2,
@@ -360,7 +366,7 @@ def _checkpoint_means(forks: Forks) -> np.ndarray:
 
 
 def _resolves(means: np.ndarray, family: int) -> int | None:
-    """The fewest checkpoints, more than there were, that would resolve this mean among `family` of them."""
+    """Return the fewest checkpoints, more than there were, that would resolve this mean among `family` of them."""
     more = intervals.more_checkpoints(means, family=family)
     return None if isinstance(more, Undefined) else len(means) + more
 
@@ -376,7 +382,8 @@ def _resolves_anytime(means: np.ndarray) -> int | None:
 
 
 def _best_splits(split: Split, noise: Components, cost: Cost) -> tuple[tuple[Split, float], ...]:
-    """The best ways to spend what a design costs, on as many forks as it has, or a half or a quarter of them."""
+    """Return the best ways to spend what a design costs, on as many forks as it has, or a half or a quarter of
+    them."""
     forks = sorted({split.forks, max(split.forks // 2, 1), max(split.forks // 4, 1)})
     best = split_budget(cost.study(split), noise, cost=cost, forks=forks)
     return () if isinstance(best, Undefined) else tuple(best[:SHOWN])

@@ -1,4 +1,5 @@
-"""What updating is worth on average (paper, "A fixed update rule loses return on all three tasks")."""
+"""Mean dR of a task, by direction, drift and severity (paper, "A fixed update rule loses return on all three
+tasks")."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from worldfork.errors import WorldforkError
 
 
 def effect(forks: Forks, *, seed: int) -> Effect:
-    """Mean dR: within cells, then within checkpoints, then over checkpoints, with both intervals."""
+    """Return mean dR: within cells, then within checkpoints, then over checkpoints, with both intervals."""
     parts = partition(forks.prefork)
     cells = parts.cell_means(forks.delta)
     by_checkpoint = dict(zip(parts.checkpoints, parts.checkpoint_means(cells), strict=True))
@@ -36,14 +37,8 @@ def effect(forks: Forks, *, seed: int) -> Effect:
             student_t=intervals.difference_t(known_means),
         )
     empty = Undefined("no fork of this checkpoint was retained")
-    mean = estimate(known, seed=seed, task=forks.task)
     return Effect(
-        mean=mean.mean,
-        bootstrap=mean.bootstrap,
-        student_t=mean.student_t,
-        mde=mean.mde,
-        p_student_t=mean.p_student_t,
-        p_sign_flip=mean.p_sign_flip,
+        **vars(estimate(known, seed=seed, task=forks.task)),
         by_direction=by_direction,
         by_direction_intervals=intervals_by_direction,
         by_checkpoint={name: empty if np.isnan(value) else float(value) for name, value in by_checkpoint.items()},
@@ -61,7 +56,7 @@ def effect(forks: Forks, *, seed: int) -> Effect:
 
 
 def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstimate:
-    """A mean over checkpoints, with its intervals and its minimum detectable effect."""
+    """Return a mean over checkpoints, with its intervals and its minimum detectable effect."""
     alike = intervals.no_spread(checkpoint_means)
     return MeanEstimate(
         mean=_mean(checkpoint_means),
@@ -74,7 +69,7 @@ def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstim
 
 
 def verdict(all_attempted: MeanEstimate) -> str | Undefined:
-    """Harmful, helpful or unresolved, by the Student-t interval of all attempted forks."""
+    """Return harmful, helpful or unresolved, by the Student-t interval of all attempted forks."""
     interval = all_attempted.student_t
     if isinstance(interval, Undefined):
         return interval
@@ -82,7 +77,7 @@ def verdict(all_attempted: MeanEstimate) -> str | Undefined:
 
 
 def drift_quartiles(forks: Forks) -> dict[str, tuple[Figure, ...] | Undefined]:
-    """Within a direction, forks by drift level in four runs as equal as possible: the mean dR of each."""
+    """Return the mean dR of four runs of forks, as equal as possible, by drift level within each direction."""
     parts = partition(forks.prefork)
     quartiles: dict[str, tuple[Figure, ...] | Undefined] = {}
     for code, direction in enumerate(parts.directions):
@@ -123,7 +118,7 @@ def severity(
     hold: Float[np.ndarray, "forks episodes"] | None = None,
     update: Float[np.ndarray, "forks episodes"] | None = None,
 ) -> tuple[Severity, ...] | Undefined:
-    """Every bin, the most severe first. `clean` is the clean return of each fork's checkpoint."""
+    """Return every bin, the most severe first. `clean` is the clean return of each fork's checkpoint."""
     if not len(delta):
         return Undefined("there are no forks")
     if np.isnan(clean).any():
@@ -167,7 +162,7 @@ def _bin(
 
 
 def _fresh(halves: tuple[Half, Half], index: int, nothing: Undefined) -> FreshSeverity:
-    """Either half's mean within a checkpoint, the mean of both (or of the one there is), then over checkpoints.
+    """Return the mean over checkpoints of either half's mean, or of the one there is.
 
     All forks of both halves pooled would lean the other way: a fork that the valuing half would have placed here
     too would count once more, in the denominator, and so weigh less than one that it would not have.
@@ -196,7 +191,8 @@ def _halves(
     checkpoint: Int[np.ndarray, "forks"],
     inner: Float[np.ndarray, "edges"],
 ) -> tuple[Half, Half] | Undefined:
-    """Forks with all of their episodes, placed by the even ones and valued by the odd ones, and the reverse."""
+    """Return the forks with all of their episodes, placed by the even ones and valued by the odd ones, and the
+    reverse."""
     if hold is None or update is None or hold.shape[1] < 2:
         return Undefined("it needs at least two episodes per fork, in the lists `hold` and `update`")
     whole = ~(np.isnan(hold) | np.isnan(update)).any(axis=1)
@@ -216,8 +212,8 @@ CONFIDENCE: Final = 1 - 2 * SIGNIFICANT
 
 
 def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
-    """Equivalent where |mean| < margin by both tests at 5%; different where the 90% interval lies outside the
-    margin altogether; else not shown."""
+    """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
+    interval lies outside the margin altogether), or not shown to be either."""
     if not margin > 0:
         raise WorldforkError(f"An equivalence margin is above 0; got {margin:g}. Register how much would matter.")
     if len(values) < 2:

@@ -34,7 +34,7 @@ Values = Float[np.ndarray, "policies checkpoints"]
 
 @dataclasses.dataclass(frozen=True)
 class LedgerValue:
-    """What the one-step ledger says of a policy, cell by cell, and how often it fires there."""
+    """The one-step ledger's value of a policy, cell by cell, and how often it fires there."""
 
     earned: Float[np.ndarray, " cells"]
     fires: Float[np.ndarray, " cells"]
@@ -43,7 +43,7 @@ class LedgerValue:
 def ledger_values(
     registration: Registration, one: Deployed, arms: Arms, thresholds: Thresholds
 ) -> dict[str, LedgerValue | Undefined]:
-    """Each policy on the frozen streams of the same cells, with the thresholds that it was deployed with."""
+    """Return the ledger value of each policy on the frozen streams of the same cells, with its own thresholds."""
     values: dict[str, LedgerValue | Undefined] = {}
     for name in one.policies:
         forks = arms.get(one.arms[name], {}).get(one.task)
@@ -86,9 +86,9 @@ def forecast(
     seed: int,
     task: str,
 ) -> LedgerForecast:
-    """Spearman's correlation over policies of what the ledger says with what following came to, and how far
-    checkpoints (`names`) move it: resampled with their policies together, left out one by one, and each by itself.
-    `updates` are the policies that fire each update."""
+    """Return Spearman's correlation over policies of ledger value and realised advantage, and how far checkpoints
+    (`names`) move it: resampled with their policies together, left out one by one, and each by itself. `updates`
+    are the policies that fire each update."""
     if isinstance(foreseen, Undefined):
         why = foreseen
         return LedgerForecast(
@@ -128,8 +128,8 @@ def forecast(
 
 
 def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bounds:
-    """95% percentile interval over resampled checkpoints. A resample in which all policies are alike has no order,
-    and is left out."""
+    """Return the 95% percentile interval over resampled checkpoints. A resample in which all policies are alike has no
+    order, and is left out."""
     policies, checkpoints = foreseen.shape
     if policies < 3 or checkpoints < 3:
         return Undefined(

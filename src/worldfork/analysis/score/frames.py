@@ -17,7 +17,7 @@ __all__ = ["effects", "fires", "policies", "triggers", "values"]
 Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
 Cell = float | int | bool | str | None
-YARDSTICKS = ("never", "always", "better_of_both", "position_table")
+BASELINES = ("never", "always", "better_of_both", "position_table")
 KEYS = {"arm": pl.String, "task": pl.String}
 FIRES = {
     **KEYS,
@@ -31,7 +31,7 @@ FIRES = {
 
 
 def effects(tasks: Tasks) -> pl.DataFrame:
-    """One row per arm, task and estimand."""
+    """Return one row per arm, task and estimand."""
     rows = [
         {
             **_key(key),
@@ -53,7 +53,7 @@ def effects(tasks: Tasks) -> pl.DataFrame:
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
-    """One row per arm, task and trigger."""
+    """Return one row per arm, task and trigger."""
     rows = [
         {
             **_key(key),
@@ -74,7 +74,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             **_control("shift", trigger.random_shift),
             "passes_control": _known(trigger.passes_control),
             **{f"adjusted_{test}_p": _known(p) for test, p in trigger.adjusted.items()},
-            **{f"gain_over_{yardstick}": _gain(trigger, yardstick) for yardstick in YARDSTICKS},
+            **{f"gain_over_{baseline}": _gain(trigger, baseline) for baseline in BASELINES},
             "n_defined": trigger.n_defined,
             "correlation": _known(trigger.correlation),
             "partial_correlation": _known(trigger.partial_correlation),
@@ -93,7 +93,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
 
 
 def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
-    """One row per arm, task, policy and rule of firing."""
+    """Return one row per arm, task, policy and rule of firing."""
     rows = [
         {**_key(key), "policy": policy, "rule": rule, "total": total, "fires": fires}
         for key, task in tasks.items()
@@ -151,7 +151,7 @@ def _not_beaten(trigger: TriggerScore) -> str | None:
 
 
 def _gain(trigger: TriggerScore, name: str) -> float | None:
-    """What the policy earns more than a yardstick in a checkpoint, on average."""
+    """Return the mean gain of a policy over a baseline in a checkpoint."""
     if isinstance(trigger.gains, Undefined):
         return None
     mean = trigger.gains[name].mean
@@ -180,7 +180,8 @@ def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:
 def _frame(
     rows: list[dict[str, Cell]], *, text: tuple[str, ...], whole: tuple[str, ...], flags: tuple[str, ...] = ()
 ) -> pl.DataFrame:
-    """A column has one type whatever is in it: whoever reads several studies can put them one below the other."""
+    """Return the rows as a frame. A column has one type whatever is in it, so that frames of several studies can be
+    joined."""
     kinds = {**dict.fromkeys((*KEYS, *text), pl.String), **dict.fromkeys(whole, pl.Int64)}
     kinds |= dict.fromkeys(flags, pl.Boolean)
     schema = {name: kinds.get(name, pl.Float64) for name in (rows[0] if rows else {})}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Int8
 from scipy import special, stats
 
 from worldfork.analysis.score.judgement import Grade, LeaveOneOut
@@ -24,7 +24,7 @@ REMEMBERED = 1 << 22  # counts, over all resamples: 32 MB
 
 
 def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
-    """95% percentile interval of the mean over resampled clusters."""
+    """Return the 95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     return _bootstrap(np.asarray(values, np.float64).tobytes(), seed, task)
@@ -32,7 +32,8 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
 
 @functools.lru_cache(maxsize=1024)
 def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
-    """The same values come up where retained forks are all that were attempted, or two policies fire alike."""
+    """Compute `bootstrap`, remembered: the same values come up where nothing diverged, or two policies fire
+    alike."""
     values = np.frombuffer(spelled)
     if len(values) <= ENUMERATED:
         means = values.take(_all_resamples(len(values))).mean(axis=1)
@@ -42,7 +43,7 @@ def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
 
 
 def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of the mean with n - 1 degrees of freedom."""
+    """Return the 95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     half = _t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -51,7 +52,7 @@ def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
 
 
 def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
-    """Why an effect has neither interval nor p where every cluster has the same one; None where they differ.
+    """Return why an effect has neither interval nor p where every cluster has the same one; None where they differ.
 
     A spread of 0 says that the measure is too coarse to show one, or that the clusters are copies, and not that the
     effect is known exactly. No effect anywhere is what it is: 0.
@@ -65,18 +66,18 @@ def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
 
 
 def difference_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
+    """Return the 95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
     return no_spread(values) or student_t(values)
 
 
 @functools.cache
 def _t_quantile(degrees: int) -> float:
-    """Student's t at .975, which takes longer than the interval around it."""
+    """Return Student's t at .975, which takes longer than the interval around it."""
     return float(stats.t.ppf(0.975, degrees))
 
 
 def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
-    """Minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
+    """Return the minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -84,7 +85,8 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
 
 
 def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:
-    """The mean over clusters with its bootstrap interval; below three clusters their range, and it says so."""
+    """Return the mean over clusters with its bootstrap interval; below three clusters their range, and it says
+    so."""
     if not len(values):
         raise ValueError("no clusters: say why before coming here")
     if len(values) < 3:
@@ -108,13 +110,13 @@ def _too_few(count: int) -> str:
 
 
 def resamples(count: int, seed: int, task: str) -> Iterable[Int[np.ndarray, "some {count}"]]:
-    """Every resample, or as many as are drawn, in batches that stay small with many clusters."""
+    """Return every resample, or as many as are drawn, in batches that stay small with many clusters."""
     return (_all_resamples(count),) if count <= ENUMERATED else _drawn(count, seed, task)
 
 
 def times_drawn(count: int, seed: int, task: str) -> Iterable[Float[np.ndarray, "some {count}"]]:
-    """How often each resample has each cluster. As many as are kept in memory serve all figures of a task; beyond
-    that they are drawn for each."""
+    """Return how often each resample has each cluster. As many as are kept in memory serve all figures of a task;
+    beyond that they are drawn for each."""
     if count <= ENUMERATED or count * RESAMPLES <= REMEMBERED:
         return _remembered(count, seed, task)
     return map(_times, resamples(count, seed, task))
@@ -148,7 +150,7 @@ SCALE: Final = 1.0  # standard deviation of the mixture over mean / deviation
 
 
 def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
-    """95% interval of the mean, valid at every number of checkpoints at once."""
+    """Return the 95% interval of the mean, valid at every number of checkpoints at once."""
     if len(values) < FEWEST:
         return Undefined(
             f"an anytime-valid interval is shown from {FEWEST} checkpoints on, and there "
@@ -162,7 +164,7 @@ def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
 
 
 def half_width(count: int, *, alpha: float = ALPHA) -> float:
-    """How many standard errors the interval reaches to each side; infinite where no number would do.
+    """Return how many standard errors the interval reaches to each side; infinite where no number would do.
 
     With q = t^2 / (n - 1) and r = 1 + n scale^2 the mixture is sqrt(1 / r) ((1 + q) / (1 + q / r))^(n / 2). It
     stays below 1 / alpha for q up to (K - 1) / (1 - K / r), K = (r / alpha^2)^(1 / n).
@@ -181,8 +183,7 @@ SIGNIFICANT: Final = 0.05
 ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are listed: exact, no seed
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 CLUSTER_RESAMPLES: Final = 100_000
-TESTS_AT_ONCE: Final = 16  # and patterns of signs, whose sums stay in the cache
-PATTERNS_AT_ONCE: Final = 4096
+PATTERNS_AT_ONCE: Final = 4096  # of signs
 DRAWN_AT_ONCE: Final = 64  # clusters up to which all random signs are drawn at once, beyond it in batches
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
@@ -190,7 +191,7 @@ WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in
 
 
 def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
-    """Two-sided p of no effect by Student-t with n - 1 degrees of freedom."""
+    """Return the two-sided p of no effect by Student-t with n - 1 degrees of freedom."""
     if len(values) < 2:
         return _too_few_clusters(len(values))
     if not values.any():
@@ -202,7 +203,7 @@ def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
 
 
 def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
-    """Two-sided p of no effect: the share of sign patterns whose mean is as far from 0 as the one seen.
+    """Return the two-sided p of no effect: the share of sign patterns whose mean is as far from 0 as the one seen.
 
     With n clusters it is at least 2^(1 - n): .0625 with five.
     """
@@ -210,29 +211,22 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
 
 
 def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task: str) -> list[Figure]:
-    """The p of each of several tests, all by the same patterns; tests of the same values are done once."""
+    """Return the p of each of several tests, all by the same patterns of signs."""
     clusters = values.shape[1]
     if clusters < 2:
         return [_too_few_clusters(clusters)] * len(values)
-    exact = clusters <= ENUMERATED_SIGNS
-    distinct = {row.tobytes(): row for row in values}
-    found: dict[bytes, Figure] = {}
-    for start in range(0, len(distinct), TESTS_AT_ONCE):
-        names = list(distinct)[start : start + TESTS_AT_ONCE]
-        some = np.array([distinct[name] for name in names])
-        patterns = _all_flipped(some) if exact else _flipped_sums(some, _signs(clusters, seed, task))
-        reached = np.abs(some.sum(axis=1)) - 1e-9 * np.abs(some).sum(axis=1)
-        extreme, count = np.zeros(len(some)), 0
-        for sums in patterns:
-            extreme += np.ones(len(sums)) @ (np.abs(sums) >= reached)  # counts in half the time of a sum
-            count += len(sums)
-        shares = extreme / count if exact else (1 + extreme) / (1 + count)
-        found |= zip(names, shares.tolist(), strict=True)
-    return [found[row.tobytes()] for row in values]
+    exact, signs = clusters <= ENUMERATED_SIGNS, sign_patterns(clusters, seed, task)
+    reached = np.abs(values.sum(axis=1)) - 1e-9 * np.abs(values).sum(axis=1)
+    extreme = np.zeros(len(values))
+    for start in range(0, len(signs), PATTERNS_AT_ONCE):
+        sums = signs[start : start + PATTERNS_AT_ONCE].astype(np.float64) @ values.T
+        extreme += (np.abs(sums) >= reached).sum(axis=0)
+    shares = extreme / len(signs) if exact else (1 + extreme) / (1 + len(signs))
+    return list(shares.tolist())
 
 
 def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
-    """Two-sided p of no effect by the wild cluster bootstrap of Student's t, with Webb's six weights."""
+    """Return the two-sided p of no effect by the wild cluster bootstrap of Student's t, with Webb's six weights."""
     if not 2 <= len(values) < WILD_BELOW:
         why = f"the wild bootstrap is for 2 to {WILD_BELOW - 1} checkpoints, and there are {len(values)}"
         return Undefined(why)
@@ -245,8 +239,8 @@ def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Fi
 
 
 def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -> LeaveOneOut | Undefined:
-    """The range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a mean
-    above 0, the upper end of one below."""
+    """Return the range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a
+    mean above 0, the upper end of one below."""
     if len(values) < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {len(values)}")
     if alike := no_spread(values):
@@ -264,7 +258,8 @@ def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -
 def grade(
     values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
 ) -> Grade | Undefined:
-    """Resolved, leaning or unresolved; both p values come adjusted over the registered family of means."""
+    """Return the grade of a mean: resolved, leaning or unresolved. Both p values come adjusted over the registered
+    family."""
     interval = difference_t(values)
     if isinstance(interval, Undefined):
         return interval
@@ -275,7 +270,7 @@ def grade(
 
 
 def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> int | Undefined:
-    """How many more checkpoints would resolve this mean if it and its spread stayed as they are.
+    """Return how many more checkpoints would resolve this mean if it and its spread stayed as they are.
 
     Each p has to pass the strictest step of Holm's adjustment, `family` times itself, and the sign-flip p can not
     fall below 2^(1 - n). An even chance, not a promise: the mean of more checkpoints moves.
@@ -298,49 +293,28 @@ def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> i
 
 
 def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarray, "samples"]:
-    """Student's t squared but for a constant; infinite where a sample does not vary."""
+    """Return Student's t squared but for a constant; infinite where a sample does not vary."""
     mean, variance = samples.mean(axis=1), samples.var(axis=1)
     constant = variance <= 1e-18 * mean**2
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
-def _all_flipped(values: Float[np.ndarray, "tests clusters"]) -> Iterator[Float[np.ndarray, "patterns tests"]]:
-    sums = values.T[:1]  # flipping all signs changes no distance, so the first keeps its own
-    for value in values.T[1:]:
-        sums = np.concatenate([sums + value, sums - value])
-    yield sums
-
-
-def _flipped_sums(
-    values: Float[np.ndarray, "tests clusters"], signs: UInt8[np.ndarray, "bytes resamples"]
-) -> Iterator[Float[np.ndarray, "some tests"]]:
-    """The sums under every pattern of signs, some at a time, each in the place of the last: of each eight clusters
-    all 256 sums are listed once, and looked up."""
-    padded = np.zeros((len(values), 8 * len(signs)))
-    padded[:, : values.shape[1]] = values
-    every = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    listed = np.array([every @ eight.T for eight in padded.reshape(len(values), -1, 8).swapaxes(0, 1)])
-    room = np.empty((2, min(PATTERNS_AT_ONCE, signs.shape[1]), len(values)))
-    for start in range(0, signs.shape[1], PATTERNS_AT_ONCE):
-        some = signs[:, start : start + PATTERNS_AT_ONCE].astype(np.intp)
-        sums, looked_up = room[:, : some.shape[1]]
-        listed[0].take(some[0], axis=0, out=sums, mode="clip")  # none is out of bounds, and clipping costs nothing
-        for table, patterns in zip(listed[1:], some[1:], strict=True):
-            table.take(patterns, axis=0, out=looked_up, mode="clip")
-            sums += looked_up
-        yield sums
-
-
 @functools.lru_cache(maxsize=4)
-def _signs(count: int, seed: int, task: str) -> UInt8[np.ndarray, "bytes resamples"]:
-    """Random patterns of signs, eight clusters to a byte: one set serves all tests of a task."""
+def sign_patterns(count: int, seed: int, task: str) -> Int8[np.ndarray, "patterns {count}"]:
+    """Return all patterns of signs with a first sign of +1 up to 16 clusters, and beyond that random ones.
+
+    One set serves all tests of a task. Flipping all signs changes no distance from 0.
+    """
+    if count <= ENUMERATED_SIGNS:
+        every = 1 - 2 * ((np.arange(1 << (count - 1))[:, None] >> np.arange(count - 1)) & 1)
+        return np.hstack([np.ones((len(every), 1)), every]).astype(np.int8)
     draws = figure_draws("signs", seed=seed, task=task)
     rows = CLUSTER_RESAMPLES if count <= DRAWN_AT_ONCE else max(1, (1 << 22) // count)
-    packed = [
-        np.packbits(draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) == 0, axis=1)
+    drawn = [
+        2 * draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) - 1
         for start in range(0, CLUSTER_RESAMPLES, rows)
     ]
-    return np.ascontiguousarray(np.concatenate(packed).T)
+    return np.concatenate(drawn)
 
 
 @functools.lru_cache(maxsize=4)

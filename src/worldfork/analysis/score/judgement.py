@@ -1,4 +1,4 @@
-"""Records of what a figure can be held to: exact tests, yardsticks, severities, intervals over checkpoints."""
+"""Records of what a figure can be held to: exact tests, baselines, severities, intervals over checkpoints."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ Standing = Literal["candidate", "exploratory", "reference"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LeaveOneOut:
-    """Where the end of the Student-t interval that is nearer to 0 comes to lie when one checkpoint is left out."""
+    """The range of the end of the Student-t interval that is nearer to 0 when one checkpoint is left out."""
 
     low: Figure
     high: Figure
@@ -47,7 +47,7 @@ class LeaveOneOut:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the mean over all attempted forks can be held to, among the registered means (few_clusters.py)."""
+    """The strength of evidence of a mean over all attempted forks, among the registered means."""
 
     grade: Grade | Undefined
     p_student_t: Figure
@@ -129,7 +129,7 @@ class StratifiedAuc:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwappedControl:
-    """What the fires of other checkpoints would have earned here."""
+    """The total of a policy with the fires of other checkpoints instead of its own."""
 
     mean: Figure
     p: float
@@ -148,7 +148,7 @@ class Earned:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gain:
-    """What one policy earns more than another in a checkpoint, on average."""
+    """The difference of two policies' totals in a checkpoint, on average."""
 
     mean: Figure
     student_t: Bounds
@@ -160,7 +160,7 @@ class Gain:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """Whether a policy beats everything it has to, and what it does not beat."""
+    """The verdict on a policy: useful where it beats everything it has to, and what it does not beat."""
 
     useful: bool
     does_not_beat: tuple[str, ...]
@@ -168,7 +168,7 @@ class Usefulness:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleanReturn:
-    """What the checkpoints return in the clean world."""
+    """The returns of checkpoints in the clean world."""
 
     mean: float
     student_t: Bounds
@@ -177,7 +177,8 @@ class CleanReturn:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FreshSeverity:
-    """The same forks, where half of the episodes say how severe it is and the others what updating was worth."""
+    """The forks of a bin, where half of the episodes say how severe it is and the others what updating was
+    worth."""
 
     mean: Figure  # over checkpoints, of what either half placed here
     student_t: Bounds  # of that
@@ -203,7 +204,7 @@ class Severity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """Whether a mean over checkpoints lies within the margin of 0."""
+    """Two one-sided tests of whether a mean over checkpoints lies within the margin of 0."""
 
     margin: float
     mean: Figure

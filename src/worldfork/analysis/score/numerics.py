@@ -1,4 +1,5 @@
-"""Where scoring's randomness comes from: the seed, the task, the figure and the cell, never the order of work."""
+"""Random draws of scoring, by seed, task, figure and cell, never by the order of work; and ties of rounded
+numbers."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,12 +16,12 @@ FIGURES = {"clusters": 1, "contraction": 2, "control": 3, "signs": 4, "wild": 5,
 
 
 def figure_draws(figure: str, *, seed: int, task: str) -> np.random.Generator:
-    """The draws of a figure on a whole task."""
+    """Return the draws of a figure on a whole task."""
     return generator(Event(purpose=Purpose.RESAMPLING, seed=seed, task=task, step=FIGURES[figure]))
 
 
 def cell_draws(figure: str, cell: CellKey, *, seed: int, task: str) -> np.random.Generator:
-    """The draws of a figure in one cell."""
+    """Return the draws of a figure in one cell."""
     event = Event(
         purpose=Purpose.RESAMPLING,
         seed=seed,
@@ -35,42 +36,26 @@ def cell_draws(figure: str, cell: CellKey, *, seed: int, task: str) -> np.random
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Products start no threads of their own. All of scoring's are small: threads that wait for one another take
-    more time than they save. And a product that is dealt out to as many threads as there are cores may be rounded
-    otherwise on another machine."""
+    """Keep products on one thread. All of scoring's are small: threads that wait for one another take more time
+    than they save. And a product that is dealt out to as many threads as there are cores may be rounded otherwise
+    on another machine."""
     import threadpoolctl  # a machine that fits thresholds and scores nothing need not have it
 
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         yield
 
 
-SHARES: Final = (0.025, 0.975)
-
-
 def middle_95(values: Float[np.ndarray, "*some draws"]) -> Float[np.ndarray, "2 *some"]:
-    """What `np.quantile(values, [0.025, 0.975], axis=-1)` is to the last bit, in a third of its time: numpy sorts
-    thousands of numbers faster than it finds the four that both ends lie between."""
-    ordered = np.sort(values, axis=-1)
-    last = ordered.shape[-1] - 1
-    ends = np.array([_between(ordered, share * last) for share in SHARES])
-    ends[:, np.isnan(ordered[..., last])] = np.nan  # which are sorted to the end
-    return ends
-
-
-def _between(ordered: Float[np.ndarray, "*some draws"], place: float) -> Float[np.ndarray, "*some"]:
-    """Linear interpolation, written as numpy writes it."""
-    low = int(place)
-    high = min(low + 1, ordered.shape[-1] - 1)
-    below, above, share = ordered[..., low], ordered[..., high], place - low
-    step = above - below
-    return np.asarray(below + step * share if share < 0.5 else above - step * (1 - share))
+    """Return both ends of the middle 95% of draws."""
+    return np.quantile(values, [0.025, 0.975], axis=-1)
 
 
 ROUNDING: Final = 1e-9  # relative: what is nearer than this is equal
 
 
 def tied(values: Float[np.ndarray, "values"]) -> Float[np.ndarray, "values"]:
-    """The same values, with all that are equal but for rounding replaced by the smallest of them; NaN stays NaN.
+    """Return the same values, with all that are equal but for rounding replaced by the smallest of them; NaN stays
+    NaN.
 
     >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
     [0.3, 0.3, 0.4]
@@ -84,7 +69,8 @@ def tied(values: Float[np.ndarray, "values"]) -> Float[np.ndarray, "values"]:
 
 
 def rises(ascending: Float[np.ndarray, "values"]) -> Bool[np.ndarray, "values"]:
-    """Where a value in ascending order exceeds the one before it by more than rounding; the first one does."""
+    """Return where a value in ascending order exceeds the one before it by more than rounding; the first one
+    does."""
     below, above = ascending[:-1], ascending[1:]
     # Infinities are equal to themselves: their difference would be undefined.
     with np.errstate(invalid="ignore"):

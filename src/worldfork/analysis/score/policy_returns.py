@@ -1,8 +1,8 @@
-"""What a policy earns per checkpoint, with an interval, beside what costs nothing to know.
+"""Totals of a policy by checkpoint, with an interval, beside baselines that cost nothing to know.
 
 A total over all forks says nothing about the next checkpoint. Each checkpoint has a total of its own; their mean
 has a Student-t interval, and so has the paired difference with never updating, always updating, the better of
-these two in hindsight, and the yardsticks that read the schedule (position.py).
+these two in hindsight, and the baselines that read the schedule (position.py).
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from worldfork.analysis.score import decisions
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
 from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_ps, student_p
-from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, StratifiedAuc, Usefulness
+from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, Usefulness
 from worldfork.analysis.score.records import ReferencePolicies
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds
 
@@ -29,14 +29,14 @@ def checkpoint_totals(
     *,
     count: int,
 ) -> Float[np.ndarray, "present"]:
-    """The total of each checkpoint that has forks, in order."""
+    """Return the total of each checkpoint that has forks, in order."""
     present = np.bincount(checkpoint, minlength=count) > 0
     # Without a single fire bincount counts in integers.
     return np.bincount(checkpoint[fired], weights=delta[fired], minlength=count)[present].astype(np.float64)
 
 
 def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[str, ...]) -> Earned:
-    """The mean over checkpoints, and its interval."""
+    """Return the mean over checkpoints, and its interval."""
     if isinstance(totals, Undefined):
         return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
     return Earned(
@@ -49,20 +49,20 @@ def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[st
 def gain(
     totals: Float[np.ndarray, "checkpoints"], than: Float[np.ndarray, "checkpoints"], *, seed: int, task: str
 ) -> Gain:
-    """One policy less another, checkpoint by checkpoint."""
+    """Return one policy less another, checkpoint by checkpoint."""
     return gains(totals[None], {"than": than}, seed=seed, task=task)[0]["than"]
 
 
 def gains(
     totals: Float[np.ndarray, "policies checkpoints"],
-    yardsticks: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined],
+    baselines: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined],
     *,
     seed: int,
     task: str,
 ) -> list[dict[str, Gain]]:
-    """Each policy less each yardstick; nothing is known beside a yardstick that is undefined."""
-    known = {name: earns for name, earns in yardsticks.items() if not isinstance(earns, Undefined)}
-    unknown = {name: _no_gain(why) for name, why in yardsticks.items() if isinstance(why, Undefined)}
+    """Return each policy less each baseline; nothing is known beside a baseline that is undefined."""
+    known = {name: earns for name, earns in baselines.items() if not isinstance(earns, Undefined)}
+    unknown = {name: _no_gain(why) for name, why in baselines.items() if isinstance(why, Undefined)}
     than = np.array(list(known.values()))
     differences = totals[:, None] - than
     # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
@@ -72,7 +72,7 @@ def gains(
         {name: _gain(difference, next(flips)) for name, difference in zip(known, of_policy, strict=True)}
         for of_policy in differences
     ]
-    return [{name: (of_policy | unknown)[name] for name in yardsticks} for of_policy in compared]
+    return [{name: (of_policy | unknown)[name] for name in baselines} for of_policy in compared]
 
 
 def _gain(difference: Float[np.ndarray, "checkpoints"], p_sign_flip: Figure) -> Gain:
@@ -90,10 +90,10 @@ def _no_gain(why: Undefined) -> Gain:
     return Gain(mean=why, student_t=why, p_student_t=why, p_sign_flip=why, checkpoints=0, won=0)
 
 
-def yardsticks(
+def baseline_totals(
     always: Float[np.ndarray, "checkpoints"], positions: Mapping[str, Float[np.ndarray, "checkpoints"] | Undefined]
 ) -> dict[str, Float[np.ndarray, "checkpoints"] | Undefined]:
-    """What a policy is compared with, by name: never, always, the better of both in hindsight, and what reads the
+    """Return the baselines of a policy by name: never, always, the better of both in hindsight, and what reads the
     schedule."""
     never = np.zeros(len(always))
     better = always if always.sum() > 0 else never
@@ -101,10 +101,10 @@ def yardsticks(
 
 
 def usefulness(adjusted: Mapping[str, Figure], gains: Mapping[str, Figure]) -> Usefulness:
-    """Useful where every p value, adjusted over the registered family, is below .05 and every gain above 0.
+    """Return whether a policy is useful: every p value, adjusted over the registered family, is below .05, and every gain above 0.
 
-    `adjusted` has a p for each control and for each yardstick that has to be beaten (the larger of Student-t's and
-    the sign flips'), `gains` the mean gain over each yardstick. An undefined p beats nothing.
+    `adjusted` has a p for each control and for each baseline that has to be beaten (the larger of Student-t's and
+    the sign flips'), `gains` the mean gain over each baseline. An undefined p beats nothing.
     """
     missed = []
     for name, p in adjusted.items():
@@ -119,7 +119,7 @@ ROUNDING: Final = 1e-9
 
 
 def strata(direction: Int[np.ndarray, "forks"], k: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:
-    """A number for each (direction, k)."""
+    """Return a number for each (direction, k)."""
     _, which_direction = np.unique(direction, return_inverse=True)
     ks, which_k = np.unique(k, return_inverse=True)
     return np.unique(which_direction * len(ks) + which_k, return_inverse=True)[1]
@@ -128,7 +128,8 @@ def strata(direction: Int[np.ndarray, "forks"], k: Int[np.ndarray, "forks"]) -> 
 def position_table(
     delta: Float[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"]
 ) -> Bool[np.ndarray, "forks"]:
-    """Fires where the mean dR of the other checkpoints' forks in the same place is positive.
+    """Return where the position table fires: the mean dR of the other checkpoints' forks in the same place is
+    positive.
 
     A place where no other checkpoint has a fork is not in the table: no fire. A mean that is 0 but for rounding is
     not positive.
@@ -146,7 +147,8 @@ def direction_clock(
     k: Int[np.ndarray, "forks"],
     checkpoint: Int[np.ndarray, "forks"],
 ) -> Bool[np.ndarray, "forks"]:
-    """Fires, in each direction, from some k on or up to some k, whichever earned the other checkpoints more.
+    """Return where the clock of each direction fires: from some k on or up to some k, whichever earned the other
+    checkpoints more.
 
     The two senses matter: a world that drifts back is at its worst when the stream begins. Equal totals go to
     "from some k on".
@@ -172,7 +174,7 @@ def _of_others(
     checkpoint: Int[np.ndarray, "forks"],
     thresholds: Float[np.ndarray, "checkpoints"],
 ) -> Float[np.ndarray, "checkpoints"]:
-    """For each checkpoint, what its threshold earns on the forks of all others."""
+    """Return, for each checkpoint, the total of its threshold on the forks of all others."""
     earned = np.zeros(len(thresholds))
     for threshold in np.unique(thresholds):
         flags = fires(signal, float(threshold))
@@ -180,63 +182,6 @@ def _of_others(
         chosen = thresholds == threshold
         earned[chosen] = policy_total(flags, delta) - own[chosen]
     return earned
-
-
-def stratified_auc(
-    signal: Float[np.ndarray, "forks"],
-    positive: Bool[np.ndarray, "forks"],
-    stratum: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> StratifiedAuc:
-    """AUC within (direction, k), ties counting a half, missing signals left out, pairs pooled over strata."""
-    known = ~np.isnan(signal)
-    signal, positive, stratum, checkpoint = (part[known] for part in (signal, positive, stratum, checkpoint))
-    pairs, ordered = _pairs(signal, positive, stratum)
-    total, in_order = float(pairs[positive].sum()), float(ordered[positive].sum())
-    # Without a checkpoint: less all pairs that one of its forks is in, of which those between two of them are
-    # counted twice.
-    both = _pairs(signal, positive, strata(checkpoint, stratum))
-    owner = np.unique(checkpoint, return_inverse=True)[1]
-    left = [
-        whole - np.bincount(owner, weights=counted) + np.bincount(owner, weights=np.where(positive, own, 0.0))
-        for whole, counted, own in zip((total, in_order), (pairs, ordered), both, strict=True)
-    ]
-    shares = left[1][left[0] > 0.5] / left[0][left[0] > 0.5]
-    alone = Undefined("leaving any checkpoint out leaves no pair of forks at one place")
-    return StratifiedAuc(
-        auc=in_order / total
-        if total
-        else Undefined("no place (direction, k) has forks both with dR > 0 and without"),
-        pairs=round(total),
-        strata=len(np.unique(stratum[pairs > 0])),
-        without_one_low=float(shares.min()) if len(shares) else alone,
-        without_one_high=float(shares.max()) if len(shares) else alone,
-    )
-
-
-def _pairs(
-    signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"]
-) -> tuple[Float[np.ndarray, "forks"], Float[np.ndarray, "forks"]]:
-    """For each fork, how many of the other kind are at its place, and how many of these pairs are in order."""
-    order = np.lexsort((signal, stratum))
-    values, places, helped = signal[order], stratum[order], positive[order].astype(np.float64)
-    first = np.r_[True, np.diff(places) != 0][: len(order)]
-    new = first | np.r_[True, np.diff(values) != 0][: len(order)]
-    pairs, ordered = np.zeros(len(order)), np.zeros(len(order))
-    for kind in (helped, 1 - helped):  # forks of one kind, seen from those of the other
-        before = np.r_[0.0, np.cumsum(kind)]
-        place, run = np.cumsum(first) - 1, np.cumsum(new) - 1
-        in_place = np.r_[before[np.flatnonzero(first)], before[-1]]
-        in_run = np.r_[before[np.flatnonzero(new)], before[-1]]
-        count = (in_place[1:] - in_place[:-1])[place]
-        equal = (in_run[1:] - in_run[:-1])[run]
-        below = in_run[:-1][run] - in_place[:-1][place]
-        from_helped = kind is not helped  # a fork with dR > 0 looks for those without below it
-        right = below + equal / 2 if from_helped else count - below - equal / 2
-        seen = helped > 0 if from_helped else helped == 0
-        pairs[seen], ordered[seen] = count[seen], right[seen]
-    back = np.argsort(order)
-    return pairs[back], ordered[back]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,8 +208,8 @@ FITTED: Final = ("position_table", "direction_clock")  # on the other checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
-class Yardsticks:
-    """What each earns in each checkpoint that has forks."""
+class Baselines:
+    """Policies without a signal: their figures, and their total in each checkpoint that has forks."""
 
     figures: ReferencePolicies
     # never, always, better_of_both, and what reads the schedule, which is fitted on other checkpoints
@@ -272,8 +217,8 @@ class Yardsticks:
     names: tuple[str, ...]  # of these checkpoints
 
 
-def measure(forks: Forks) -> Yardsticks:
-    """Never, always, the oracle, the position table and the clock of each direction on these forks."""
+def measure(forks: Forks) -> Baselines:
+    """Return never, always, the oracle, the position table and the clock of each direction on these forks."""
     parts = partition(forks.prefork)
     checkpoint, delta = parts.checkpoint, forks.delta
     present = np.unique(checkpoint)
@@ -315,4 +260,4 @@ def measure(forks: Forks) -> Yardsticks:
             name: deployments.mean_of(total, of_checkpoint[name].student_t) for name, total in of_policy.items()
         },
     )
-    return Yardsticks(figures, yardsticks(always, schedule), names)
+    return Baselines(figures, baseline_totals(always, schedule), names)

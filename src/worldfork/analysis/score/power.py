@@ -1,4 +1,4 @@
-"""Where the uncertainty comes from, and where the next unit of budget buys most.
+"""Variances of dR between checkpoints, forks and episodes, and where the next unit of budget buys most.
 
 dR of a fork is a mean over episodes, a checkpoint's is a mean over forks. Moment estimates of the three variances
 tell what more checkpoints, more forks or more episodes would do to the minimum detectable effect.
@@ -33,24 +33,26 @@ class Design:
     episodes: float
 
     def times(self, factor: float, axis: str) -> "Design":
-        """So many times the paired episodes, all of the increase spent on one axis."""
+        """Return the design with so many times the paired episodes, all of the increase spent on one axis."""
         return dataclasses.replace(self, **{axis: factor * getattr(self, axis)})
 
 
 def standard_error(design: Design, *, checkpoint: float, fork: float, episode: float) -> float:
-    """Of the mean dR, given the three variances; negative ones count as none."""
+    """Return the standard error of the mean dR, given the three variances; negative ones count as none."""
     within = max(fork, 0.0) / design.forks + max(episode, 0.0) / (design.forks * design.episodes)
     return math.sqrt((max(checkpoint, 0.0) + within) / design.checkpoints)
 
 
 def minimum_detectable_effect(design: Design, *, checkpoint: float, fork: float, episode: float) -> float:
-    """The effect found with 80% power at 95% confidence, given the three variances; negative ones count as none."""
+    """Return the effect found with 80% power at 95% confidence, given the three variances; negative ones count as
+    none."""
     error = standard_error(design, checkpoint=checkpoint, fork=fork, episode=episode)
     return float(stats.t.ppf(0.975, design.checkpoints - 1) + stats.norm.ppf(0.80)) * error
 
 
 def variance_components(forks: Forks) -> VarianceComponents:
-    """Variance of dR between checkpoints, between forks of a checkpoint, and between paired episodes of a fork.
+    """Return the variance of dR between checkpoints, between forks of a checkpoint, and between paired episodes of a
+    fork.
 
     Moment estimates, unbiased and therefore possibly negative: such a component is not distinguishable from none.
     """
@@ -75,7 +77,7 @@ def variance_components(forks: Forks) -> VarianceComponents:
 
 
 def design_components(forks: Forks) -> DesignComponents:
-    """The variances that a design is judged by.
+    """Return the variances that a design is judged by.
 
     Where every checkpoint forks at the same decision points (direction, stream seed, k), what these have in common
     is not noise: a new checkpoint would be forked at the same ones. Left among the forks it would make checkpoints
@@ -103,7 +105,7 @@ def design_components(forks: Forks) -> DesignComponents:
 
 
 def _crossed(forks: Forks) -> np.ndarray | None:
-    """dR by checkpoint and decision point, where every pair of them has one fork."""
+    """Return dR by checkpoint and decision point, where every pair of them has one fork."""
     prefork = forks.prefork
     places: dict[tuple[str, int, int], dict[str, float]] = {}
     for cell, k, delta in zip(prefork.cell, prefork.k, forks.delta, strict=True):
@@ -116,8 +118,8 @@ def _crossed(forks: Forks) -> np.ndarray | None:
 
 
 def design_advice(forks: Forks, components: DesignComponents) -> DesignAdvice | Undefined:
-    """The minimum detectable effect of this design and of twice the budget spent on each of its three axes, and the
-    standard error of the mean dR at several budgets."""
+    """Return the minimum detectable effect of this design and of twice the budget spent on each of its three axes,
+    and the standard error of the mean dR at several budgets."""
     known = components.traded()
     if isinstance(known, Undefined):
         return known
@@ -141,7 +143,8 @@ def design_advice(forks: Forks, components: DesignComponents) -> DesignAdvice | 
 
 
 def crn_gain(forks: Forks) -> Figure:
-    """(var(hold) + var(update)) / var(update - hold), means over forks: what common random numbers buy."""
+    """Return (var(hold) + var(update)) / var(update - hold), means over forks: the gain of common random
+    numbers."""
     hold, update = forks.outcomes.hold, forks.outcomes.update
     if hold is None or update is None:
         return NO_EPISODES
@@ -167,7 +170,7 @@ def _mean_square_within(forks: Forks) -> Figure:
 
 
 def _episode_variance(forks: Forks) -> tuple[Figure, float]:
-    """Variance of one paired episode's difference, and the (harmonic mean) number of episodes per fork."""
+    """Return the variance of one paired episode's difference, and the (harmonic mean) number of episodes per fork."""
     hold, update = forks.outcomes.hold, forks.outcomes.update
     if hold is None or update is None:
         return NO_EPISODES, math.nan
@@ -189,7 +192,8 @@ class Replication:
 
 
 def replicate(forks: Forks, others: Forks | None, *, rules: Rules) -> Replication | None:
-    """`forks` alone, or with `others` of the same task on other stream seeds; None where there is one seed only."""
+    """Return the effect of the first stream seed and of all; None where there is one seed only. `others` are forks
+    of the same task on other stream seeds."""
     joined = join([forks] if others is None else [forks, others])
     kept = joined.take(~diverged(joined, rules.divergence).dropped)
     seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])

@@ -1,4 +1,4 @@
-"""What was said beforehand: held, falsified, unresolved, not tested (paper, "a registered mechanism")."""
+"""Registered predictions: held, falsified, unresolved or not tested (paper, "a registered mechanism")."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ NO_INTERVAL: Final = Undefined("this figure has no interval: it stands for itsel
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Premise:
-    """What a prediction takes for granted: a measured figure lies below or above a bound."""
+    """The premise of a prediction: a measured figure lies below or above a bound."""
 
     figure: str
     task: str | None = None  # None: the prediction's
@@ -68,9 +68,10 @@ class Prediction:
 
 
 def answer(prediction: Prediction, figures: object, *, premises: object = None) -> PredictionAnswer:
-    """Held when all of the figure's interval is where it was said to be, falsified when all of it is where it was
-    said not to be (outside `between`, unless thresholds say further), and else unresolved. A figure without an
-    interval stands for its own. A margin of equivalence is held, or falsified, by two one-sided tests.
+    """Return the answer to a prediction: held when all of the figure's interval is where it was said to be,
+    falsified when all of it is where it was said not to be (outside `between`, unless thresholds say further), and
+    else unresolved. A figure without an interval stands for its own. A margin of equivalence is held, or falsified,
+    by two one-sided tests.
 
     `figures` is what the prediction is about (a task's score, its deployment, or the contrast of two arms), a
     mapping in its place, or why there is none; `premises` the score of the task that the premise is about.
@@ -105,12 +106,13 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
 
 
 def is_about_deployment(prediction: Prediction) -> bool:
-    """Whether it is about policies that are followed all the way, and not about forks."""
+    """Return whether a prediction is about policies in closed-loop deployment, and not about forks."""
     return prediction.figure.startswith(FOLLOWED)
 
 
 def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
-    """What keeps predictions from ever being answered, one line each: to be asked before anything is run.
+    """Return the problems that keep predictions from ever being answered, one line each: to be asked before
+    anything runs.
 
     >>> prediction_problems([Prediction(name="up", task="t", figure="effect.retaind.mean", between=(0.0, 1.0))])
     ['the prediction `up`: no score has `effect.retaind.mean`: no `retaind` among all_attempted, retained']
@@ -134,12 +136,12 @@ def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
 
 
 def _path(prediction: Prediction) -> str:
-    """Where the figure is in what the prediction is about."""
+    """Return the path of the figure in the record that the prediction is about."""
     return "effect.all_attempted.mean" if prediction.figure == "mean" else prediction.figure.removeprefix(FOLLOWED)
 
 
 def _holds(premise: Premise, value: Figure, interval: Bounds) -> bool:
-    """All of the figure's interval lies on the side that the premise says."""
+    """Return whether all of the figure's interval lies on the side that the premise says."""
     if isinstance(value, Undefined):
         return False
     low, high = (value, value) if isinstance(interval, Undefined) else interval
@@ -154,7 +156,7 @@ def _words(premise: Premise) -> str:
 
 
 def _equivalence(prediction: Prediction, figures: object) -> Equivalence | None:
-    """Two one-sided tests of the mean over checkpoints."""
+    """Return two one-sided tests of the mean over checkpoints."""
     if prediction.equivalent_within is None:
         return None
     node = figures
@@ -182,7 +184,7 @@ def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal[
 
 
 def _look_up(figures: object, path: str) -> tuple[Figure, Bounds]:
-    """A figure and the interval beside it."""
+    """Return a figure and the interval beside it."""
     *parents, leaf = path.split(".")
     node = figures
     for part in parents:
@@ -216,7 +218,8 @@ def _nothing(path: str, part: str, known: Iterable[str]) -> Undefined:
 
 
 def _figure_problem(path: str, within: type) -> str | None:
-    """Why no record of this kind has a figure at this path, told from types alone; None where one may have it."""
+    """Return why no record of this kind has a figure at this path, told from types alone; None where one may have
+    it."""
     kinds: list[object] = [within]
     for part in path.split("."):
         known: dict[str, object] = {}
@@ -233,7 +236,7 @@ def _figure_problem(path: str, within: type) -> str | None:
 
 
 def _fields(kind: object) -> dict[str, object]:
-    """The fields of a record and their types; those of `Estimands[Effect]` with Effect in the place of T."""
+    """Return the fields of a record and their types; those of `Estimands[Effect]` with Effect in the place of T."""
     record = get_origin(kind) or kind
     assert isinstance(record, type)
     hints = get_type_hints(record)
@@ -249,5 +252,5 @@ def _fields(kind: object) -> dict[str, object]:
 
 
 def _parts(kind: object) -> list[object]:
-    """The alternatives of a union, or the one kind there is."""
+    """Return the alternatives of a union, or the one kind there is."""
     return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]

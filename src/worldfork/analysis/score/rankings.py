@@ -1,4 +1,4 @@
-"""Does a signal order helpful forks above harmful ones (paper, "Trigger rankings")?"""
+"""Rankings: how a signal orders helpful forks above harmful ones (paper, "Trigger rankings"), and correlations."""
 
 from typing import Final
 
@@ -9,19 +9,22 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.intervals import cluster_interval
+from worldfork.analysis.score.judgement import StratifiedAuc
 from worldfork.analysis.score.records import Ranking
 from worldfork.analysis.score.undefined import Figure, Undefined
 
 
 def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
-    """The chance that a positive fork has the larger signal, ties counting a half; missing signals are left out."""
+    """Return the chance that a positive fork has the larger signal, ties counting a half; missing signals are left
+    out."""
     return _auc_of_each(signal, positive, np.zeros(len(signal), np.int64), count=1)[0]
 
 
 def ranking(
     signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
 ) -> Ranking:
-    """AUC within each checkpoint over its streams together, and its mean over the checkpoints that have one."""
+    """Return the AUC within each checkpoint over its streams together, and its mean over the checkpoints that have
+    one."""
     within = _auc_of_each(signal, delta > 0, parts.checkpoint, count=len(parts.checkpoints))
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     known = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
@@ -46,6 +49,32 @@ def ranking(
     )
 
 
+def pairs_in_order(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    group: Int[np.ndarray, "forks"],
+    *,
+    count: int,
+) -> tuple[Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"]]:
+    """Return, for each group, the pairs of a positive and another fork that the signal orders, and the forks of
+    either kind. Ties count a half; missing signals are left out."""
+    known = ~np.isnan(signal)
+    signal, positive, group = signal[known], positive[known], group[known]
+    order = np.lexsort((signal, group))
+    values, groups, helped = signal[order], group[order], positive[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
+    first = np.flatnonzero(new)
+    size = np.diff(first, append=len(order))
+    sizes = np.bincount(group, minlength=count)
+    begin = (np.cumsum(sizes) - sizes)[groups[first]]  # of the group, in this order
+    # Ranks within the group are whole or half numbers, so their sums are exact in any order.
+    ranks = np.repeat(first - begin + (size + 1) / 2, size)
+    positives = np.bincount(groups[helped], minlength=count).astype(float)
+    ordered = np.bincount(groups[helped], weights=ranks[helped], minlength=count) - positives * (positives + 1) / 2
+    return ordered, positives, sizes - positives
+
+
 def _auc_of_each(
     signal: Float[np.ndarray, "forks"],
     positive: Bool[np.ndarray, "forks"],
@@ -53,33 +82,45 @@ def _auc_of_each(
     *,
     count: int,
 ) -> list[Figure]:
-    """The AUC within each group. Ranks are whole or half numbers, so their sums are exact in any order."""
-    known = ~np.isnan(signal)
-    signal, positive, group = signal[known], positive[known], group[known]
-    order = np.lexsort((signal, group))
-    values, groups = signal[order], group[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
-    first = np.flatnonzero(new)
-    size = np.diff(first, append=len(order))
-    sizes = np.bincount(group, minlength=count)
-    begin = (np.cumsum(sizes) - sizes)[groups[first]]  # of the group, in this order
-    ranks = np.repeat(first - begin + (size + 1) / 2, size)
-    helped = positive[order]
-    sums = np.bincount(groups[helped], weights=ranks[helped], minlength=count)
-    positives = np.bincount(groups[helped], minlength=count)
+    """Return the AUC within each group."""
+    counts = pairs_in_order(signal, positive, group, count=count)
     return [
-        (rank_sum - with_gain * (with_gain + 1) / 2) / (with_gain * without)
-        if with_gain and without
-        else Undefined(f"{with_gain} forks with dR > 0 and {without} without: a ranking needs both")
-        for rank_sum, with_gain, without in zip(
-            sums.tolist(), positives.tolist(), (sizes - positives).tolist(), strict=True
-        )
+        ordered / (helped * others)
+        if helped and others
+        else Undefined(f"{helped:.0f} forks with dR > 0 and {others:.0f} without: a ranking needs both")
+        for ordered, helped, others in zip(*(column.tolist() for column in counts), strict=True)
     ]
 
 
+def stratified_auc(
+    signal: Float[np.ndarray, "forks"],
+    positive: Bool[np.ndarray, "forks"],
+    stratum: Int[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+) -> StratifiedAuc:
+    """Return the AUC within (direction, k), ties counting a half, pairs pooled over strata."""
+    count = int(stratum.max(initial=-1)) + 1
+
+    def pooled(kept: Bool[np.ndarray, "forks"]) -> tuple[float, Float[np.ndarray, "strata"]]:
+        ordered, helped, others = pairs_in_order(signal[kept], positive[kept], stratum[kept], count=count)
+        return float(ordered[others > 0].sum()), helped * others
+
+    in_order, pairs = pooled(np.ones(len(signal), bool))
+    left_out = [pooled(checkpoint != name) for name in np.unique(checkpoint[~np.isnan(signal)])]
+    shares = [ordered / total for ordered, of in left_out if (total := float(of.sum()))]
+    alone = Undefined("leaving any checkpoint out leaves no pair of forks at one place")
+    nowhere = Undefined("no place (direction, k) has forks both with dR > 0 and without")
+    return StratifiedAuc(
+        auc=in_order / float(pairs.sum()) if pairs.any() else nowhere,
+        pairs=round(float(pairs.sum())),
+        strata=int((pairs > 0).sum()),
+        without_one_low=min(shares) if shares else alone,
+        without_one_high=max(shares) if shares else alone,
+    )
+
+
 def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
-    """Pearson's correlation, over the forks where x is there."""
+    """Return Pearson's correlation, over the forks where x is there."""
     known = ~np.isnan(x)
     return _pearson(x[known], y[known])
 
@@ -87,7 +128,7 @@ def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) ->
 def partial_correlation(
     x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"], given: Float[np.ndarray, "forks"]
 ) -> Figure:
-    """The correlation of x and y with `given` held fixed."""
+    """Return the correlation of x and y with `given` held fixed."""
     known = ~np.isnan(x)
     pairs = [_pearson(x[known], y[known]), _pearson(x[known], given[known]), _pearson(y[known], given[known])]
     for pair in pairs:
@@ -101,13 +142,13 @@ def partial_correlation(
 
 
 def spearman(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
-    """Spearman's rank correlation, over the forks where x is there."""
+    """Return Spearman's rank correlation, over the forks where x is there."""
     known = ~np.isnan(x)
     return _pearson(stats.rankdata(x[known]), stats.rankdata(y[known]))
 
 
 def cells_with_both_signs(forks: Forks) -> Figure:
-    """The share of cells in which updating helps at one fork and hurts at another."""
+    """Return the share of cells in which updating helps at one fork and hurts at another."""
     parts = partition(forks.prefork)
     cells = len(parts.cell_checkpoint)
     there, helped, hurt = (
@@ -120,7 +161,7 @@ def cells_with_both_signs(forks: Forks) -> Figure:
 
 
 def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarray, "forks"]) -> Figure:
-    """The mean quantile, within the retained forks' signals, of the signal on the excluded forks.
+    """Return the mean quantile, within the retained forks' signals, of the signal on the excluded forks.
 
     A value's quantile is the share of retained signals below it, and half of those equal to it.
     """
@@ -156,7 +197,7 @@ FITTING_ANEW: Final = (0.59, 0.94)
 
 
 def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
-    """Sentences to print beside the intervals of a study of so many checkpoints."""
+    """Return sentences to print beside the intervals of a study of so many checkpoints."""
     said = []
     enough = max(COVERAGE)
     if checkpoints < enough:

@@ -47,9 +47,11 @@ __all__ = [
     "Estimands",
     "ForkCounts",
     "Intervals",
+    "MeanByCheckpoint",
     "MeanEstimate",
     "PairedDifference",
     "PairedForks",
+    "PolicyFigures",
     "PolicyTotals",
     "PredictionAnswer",
     "Proxies",
@@ -57,9 +59,10 @@ __all__ = [
     "Ranking",
     "ReferencePolicies",
     "RegisteredDivergence",
-    "RunningPolicy",
     "SplitHalf",
+    "TaskFigures",
     "TaskScore",
+    "TriggerFigures",
     "TriggerScore",
     "VarianceComponents",
 ]
@@ -70,7 +73,7 @@ Estimand = Literal["all_attempted", "retained"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Estimands(Generic[T]):
-    """One figure on all attempted forks, and on those that the divergence rule retains."""
+    """A figure on all attempted forks, and on those that the divergence rule retains."""
 
     all_attempted: T
     retained: T
@@ -80,7 +83,7 @@ class Estimands(Generic[T]):
         return self.retained if estimand == "retained" else self.all_attempted
 
     def items(self) -> Iterator[tuple[str, T]]:
-        """Both, by name."""
+        """Yield both, by name."""
         yield "all_attempted", self.all_attempted
         yield "retained", self.retained
 
@@ -104,12 +107,18 @@ class MeanEstimate(Intervals):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Effect(MeanEstimate):
-    """What updating was worth on average."""
+class MeanByCheckpoint(MeanEstimate):
+    """A mean over checkpoints with the mean of each."""
+
+    by_checkpoint: Mapping[str, Figure]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Effect(MeanByCheckpoint):
+    """Mean dR over forks, cells and checkpoints."""
 
     by_direction: Mapping[str, Figure]
     by_direction_intervals: Mapping[str, Intervals]
-    by_checkpoint: Mapping[str, Figure]
     clusters: int
     cells: int
     cells_without_forks: int
@@ -129,10 +138,9 @@ class PairedForks:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PairedDifference(MeanEstimate):
+class PairedDifference(MeanByCheckpoint):
     """The first arm less the second, on the cells both have."""
 
-    by_checkpoint: Mapping[str, Figure]
     first: Figure
     second: Figure
     cells: int
@@ -151,17 +159,16 @@ class Contrast(PairedDifference):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DirectionContrast(MeanEstimate):
+class DirectionContrast(MeanByCheckpoint):
     """toward less away, at the drift levels both visit."""
 
-    by_checkpoint: Mapping[str, Figure]
     by_direction: Mapping[str, Figure]
     levels: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForkCounts:
-    """How many forks there are; helped and hurt are counted among the retained."""
+    """Counts of forks; helped and hurt are counted among the retained."""
 
     attempted: int
     retained: int
@@ -189,7 +196,7 @@ class ReferencePolicies:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyTotals:
-    """What a policy earned, and what it cost."""
+    """The total of a policy, its fires, and the gradient steps that it took."""
 
     policy_total: Figure
     fires: int | Undefined
@@ -198,17 +205,17 @@ class PolicyTotals:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunningPolicy(PolicyTotals):
-    """The label-free policy: under a ramp it fires as the ramp goes, so it has yardsticks and a control too."""
+class PolicyFigures(PolicyTotals):
+    """The returns of a policy by checkpoint, its gains over the baselines, and the exchange of checkpoints."""
 
     earned: Earned | Undefined
-    gains: Mapping[str, Gain] | Undefined
+    gains: Mapping[str, Gain] | Undefined  # over never, always, the better of both, and what reads the schedule
     swapped: SwappedControl | Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomControl:
-    """What firing as often at random earns; p counts the draws that earn as much as the policy."""
+    """The total of firing as often at random; p counts the draws that earn as much as the policy."""
 
     mean: Figure
     interval: Bounds
@@ -229,7 +236,7 @@ class ClusterMean:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How a signal orders forks with dR > 0 above the rest."""
+    """The ranking of forks with dR > 0 above the rest by a signal."""
 
     auc: Figure
     auc_interval: Bounds
@@ -255,30 +262,33 @@ class Endpoints:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TriggerScore(Ranking, PolicyTotals):
-    """One trigger on one set of forks."""
+class TriggerFigures(Ranking, PolicyFigures):
+    """A trigger on one set of forks, measured by itself. The policy figures are those of its fitted threshold."""
 
     n_defined: int
     correlation: Figure
     partial_correlation: Figure
     spearman_hold: Figure
-    running_quantile: RunningPolicy
+    running_quantile: PolicyFigures  # label-free; under a ramp it fires as the ramp goes, so it has controls too
     random: RandomControl | Undefined
     random_blocks: Mapping[str, RandomControl] | Undefined
     random_shift: RandomControl | Undefined
     endpoint: Endpoints
     excluded_quantile: Figure
     given_position: StratifiedAuc | Undefined
-    earned: Earned | Undefined
-    gains: Mapping[str, Gain] | Undefined  # over never, always, the better of both, and what reads the schedule
-    swapped: SwappedControl | Undefined
-    standing: Standing  # only a registered candidate can pass or fail; all else is exploratory, or a yardstick
+    per_deployment: PerDeployment
+    threshold: FittedThreshold | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerScore(TriggerFigures):
+    """A trigger judged among all that were tested together."""
+
+    standing: Standing  # only a registered candidate can pass or fail; all else is exploratory, or a reference
     adjusted: Mapping[str, Figure]  # Holm-adjusted p of each test over candidates x tasks x arms
     passes_control: bool | Undefined  # of its random and its shifted control, adjusted
     useful: Usefulness | Undefined
     control_p: Figure  # the larger of the adjusted p of its random and its shifted control
-    per_deployment: PerDeployment
-    threshold: FittedThreshold | Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -322,7 +332,7 @@ class Contraction:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proxies:
-    """Whether dR is a matter of time or of r_hold."""
+    """Proxy checks: dR against k given r_hold, and cells with both signs of dR."""
 
     delta_k_given_hold: Figure
     cells_with_both_signs: Figure
@@ -339,12 +349,12 @@ class VarianceComponents:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DesignComponents(VarianceComponents):
-    """The same, with what decision points share over checkpoints taken out of the forks."""
+    """Variances with what decision points share over checkpoints taken out of the forks."""
 
     decision_point: Figure
 
     def traded(self) -> dict[str, float] | Undefined:
-        """The three variances that a budget trades against one another, or why one of them is not known."""
+        """Return the three variances that a budget trades against one another, or why one of them is not known."""
         known = {}
         for name, value in (("checkpoint", self.checkpoint), ("fork", self.fork), ("episode", self.episode)):
             if isinstance(value, Undefined):
@@ -384,7 +394,7 @@ class RegisteredDivergence:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskScore:
+class TaskFigures:
     """Every figure of one task in one arm, and the evidence behind them."""
 
     forks: ForkCounts
@@ -407,14 +417,20 @@ class TaskScore:
     components: Components | Undefined  # all of them, draws of the update among them
     scale: Scale
     helped: Helped
-    predictions: tuple[PredictionAnswer, ...] = ()
-    candidates: int = 0  # triggers that are registered as such, read or not: tests are adjusted over all of them
+    candidates: int  # triggers that are registered as such, read or not: tests are adjusted over all of them
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
-    candidates_unread: int = dataclasses.field(default=0, metadata=INTERNAL)
+    candidates_unread: int = dataclasses.field(metadata=INTERNAL)
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False, compare=False)
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskScore(TaskFigures):
+    """The figures of one task in one arm, and the registered predictions about them."""
+
+    predictions: tuple[PredictionAnswer, ...] = ()
+
     def to_json(self) -> dict[str, object]:
-        """The figures as plain values, null where undefined."""
+        """Return the figures as plain values, null where undefined."""
         plain = settle(self)[0]
         assert isinstance(plain, dict)
         return plain

@@ -134,7 +134,7 @@ class Score:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of this score can not say what it seems to say, one sentence each."""
+        """Sentences about figures that can not show what they seem to show."""
         found = [self.missing] if self.missing else []
         needed, drawn = self.family.permutations_needed, self.rules.permutations
         if drawn < needed:
@@ -146,7 +146,7 @@ class Score:
         return tuple(found)
 
     def to_json(self) -> dict[str, object]:
-        """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
+        """Return what `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
         of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
         of_a_table = {} if self.higher_is_better is None else {"higher_is_better": self.higher_is_better}
@@ -163,19 +163,19 @@ class Score:
         }
 
     def effects(self) -> "pl.DataFrame":
-        """One row per arm, task and estimand: mean dR and its intervals."""
+        """Return one row per arm, task and estimand: mean dR and its intervals."""
         from worldfork.analysis.score import frames
 
         return frames.effects(self._tasks())
 
     def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
-        """One row per arm, task and trigger: ranking, total, and its random controls."""
+        """Return one row per arm, task and trigger: ranking, total, and its random controls."""
         from worldfork.analysis.score import frames
 
         return frames.triggers(self._tasks(), estimand)
 
     def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
-        """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
+        """Return one row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
         from worldfork.analysis.score import frames
 
         return frames.policies(self._tasks(), estimand)

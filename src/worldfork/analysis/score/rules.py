@@ -1,4 +1,4 @@
-"""What scoring uses, decided before the ledger it scores exists."""
+"""Rules of scoring, decided before the ledger it scores exists."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Rules:
 
     @classmethod
     def registered(cls, registration: Registration) -> "Rules":
-        """The rules that a study registered."""
+        """Return the rules that a study registered."""
         return cls(
             divergence=registration.scoring.divergence_fraction,
             rate=registration.scoring.running_quantile_rate,

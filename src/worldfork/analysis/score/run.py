@@ -1,4 +1,4 @@
-"""Everything that is said about a ledger (docs/scoring.md defines every figure)."""
+"""Score a ledger: effects, triggers, contrasts, predictions and policies by arm and task (docs/scoring.md)."""
 
 import dataclasses
 import functools
@@ -19,68 +19,144 @@ from worldfork.analysis.read.triggers import (
     read_triggers_together,
     unread_candidates,
 )
-from worldfork.analysis.score import (
-    contrasts as contrast,
-)
-from worldfork.analysis.score import (
-    design,
-    effects,
-    intervals,
-    policy_returns,
-    power,
-    rankings,
-    summary,
-)
+from worldfork.analysis.score import contrasts as contrast
+from worldfork.analysis.score import design, effects, intervals, policy_returns, power, rankings, summary
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contraction import contraction
-from worldfork.analysis.score.decisions import Evidence, decide, diverged
+from worldfork.analysis.score.decisions import Divergence, Evidence, decide, diverged
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.deployments import score_deployments
-from worldfork.analysis.score.effects import severity
-from worldfork.analysis.score.judgement import CleanReturn, Severity
+from worldfork.analysis.score.judgement import CleanReturn, Judgement, PredictionAnswer, Severity
 from worldfork.analysis.score.numerics import on_one_thread
 from worldfork.analysis.score.permutation_nulls import control_totals
-from worldfork.analysis.score.predictions import Prediction, answer, is_about_deployment
+from worldfork.analysis.score.predictions import answer, is_about_deployment
 from worldfork.analysis.score.records import (
     CommonRandomNumbers,
     Contrast,
+    Effect,
     Estimands,
     ForkCounts,
     PairedDifference,
     Proxies,
+    ReferencePolicies,
     RegisteredDivergence,
+    TaskFigures,
     TaskScore,
+    TriggerScore,
 )
 from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.sweeps import compared_pairs, score_doses, score_noises
-from worldfork.analysis.score.triggers import JudgedPolicies, judge_policies, rivals, tested_policies
+from worldfork.analysis.score.triggers import measure_triggers, tested_policies
 from worldfork.analysis.score.undefined import Undefined, finite
-from worldfork.analysis.score.verdicts import judge_all, judge_mean, registered_family
+from worldfork.analysis.score.verdicts import Family, Place, judge_means, judge_triggers, registered_family
 from worldfork.errors import WorldforkError, nearest
 from worldfork.progress import Progress, silent
 from worldfork.registration import Registration
 
 T = TypeVar("T")
+Arms = Mapping[str, Mapping[str, Forks]]
 LARGEST: Final = 1e300  # of a sum of returns: room for what is computed from it
-NO_FAILURE: Final = Undefined("a flat table has both returns of every fork")
 
 
 @on_one_thread()
 def score(
-    arms: Mapping[str, Mapping[str, Forks]],
+    arms: Arms,
     rules: Rules,
     *,
     contrasts: Iterable[tuple[str, str]] = (),
-    whole: Mapping[str, Mapping[str, Forks]] | None = None,
-    failed: Iterable[str] = (),
+    whole: Arms | None = None,
+    registration: Registration | None = None,
+    followed: Mapping[str, TaskDeployment] | None = None,
     progress: Progress = silent,
+    **about: Any,
 ) -> Score:
-    """Score every task of every arm. Neither arms nor tasks are ever pooled.
+    """Return the score of every task of every arm. Neither arms nor tasks are ever pooled.
 
-    `whole` is the ledger that `arms` were chosen from: tests are adjusted over all of it. `failed` is listed.
+    Args:
+        arms: the forks of every task, by arm.
+        rules: as registered, or the paper's.
+        contrasts: the pairs of arms to compare, as (later, earlier).
+        whole: the ledger that `arms` were chosen from; tests are adjusted over all of it.
+        registration: of the study, where there is one: its arms may differ in one setting.
+        followed: by task, the outcome of the policies that were followed; None where none is registered.
+        progress: hears how many forks are scored.
+        about: fields of the `Score` that are known beforehand: `name`, `failed`, `missing`,
+            `higher_is_better`, `ignored`.
+
+    Example:
+        >>> from worldfork.analysis.read import read_table
+        >>> rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [3.0, 1.0, 2.0], "r_hold": [2.0, 2.0, 2.0]}
+        >>> import polars as pl
+        >>> score(read_table(pl.DataFrame(rows)).arms, Rules(permutations=20))["table"].effect.all_attempted.mean
+        0.0
     """
-    total = sum(len(forks) for tasks in arms.values() for forks in tasks.values())
+    _refuse_too_large(arms)
+    every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
+    readings = read_triggers_together(
+        [forks.prefork for forks in every.values()],
+        names=rules.triggers,
+        candidates=rules.candidates or (),
+        seed=rules.seed,
+    )
+    read = dict(zip(every, readings, strict=True))
+    evidence = {key: _evidence(forks, read[key], rules) for key, forks in every.items()}
+    effect = {
+        key: finite(_estimands(functools.partial(effects.effect, seed=rules.seed), found))
+        for key, found in evidence.items()
+    }
+    baselines = {key: _estimands(policy_returns.measure, found) for key, found in evidence.items()}
+    nulls = control_totals(
+        [tested_policies(found) for found in evidence.values()],
+        permutations=rules.permutations,
+        seed=rules.seed,
+        advance=_counter(progress, sum(map(len, every.values()))),
+    )
+    measured = {
+        key: finite(measure_triggers(found, null, baselines=baselines[key], rules=rules))
+        for (key, found), null in zip(evidence.items(), nulls, strict=True)
+    }
+    family = registered_family(whole or arms, rules)
+    judgements = judge_means({key: found.all_attempted for key, found in effect.items()}, family, seed=rules.seed)
+    attempted = judge_triggers({key: found.all_attempted for key, found in measured.items()}, family)
+    retained = judge_triggers({key: found.retained for key, found in measured.items()}, family)
+    figures = {
+        key: finite(
+            _task_figures(
+                evidence[key],
+                rules,
+                effect=effect[key],
+                judgement=judgements[key],
+                policies=Estimands(
+                    all_attempted=baselines[key].all_attempted.figures, retained=baselines[key].retained.figures
+                ),
+                triggers=Estimands(all_attempted=attempted[key], retained=retained[key]),
+                unavailable=_unavailable(read[key], every[key], rules),
+                family=family,
+            )
+        )
+        for key in every
+    }
+    tasks = {
+        key: TaskScore(**vars(figures[key]), predictions=_predictions(key, figures, arms, rules, followed))
+        for key in every
+    }
+    by_arm = {arm: {task: tasks[arm, task] for task in of_arm} for arm, of_arm in arms.items()}
+    return Score(
+        arms={arm: ArmScore(tasks=of_arm, normalised=summary.normalised(of_arm)) for arm, of_arm in by_arm.items()},
+        family=family,
+        contrasts=contrast_all(arms, contrasts, rules=rules),
+        rules=rules,
+        registration=registration,
+        deployment=followed or {},
+        doses={} if registration is None else score_doses(registration, by_arm, seed=rules.seed),
+        noises={} if registration is None else score_noises(registration, by_arm, seed=rules.seed),
+        **about,
+    )
+
+
+def _counter(progress: Progress, total: int) -> Callable[[int], None]:
+    """Return a function that adds to the forks that are done, and reports them."""
     done = 0
 
     def advance(forks: int) -> None:
@@ -88,38 +164,11 @@ def score(
         done += forks
         progress("scoring", done, total)
 
-    progress("scoring", done, total)
-    _refuse_too_large(arms)
-    every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
-    readings = read_triggers_together(
-        [forks.prefork for forks in every.values()], names=rules.triggers, seed=rules.seed
-    )
-    read = dict(zip(every, readings, strict=True))
-    # Task by task, since the arms of a task share their draws.
-    by_task = [key for task in dict.fromkeys(task for _, task in every) for key in every if key[1] == task]
-    evidence = {key: _evidence(every[key], read[key], rules) for key in by_task}
-    nulls = control_totals(
-        [tested_policies(evidence[key]) for key in by_task],
-        permutations=rules.permutations,
-        seed=rules.seed,
-        advance=advance,
-    )
-    # All controls before the rest, which would only take the interpreter's lock from the threads that compute them.
-    controls = {key: judge_policies(evidence[key], of_arm) for key, of_arm in zip(by_task, nulls, strict=True)}
-    in_turn = {key: _score_task(evidence[key], read[key], judged=controls[key], rules=rules) for key in by_task}
-    scored = {key: in_turn[key] for key in every}
-    family = registered_family(whole or arms, rules)
-    judged = _answered(judge_all(scored, family), arms, rules)
-    return Score(
-        arms={arm: _arm_score({task: judged[arm, task] for task in tasks}) for arm, tasks in arms.items()},
-        family=family,
-        contrasts=contrast_all(arms, contrasts, rules=rules),
-        rules=rules,
-        failed=tuple(failed),
-    )
+    advance(0)
+    return advance
 
 
-def _refuse_too_large(arms: Mapping[str, Mapping[str, Forks]]) -> None:
+def _refuse_too_large(arms: Arms) -> None:
     """Raise where returns can not be added up: every total and every mean would be infinite or no number."""
     for arm, tasks in arms.items():
         for task, forks in tasks.items():
@@ -133,12 +182,8 @@ def _refuse_too_large(arms: Mapping[str, Mapping[str, Forks]]) -> None:
                 )
 
 
-def _arm_score(tasks: Mapping[str, TaskScore]) -> ArmScore:
-    return ArmScore(tasks=tasks, normalised=summary.normalised(tasks))
-
-
 def contrast_all(
-    arms: Mapping[str, Mapping[str, Forks]], pairs: Iterable[tuple[str, str]], *, rules: Rules
+    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
 ) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
     """Return every pair of arms compared on each task that they share, by "first - second" and task."""
     attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
@@ -167,7 +212,7 @@ def contrast_all(
 
 
 def _evidence(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Evidence:
-    """Which forks diverged, and where every trigger fires."""
+    """Return which forks diverged, and where every trigger fires."""
     divergence = diverged(forks, rules.divergence)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
@@ -175,47 +220,45 @@ def _evidence(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Ev
     return Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"])
 
 
-def _score_task(
-    evidence: Evidence,
-    readings: Mapping[str, Reading],
-    *,
-    judged: Mapping[str, JudgedPolicies],
-    rules: Rules,
-) -> TaskScore:
-    """Every figure of one task in one arm, but for what depends on the registered family and the predictions."""
-    forks, divergence = evidence.forks, evidence.divergence
-    # Where nothing diverged, what is said of all attempted forks is said of those that were retained.
-    kept = forks.take(~divergence.dropped) if divergence.dropped.any() else forks
+def _estimands(figure: Callable[[Forks], T], evidence: Evidence) -> Estimands[T]:
+    """Return a figure of all attempted forks and of the retained ones, which is the same where nothing diverged."""
+    of_all = figure(evidence.forks)
+    return Estimands(
+        all_attempted=of_all, retained=figure(evidence.kept) if evidence.divergence.dropped.any() else of_all
+    )
+
+
+def _unavailable(readings: Mapping[str, Reading], forks: Forks, rules: Rules) -> dict[str, str]:
+    """Return the triggers that could not be read, each with the reason."""
     if rules.triggers is None:
         readings = {**readings, **unread_candidates(rules.candidates or (), forks.prefork)}
-    measured = _estimands(policy_returns.measure, forks, kept)
-    compared = rivals(evidence, judged, yardsticks=measured, rules=rules)
-    effect = _estimands(functools.partial(effects.effect, seed=rules.seed), forks, kept)
+    return {name: reading.why for name, reading in readings.items() if isinstance(reading, Unavailable)}
+
+
+def _task_figures(
+    evidence: Evidence,
+    rules: Rules,
+    *,
+    effect: Estimands[Effect],
+    judgement: Judgement,
+    policies: Estimands[ReferencePolicies],
+    triggers: Estimands[Mapping[str, TriggerScore]],
+    unavailable: Mapping[str, str],
+    family: Family,
+) -> TaskFigures:
+    """Return every figure of one task in one arm."""
+    forks, kept = evidence.forks, evidence.kept
     clean = _clean_return(forks)
-    figures = TaskScore(
-        forks=ForkCounts(
-            attempted=len(forks),
-            retained=len(kept),
-            diverged=int(divergence.dropped.sum()),
-            below_own_hold=_below_own_hold(forks, rules.divergence),
-            failed_hold=_count(forks.outcomes.failed_hold),
-            failed_update=_count(forks.outcomes.failed_update),
-            failure_return=NO_FAILURE if forks.failure_return is None else forks.failure_return,
-            helped=int((kept.delta > 0).sum()),
-            hurt=int((kept.delta < 0).sum()),
-        ),
+    return TaskFigures(
+        forks=_counts(forks, kept, evidence.divergence, rules),
         effect=effect,
         verdict=effects.verdict(effect.all_attempted),
-        judgement=judge_mean(finite(effect.all_attempted), seed=rules.seed, task=forks.task),
+        judgement=judgement,
         drift_quartiles=effects.drift_quartiles(kept),
-        direction_contrast=_estimands(
-            functools.partial(contrast.contrast_directions, seed=rules.seed), forks, kept
-        ),
-        policies=Estimands(all_attempted=measured.all_attempted.figures, retained=measured.retained.figures),
-        triggers=compared,
-        triggers_unavailable={
-            name: reading.why for name, reading in readings.items() if isinstance(reading, Unavailable)
-        },
+        direction_contrast=_estimands(functools.partial(contrast.contrast_directions, seed=rules.seed), evidence),
+        policies=policies,
+        triggers=triggers,
+        triggers_unavailable=unavailable,
         contraction=contraction(kept, seed=rules.seed, edges=rules.edges.get(forks.task)),
         proxies=Proxies(
             delta_k_given_hold=rankings.partial_correlation(
@@ -228,21 +271,39 @@ def _score_task(
         crn=CommonRandomNumbers(gain=power.crn_gain(forks)),
         divergence=RegisteredDivergence(
             fraction=Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
-            off_in=divergence.off,
+            off_in=evidence.divergence.off,
         ),
         clean_return=clean,
         severity=_severity(forks, rules),
         components=design.components_of(forks),
         scale=summary.scale(forks, effect.all_attempted.mean, clean=clean),
         helped=summary.helped(forks),
+        candidates=len(family.candidates),
+        candidates_unread=sum(name in family.candidates for name in unavailable),
         evidence=evidence,
     )
-    return finite(figures)
 
 
-def _estimands(figure: Callable[[Forks], T], attempted: Forks, retained: Forks) -> Estimands[T]:
-    of_all = figure(attempted)
-    return Estimands(all_attempted=of_all, retained=of_all if retained is attempted else figure(retained))
+def _counts(forks: Forks, kept: Forks, divergence: Divergence, rules: Rules) -> ForkCounts:
+    hold, update, fraction = forks.outcomes.r_hold, forks.outcomes.r_update, rules.divergence
+    no_failure = Undefined("a flat table has both returns of every fork")
+    return ForkCounts(
+        attempted=len(forks),
+        retained=len(kept),
+        diverged=int(divergence.dropped.sum()),
+        below_own_hold=Undefined("the rule is switched off")
+        if fraction is None
+        else int(((hold > 0) & (update < fraction * hold)).sum()),
+        failed_hold=_count(forks.outcomes.failed_hold),
+        failed_update=_count(forks.outcomes.failed_update),
+        failure_return=no_failure if forks.failure_return is None else forks.failure_return,
+        helped=int((kept.delta > 0).sum()),
+        hurt=int((kept.delta < 0).sum()),
+    )
+
+
+def _count(failed: Bool[np.ndarray, "forks"] | None) -> int:
+    return 0 if failed is None else int(failed.sum())
 
 
 def _clean_return(forks: Forks) -> CleanReturn | Undefined:
@@ -255,7 +316,7 @@ def _clean_return(forks: Forks) -> CleanReturn | Undefined:
 def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
     parts, outcomes = partition(forks.prefork), forks.outcomes
     clean = np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])
-    return severity(
+    return effects.severity(
         outcomes.r_hold,
         outcomes.delta,
         clean[parts.checkpoint],
@@ -266,57 +327,36 @@ def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
     )
 
 
-def _count(failed: Bool[np.ndarray, "forks"] | None) -> int:
-    return 0 if failed is None else int(failed.sum())
+def _predictions(
+    place: Place,
+    figures: Mapping[Place, TaskFigures],
+    arms: Arms,
+    rules: Rules,
+    followed: Mapping[str, TaskDeployment] | None,
+) -> tuple[PredictionAnswer, ...]:
+    """Return the answers of the registered predictions about one task in one arm.
 
-
-def _below_own_hold(forks: Forks, fraction: float | None) -> int | Undefined:
-    """Forks whose update fell below the rule's share of what holding earned in that very fork."""
-    if fraction is None:
-        return Undefined("the rule is switched off")
-    hold, update = forks.outcomes.r_hold, forks.outcomes.r_update
-    return int(((hold > 0) & (update < fraction * hold)).sum())
-
-
-def _answered(
-    tasks: Mapping[tuple[str, str], TaskScore], arms: Mapping[str, Mapping[str, Forks]], rules: Rules
-) -> dict[tuple[str, str], TaskScore]:
-    """The tasks with the registered predictions that are about them answered."""
-    answered = {}
-    for (arm, task), one in tasks.items():
-        about = [
-            said
-            for said in rules.predictions
-            if said.task == task and said.arm in (None, arm) and not is_about_deployment(said)
-        ]
-        answers = tuple(
-            answer(said, _subject(said, one, arms, rules), premises=_premise_of(said, arm, tasks)) for said in about
-        )
-        answered[arm, task] = dataclasses.replace(one, predictions=answers)
-    return answered
-
-
-def _subject(
-    said: Prediction, score: TaskScore, arms: Mapping[str, Mapping[str, Forks]], rules: Rules
-) -> TaskScore | PairedDifference | Undefined:
-    """What a prediction is about: a task's score, or two arms compared on it."""
-    if said.against is None or said.arm is None:
-        return score
-    pair = [arms.get(name, {}).get(said.task) for name in (said.arm, said.against)]
-    if pair[0] is None or pair[1] is None:
-        return Undefined(f"arm `{said.against}` is not scored here")
-    return contrast.contrast_arms(pair[0], pair[1], seed=rules.seed)
-
-
-def _premise_of(
-    said: Prediction, arm: str, tasks: Mapping[tuple[str, str], TaskScore]
-) -> TaskScore | Undefined | None:
-    if said.premise is None or said.premise.task is None:
-        return None if said.against is None else tasks[arm, said.task]
-    return tasks.get((arm, said.premise.task), Undefined(f"`{said.premise.task}` is not scored here"))
-
-
-Arms = Mapping[str, Mapping[str, Forks]]
+    Those about policies that were followed come last. They are with the arm that they name, whose mechanism the
+    policy fires, or else with the first.
+    """
+    arm, task = place
+    about_forks, about_policies = [], []
+    for prediction in (prediction for prediction in rules.predictions if prediction.task == task):
+        premise_task = task if prediction.premise is None else prediction.premise.task or task
+        premises = figures.get((arm, premise_task), Undefined(f"`{premise_task}` is not scored here"))
+        if is_about_deployment(prediction):
+            if followed is not None and (prediction.arm or next(iter(arms))) == arm:
+                outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
+                about_policies.append(answer(prediction, outcome, premises=premises))
+        elif prediction.arm in (None, arm):
+            subject: TaskFigures | PairedDifference | Undefined = figures[place]
+            if prediction.against is not None and prediction.arm is not None:
+                other = arms.get(prediction.against, {}).get(task)
+                subject = Undefined(f"arm `{prediction.against}` is not scored here")
+                if other is not None:
+                    subject = contrast.contrast_arms(arms[arm][task], other, seed=rules.seed)
+            about_forks.append(answer(prediction, subject, premises=premises))
+    return (*about_forks, *about_policies)
 
 
 @uncollected()
@@ -331,70 +371,42 @@ def score_ledger(
     progress: Progress = silent,
     **changes: Any,
 ) -> Score:
-    """Score a study, a flat table or a data frame, by the rules it registered or else the paper's.
+    """Return the score of a study, a flat table or a data frame, by the rules it registered or else the paper's.
 
-    `arm` scores one arm alone. Arms are compared as registered (`pairs.py`), those of a table each with the first,
-    or `contrast` names the two to compare, as a pair or as "FIRST,SECOND". `higher_is_better` and `failure_return`
-    say how a flat table is read (`read_table`).
-    Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
+    Args:
+        source: a path, a `Study`, or a data frame with one row per fork.
+        arm: the one arm to score; tests are adjusted over all arms all the same.
+        contrast: the two arms to compare, as a pair or as "FIRST,SECOND". Without it those that the registration
+            asks for (`compared_pairs`); of a table each later arm with the first.
+        higher_is_better: False where a flat table has costs.
+        failure_return: the return that a branch of a flat table counts as that is missing or not finite.
+        progress: hears how many forks are scored.
+        changes: rules by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
     ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
-    arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
-    rules = rules_of(ledger, **changes)
-    scored = score(
-        arms, rules, contrasts=pairs, whole=ledger.table.arms, failed=ledger.table.failed, progress=progress
-    )
-    scored = dataclasses.replace(
-        scored,
+    registration, table = ledger.registration, ledger.table
+    arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
+    rules, followed = rules_of(ledger, **changes), None
+    if ledger.study is not None and registration is not None and registration.deployment is not None:
+        followed = score_deployments(ledger.study, table.arms, seed=rules.seed)
+    return score(
+        arms,
+        rules,
+        contrasts=pairs,
+        whole=table.arms,
+        registration=registration,
+        followed=followed,
+        progress=progress,
         name=ledger.name,
-        higher_is_better=ledger.table.higher_is_better,
-        registration=ledger.registration,
-        ignored=ledger.table.ignored,
+        failed=tuple(table.failed),
+        missing="" if registration is None else _missing(ledger.rows, registration),
+        higher_is_better=table.higher_is_better,
+        ignored=table.ignored,
     )
-    if ledger.study is None or ledger.registration is None:
-        return scored
-    tasks = {name: scored_arm.tasks for name, scored_arm in scored.arms.items()}
-    scored = dataclasses.replace(
-        scored,
-        missing=_missing(ledger.rows, ledger.registration),
-        doses=score_doses(ledger.registration, tasks, seed=rules.seed),
-        noises=score_noises(ledger.registration, tasks, seed=rules.seed),
-    )
-    if ledger.registration.deployment is None:
-        return scored
-    followed = score_deployments(ledger.study, ledger.table.arms, seed=rules.seed)
-    return dataclasses.replace(scored, arms=_answered_deployment(scored.arms, followed, rules), deployment=followed)
-
-
-def _answered_deployment(
-    arms: Mapping[str, ArmScore], followed: Mapping[str, TaskDeployment], rules: Rules
-) -> dict[str, ArmScore]:
-    """The arms with the predictions answered that are about policies which were followed. Each is with the others
-    of the arm that it names, which is the one whose mechanism the policy fires, or else with those of the first."""
-    about = [prediction for prediction in rules.predictions if is_about_deployment(prediction)]
-    first, answered = next(iter(arms)), {}
-    for arm, score_of in arms.items():
-        tasks = {}
-        for task, figures in score_of.tasks.items():
-            outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
-            more = tuple(
-                answer(prediction, outcome, premises=_premises(prediction, score_of, figures))
-                for prediction in about
-                if prediction.task == task and (prediction.arm or first) == arm
-            )
-            tasks[task] = dataclasses.replace(figures, predictions=(*figures.predictions, *more))
-        answered[arm] = _arm_score(tasks)
-    return answered
-
-
-def _premises(prediction: Prediction, arm: ArmScore, figures: TaskScore) -> TaskScore | Undefined:
-    if prediction.premise is None or prediction.premise.task is None:
-        return figures
-    return arm.tasks.get(prediction.premise.task, Undefined(f"`{prediction.premise.task}` is not scored here"))
 
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:
-    """The rules that a study registered, or the paper's for a flat table, with these changes."""
+    """Return the rules that a study registered, or the paper's for a flat table, with these changes."""
     known = [field.name for field in dataclasses.fields(Rules)]
     if unknown := [name for name in changes if name not in known]:
         raise WorldforkError(
@@ -420,8 +432,8 @@ def choose_arms(
     contrast: str | tuple[str, str] | None = None,
     registration: Registration | None = None,
 ) -> tuple[Arms, list[tuple[str, str]]]:
-    """The arms to score, and the pairs to compare: those of `contrast`, of a study those that its registration asks
-    for, else every later arm with the first."""
+    """Return the arms to score, and the pairs to compare: those of `contrast`, of a study those that its
+    registration asks for, else every later arm with the first."""
     known = ", ".join(name or "(unnamed)" for name in arms)
     pair = tuple(name.strip() for name in contrast.split(",")) if isinstance(contrast, str) else contrast or ()
     if contrast is not None and len(pair) != 2:
@@ -441,7 +453,7 @@ def choose_arms(
 
 
 def only_arm(source: Source) -> Mapping[str, Forks]:
-    """The tasks of a ledger with one arm, such as a replication on other stream seeds."""
+    """Return the tasks of a ledger with one arm, such as a replication on other stream seeds."""
     ledger = open_ledger(source)
     if len(ledger.table.arms) != 1:
         raise WorldforkError(f"A replication has one arm; `{ledger.name}` has {', '.join(ledger.table.arms)}.")
@@ -449,7 +461,7 @@ def only_arm(source: Source) -> Mapping[str, Forks]:
 
 
 def _missing(rows: Rows, registration: Registration) -> str:
-    """What a reader of every figure has to know first: that forks are not there."""
+    """Return a sentence that says how many registered forks are not there; empty where all are."""
     points = {arm.name: arm.stream.decision_points for arm in registration.arms}
     there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in rows)
     if there >= registered:

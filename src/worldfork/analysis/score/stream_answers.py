@@ -1,4 +1,4 @@
-"""What stands in for streams that a copy leaves out: the answers of triggers that read every step of them.
+"""Answers of triggers that read every step of a stream, for copies of a study that leave its streams out.
 
 A score asks worldfork's own triggers with their default settings, and those of the policies that were followed as
 they are registered. Whoever scores the copy, under the seeds that these draw by, finds the figures of the study.
@@ -10,7 +10,7 @@ from typing import Any
 
 from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
-from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
+from worldfork.analysis.read.triggers import ENROLLED, answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_by, spelled
 from worldfork.ledger.deployments import recorded_signals
@@ -23,8 +23,8 @@ __all__ = ["stream_answers"]
 
 
 def stream_answers(study: Study) -> Answers | None:
-    """The answers on every stream of a study; None where no stream is here. A copy into which some streams were put
-    back also has what it knew of the others."""
+    """Return the answers on every stream of a study; None where no stream is here. A copy into which some streams
+    were put back also has what it knew of the others."""
     rows = read_rows(study)
     cells = _one_cell_of_each_stream(study, rows)
     ran = {(cell.arm, cell.task, cell_key(cell)): owner for owner, cell in cells.items()}
@@ -55,7 +55,7 @@ def stream_answers(study: Study) -> Answers | None:
 
 
 def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
-    """By the cell that ran a stream, the one with the most rows of those that have it."""
+    """Return, by the cell that ran a stream, the cell with the most rows of those that have it."""
     furthest: dict[str, Cell] = {}
     for cell in sorted((cell for cell, of_cell in rows.items() if of_cell), key=lambda cell: -len(rows[cell])):
         furthest.setdefault(ran_by(study.cell(cell.id)), cell)
@@ -63,9 +63,11 @@ def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
 
 
 def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
-    """Everyone who reads every step and is asked by a score of this study, with the seed that it is asked under."""
+    """Return the triggers that read every step and that a score of this study asks, with the seed of each."""
+    seed = Rules.registered(registration).seed
+    candidates = [name for name in registration.scoring.triggers if comes_with_worldfork(name)]
     named: list[tuple[str, Mapping[str, Any], int]]
-    named = [(name, {}, Rules.registered(registration).seed) for name in registry.BUILT_IN["triggers"]]
+    named = [(name, {}, seed) for name in dict.fromkeys([*ENROLLED, *candidates])]
     known = (*CONSTANT, *recorded_signals(registration))
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
     named += [

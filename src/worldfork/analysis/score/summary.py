@@ -43,7 +43,7 @@ def helped(forks: Forks) -> Helped:
 
 
 def normalised(tasks: Mapping[str, TaskScore]) -> Normalised | Undefined:
-    """dR as a share of each task's frozen return, averaged over tasks with equal weight.
+    """Return dR as a share of each task's frozen return, averaged over tasks with equal weight.
 
     Tasks are fixed, checkpoints are drawn: the interval takes each task's spread over its own checkpoints
     (Welch, "The generalization of Student's problem when several different population variances are involved",

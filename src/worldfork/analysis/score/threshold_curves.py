@@ -1,4 +1,4 @@
-"""What every threshold of a signal would earn, and what firing as often at random earns there.
+"""Totals at every threshold of a signal, and of firing as often at random there.
 
 Scoring fits one threshold per checkpoint; a reader who moves a threshold by hand asks about all of them. Sorted by
 signal, each threshold fires on one value more than the next: so both nulls (docs/scoring.md) are running sums. For
@@ -30,7 +30,7 @@ AT_ONCE: Final = 64  # rows whose intervals are read at once
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """One row per threshold, ascending: the first fires wherever there is a signal, the last nowhere."""
+    """Rows by threshold, ascending: the first fires wherever there is a signal, the last nowhere."""
 
     threshold: Float[np.ndarray, "rows"]
     total: Float[np.ndarray, "rows"]
@@ -54,7 +54,7 @@ def sweep(
     also: Mapping[str, Sequence[float]] | None = None,
     held: int = HELD,
 ) -> dict[str, Sweep]:
-    """Every threshold of every signal on the `scored` forks; all signals are held against the same draws.
+    """Return every threshold of every signal on the `scored` forks; all signals are held against the same draws.
 
     `most` asks for an even choice of so many thresholds where there are more; those in `also` are among them.
     `held` bounds the memory: the same figures come out of any.
@@ -82,7 +82,7 @@ def sweep(
 
 @dataclasses.dataclass(frozen=True)
 class _Cells:
-    """Where the forks of each cell lie."""
+    """Places of the forks of each cell."""
 
     spans: Sequence[tuple[int, slice]]
     turn: Int[np.ndarray, "forks"]  # which of the spans
@@ -103,7 +103,7 @@ def _cells(forks: Forks) -> _Cells:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """One signal: the thresholds that were chosen of all, and the forks in the order in which they come to fire as
+    """A signal: the thresholds that were chosen of all, and the forks in the order in which they come to fire as
     the threshold falls."""
 
     rows: Float[np.ndarray, "chosen"]  # thresholds, ascending
@@ -146,7 +146,8 @@ def _ask(
 
 
 def _drawn(firing: Int[np.ndarray, "known"], cells: _Cells) -> Int[np.ndarray, "known"]:
-    """The first fork to fire in a cell earns the first of its random order, the next the second, and so on."""
+    """Return the place that each fork earns: the first to fire in a cell the first of its random order, and so
+    on."""
     by_cell = np.argsort(cells.turn[firing], kind="stable")
     first = np.searchsorted(cells.turn[firing][by_cell], cells.turn[firing])
     rank = np.empty_like(firing)
@@ -164,7 +165,8 @@ class _Draws:
 
 
 def _draw(forks: Forks, cells: _Cells, *, permutations: int, some: slice, seed: int) -> _Draws:
-    """All of a cell's draws are drawn, however few are kept: they are the same whatever the memory."""
+    """Draw dR in random order and shifts. All of a cell's draws are drawn, however few are kept, so that they are
+    the same whatever the memory."""
     prefork, delta = forks.prefork, forks.delta
     shuffled = np.empty((len(forks), some.stop - some.start))
     shift = np.empty((len(cells.spans), some.stop - some.start), np.int64)
@@ -183,9 +185,9 @@ def _draw(forks: Forks, cells: _Cells, *, permutations: int, some: slice, seed: 
 def _add_up(
     asked: _Asked, cells: _Cells, draws: _Draws, null: Float[np.ndarray, "chosen draws"]
 ) -> Int[np.ndarray, "chosen"]:
-    """What firing at each threshold earns in these draws, into `null`, and in how many of them as much as the
-    threshold itself does where its fires are shifted. From the highest threshold down, each has the sum of the one
-    above and what its own forks add."""
+    """Add the totals of firing at each threshold in these draws into `null`, and return in how many of them shifted
+    fires earn as much as the threshold itself. From the highest threshold down, each has the sum of the one above
+    and what its own forks add."""
     at_once = max(1, ADDED // null.shape[1])
     earned = np.zeros((2, null.shape[1]))  # in random order, and shifted
     as_much = np.zeros(len(asked.rows), np.int64)
@@ -224,7 +226,8 @@ def _compare(asked: _Asked, null: Float[np.ndarray, "chosen draws"], shifted: In
 def _chosen(
     thresholds: Float[np.ndarray, "rows"], most: int | None, also: Sequence[float]
 ) -> Int[np.ndarray, "chosen"]:
-    """The rows to compute: all of them, or an even choice with both ends, and the named thresholds besides."""
+    """Return the rows to compute: all of them, or an even choice with both ends, and the named thresholds
+    besides."""
     every = np.arange(len(thresholds))
     if most is None or len(every) <= most:
         return every

@@ -43,13 +43,13 @@ class Unanswered(WorldforkError):
 
 
 def threshold_fitter(root: Path) -> Callable[[Study], Thresholds]:
-    """`fit_thresholds` for a registration whose relative paths start at `root`."""
+    """Return `fit_thresholds` for a registration whose relative paths start at `root`."""
     return lambda study: fit_thresholds(study, root=root)
 
 
 def fit_thresholds(study: Study, *, root: Path) -> Thresholds:
-    """The threshold of every policy that needs one, for every checkpoint, from the study's own one-step rows or
-    from the finished study that is registered."""
+    """Return the threshold of every policy that needs one, for every checkpoint, from the study's own one-step rows
+    or from the finished study that is registered."""
     registration = study.registration
     registered = registration.deployment
     assert registered is not None
@@ -94,8 +94,8 @@ def fit_thresholds(study: Study, *, root: Path) -> Thresholds:
 def decisions_on(
     prefork: Prefork, policy_at: Callable[[str], Policy], *, seed: int
 ) -> tuple[Float[np.ndarray, "forks"], Bool[np.ndarray, "forks"]]:
-    """What a policy would have answered and decided at every fork of frozen deployments, fed as it is when
-    deployed; `policy_at` gives the policy of a checkpoint. Where a copy has no stream, what its trigger answered on
+    """Return what a policy would have answered and decided at every fork of frozen deployments, fed as it is when
+    deployed. `policy_at` gives the policy of a checkpoint. Where a copy has no stream, what its trigger answered on
     it is judged instead; where it has neither, the policy is `Unanswered`."""
     answers, fired = np.full(len(prefork), np.nan), np.zeros(len(prefork), bool)
     for index, span in prefork.spans():
@@ -108,7 +108,7 @@ def decisions_on(
 def _decided(
     prefork: Prefork, index: int, span: slice, policy: Policy, *, seed: int
 ) -> Iterator[tuple[int, Answer, bool]]:
-    """The answer and the decision at every fork of one cell."""
+    """Yield the answer and the decision at every fork of one cell."""
     name, cell, stored = policy.trigger, prefork.cells[index], None
     if policy.inner is not None:
         if why := lacking(prefork, index, name, policy.inner, seed=seed):
@@ -160,7 +160,7 @@ def _forks(arms: Mapping[str, Mapping[str, Forks]], arm: str, task: str, *, poli
 
 
 def _others(forks: Forks, checkpoint: str, task: str, ours: Digests, theirs: Digests) -> Bool[np.ndarray, "forks"]:
-    """The forks of every model but this one."""
+    """Return the forks of every model but this one."""
     parts = partition(forks.prefork)
     same = [theirs.get((task, name)) == ours.get((task, checkpoint)) for name in parts.checkpoints]
     return ~np.array(same)[parts.checkpoint]

@@ -1,53 +1,42 @@
-"""The registered primary endpoint, which the authors did not report (paper, "Design and inference")."""
+"""Every trigger on one set of forks: how it ranks them, what its policy returns, and its registered endpoint.
+
+A trigger is measured here and judged in verdicts.py, once the p values of all triggers are there. Policies that
+fire at the same forks are measured once: many never fire, or fire where another one does.
+"""
 
 import dataclasses
-import functools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score import (
-    cross_checkpoint_null,
-    permutation_nulls,
-    policy_returns,
-    rankings,
-)
-from worldfork.analysis.score import (
-    decisions as policies,
-)
+from worldfork.analysis.score import cross_checkpoint_null, decisions, permutation_nulls, policy_returns, rankings
 from worldfork.analysis.score.clusters import Partition, partition
-from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Divergence, Evidence
+from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Evidence
 from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.judgement import (
-    Earned,
-    FittedThreshold,
-    Gain,
-    PerDeployment,
-    StratifiedAuc,
-    SwappedControl,
-)
-from worldfork.analysis.score.policy_returns import Yardsticks
-from worldfork.analysis.score.rankings import ranking
+from worldfork.analysis.score.judgement import FittedThreshold, PerDeployment
+from worldfork.analysis.score.policy_returns import Baselines
 from worldfork.analysis.score.records import (
     Endpoint,
     Endpoints,
     Estimands,
-    PolicyTotals,
+    PolicyFigures,
     RandomControl,
     Ranking,
-    RunningPolicy,
-    TriggerScore,
+    TriggerFigures,
 )
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Undefined, divide, divide_bounds
 
+NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
+Fires = Bool[np.ndarray, "forks"]
+
 
 @dataclasses.dataclass(frozen=True)
-class Baseline:
-    """One checkpoint, whatever fires: its forks, their mean dR, and sigma_ep, the root mean over them of the
+class EndpointScale:
+    """A checkpoint, whatever fires: its forks, their mean dR, and sigma_ep, the root mean over them of the
     within-fork variance of HOLD's episode returns."""
 
     checkpoint: str
@@ -56,10 +45,10 @@ class Baseline:
     sigma: float
 
 
-def baselines(
+def endpoint_scales(
     delta: Float[np.ndarray, "forks"], hold: Float[np.ndarray, "forks episodes"] | None, parts: Partition
-) -> tuple[Baseline, ...] | Undefined:
-    """What every policy's endpoint is measured by."""
+) -> tuple[EndpointScale, ...] | Undefined:
+    """Return the scale of each checkpoint that every policy's endpoint is measured by."""
     if hold is None:
         return Undefined("sigma_ep needs the per-episode returns `hold` and `update`")
     enough = (~np.isnan(hold)).sum(axis=1) > 1
@@ -68,283 +57,193 @@ def baselines(
     variance = np.full(len(hold), np.nan)
     variance[enough] = np.nanvar(hold[enough], axis=1, ddof=1)
     return tuple(
-        Baseline(
+        EndpointScale(
             checkpoint=name,
             forks=forks,
             mean=float(delta[forks].mean()),
             sigma=float(np.sqrt(np.nanmean(variance[forks]))) if enough[forks].any() else 0.0,
         )
         for name, forks in zip(parts.checkpoints, parts.by_checkpoint(), strict=True)
-        if len(delta[forks])
+        if len(forks)
     )
 
 
 def endpoint(
-    fired: Bool[np.ndarray, "forks"],
+    fired: Fires,
     delta: Float[np.ndarray, "forks"],
-    measured: Sequence[Baseline] | Undefined,
+    scales: Sequence[EndpointScale] | Undefined,
     *,
     seed: int,
     task: str,
 ) -> Endpoint | Undefined:
-    """(mean dR where fired - mean dR) / sigma_ep within each checkpoint that has a fire, averaged over them."""
-    if isinstance(measured, Undefined):
-        return measured
+    """Return (mean dR where fired - mean dR) / sigma_ep, averaged over the checkpoints that have a fire.
+
+    It is the registered primary endpoint, which the authors did not report (paper, "Design and inference").
+    """
+    if isinstance(scales, Undefined):
+        return scales
     by_checkpoint = {
-        baseline.checkpoint: float(_mean(delta[baseline.forks[flags]]) - baseline.mean) / baseline.sigma
-        for baseline in measured
-        if baseline.sigma > 0 and (flags := fired[baseline.forks]).any()
+        scale.checkpoint: (float(delta[scale.forks[flags]].mean()) - scale.mean) / scale.sigma
+        for scale in scales
+        if scale.sigma > 0 and (flags := fired[scale.forks]).any()
     }
     if not by_checkpoint:
         fired_at_all = bool(fired.any())
         return Undefined("sigma_ep is zero: HOLD's episodes do not vary" if fired_at_all else "it never fires")
     mean = cluster_interval(np.array(list(by_checkpoint.values())), seed=seed, task=task)
-    return Endpoint(
-        value=mean.value,
-        interval=mean.interval,
-        kind=mean.kind,
-        student_t=mean.student_t,
-        clusters=mean.clusters,
-        by_checkpoint=by_checkpoint,
-    )
-
-
-def _mean(values: Float[np.ndarray, "some"]) -> float:
-    """What `values.mean()` is, in a third of its time: there is one for every checkpoint of every policy."""
-    return float(np.add.reduce(values) / len(values))
-
-
-JudgedPolicies = Mapping[bytes, Mapping[str, RandomControl]]  # by where they fire, the control under each null
-
-UNJUDGED: Final = Undefined("not yet compared with the rest of its family")
-NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
+    return Endpoint(**vars(mean), by_checkpoint=by_checkpoint)
 
 
 def tested_policies(evidence: Evidence) -> permutation_nulls.ArmPolicies:
-    """Every policy that is compared with random ones, on all attempted and on retained forks."""
-    forks = evidence.forks
+    """Return every fitted policy, to be compared with random ones, on each set of scored forks."""
     sets = []
-    for scored, decisions in _sides(evidence).values():
-        flags = list(_distinct(decision.fired for decision in decisions.values()).values())
-        sets.append(permutation_nulls.Policies(scored, np.array(flags, bool).reshape(len(flags), len(forks)).T))
-    return permutation_nulls.ArmPolicies(forks.prefork, forks.delta, sets)
+    for scored, decided in _sides(evidence).values():
+        flags = list(_distinct(decision.fired for decision in decided.values()).values())
+        sets.append(permutation_nulls.Policies(scored, np.array(flags, bool).reshape(len(flags), len(scored)).T))
+    return permutation_nulls.ArmPolicies(evidence.forks.prefork, evidence.forks.delta, sets)
 
 
-def judge_policies(
-    evidence: Evidence, nulls: Sequence[Mapping[str, Float[np.ndarray, "permutations _"]]]
-) -> dict[str, JudgedPolicies]:
-    """The tested policies beside their nulls, which are the totals of each set of them."""
-    delta = evidence.forks.delta
-    judged: dict[str, JudgedPolicies] = {}
-    for (side, (scored, decisions)), null in zip(_sides(evidence).items(), nulls, strict=True):
-        fired = _distinct(decision.fired for decision in decisions.values())
-        judged[side] = {
-            name: _judged(flags[scored], delta[scored], {kind: null[kind][:, index] for kind in null})
-            for index, (name, flags) in enumerate(fired.items())
-        }
-    return judged
-
-
-def rivals(
+def measure_triggers(
     evidence: Evidence,
-    judged: Mapping[str, JudgedPolicies],
+    nulls: Iterable[Mapping[str, Float[np.ndarray, "permutations _"]]],
     *,
-    yardsticks: Estimands[Yardsticks],
+    baselines: Estimands[Baselines],
     rules: Rules,
-) -> Estimands[Mapping[str, TriggerScore]]:
-    """The figures of every trigger on all attempted and on retained forks, with the controls of the policies.
+) -> Estimands[dict[str, TriggerFigures]]:
+    """Return the figures of every trigger on all attempted and on retained forks.
 
-    What depends on the family of tests is filled in when all of it is scored (verdicts.py).
+    `nulls` are the totals of the tested policies under each null, for one set of scored forks after the other.
     """
-    forks = evidence.forks
-    scores: dict[str, dict[str, TriggerScore]] = {}
-    for side, (scored, decisions) in _sides(evidence).items():
-        measured = yardsticks.retained if side == "retained" else yardsticks.all_attempted
-        fired = _distinct(decision.fired for decision in decisions.values())
-        running = _distinct(decision.running for decision in decisions.values())
-        view = _Scored(forks, forks.take(scored), scored, evidence.divergence, measured, rules, fired | running)
-        scores[side] = {
-            name: _trigger(decision, view, _control(decision, judged[side])) for name, decision in decisions.items()
+    measured: dict[str, dict[str, TriggerFigures]] = {}
+    for (side, (scored, decided)), null in zip(_sides(evidence).items(), nulls, strict=True):
+        fitted = _distinct(decision.fired for decision in decided.values())
+        running = _distinct(decision.running for decision in decided.values())
+        kept = evidence.forks.take(scored)
+        controls = {
+            name: _controls(fired[scored], kept, {kind: null[kind][:, place] for kind in null})
+            for place, (name, fired) in enumerate(fitted.items())
         }
-    on_all = scores["all_attempted"]
-    return Estimands(all_attempted=on_all, retained=scores.get("retained", on_all))
+        policies = dict(_policies(evidence.forks, kept, scored, fitted | running, baselines[side], rules))
+        parts = partition(kept.prefork)
+        scales = endpoint_scales(kept.delta, kept.outcomes.hold, parts)
+        endpoints = {
+            name: endpoint(fired[scored], kept.delta, scales, seed=rules.seed, task=kept.task)
+            for name, fired in (fitted | running).items()
+        }
+        measured[side] = {}
+        for name, decision in decided.items():
+            fired, later = (
+                which if isinstance(which, Undefined) else which.tobytes()
+                for which in (decision.fired, decision.running)
+            )
+            policy = _undefined_policy(fired) if isinstance(fired, Undefined) else policies[fired]
+            control: dict[str, Any] = (
+                dict.fromkeys(_CONTROLS, fired) if isinstance(fired, Undefined) else controls[fired]
+            )
+            measured[side][name] = TriggerFigures(
+                **vars(_ranking(decision, kept, scored, parts, rules)),
+                **vars(policy),
+                **_associations(decision, evidence, kept, scored),
+                **control,
+                running_quantile=_undefined_policy(later) if isinstance(later, Undefined) else policies[later],
+                endpoint=Endpoints(
+                    leave_one_checkpoint_out=fired if isinstance(fired, Undefined) else endpoints[fired],
+                    running_quantile=later if isinstance(later, Undefined) else endpoints[later],
+                ),
+                per_deployment=_per_deployment(policy, control["random"], kept),
+                threshold=_threshold(decision, scored),
+            )
+    on_all = measured["all_attempted"]
+    return Estimands(all_attempted=on_all, retained=measured.get("retained", on_all))
 
 
-def _sides(evidence: Evidence) -> dict[str, tuple[Bool[np.ndarray, "forks"], Mapping[str, Decisions]]]:
-    """Which forks are scored, and the decisions on them. Where nothing diverged, what is said of all attempted
-    forks is said of those that were retained."""
+_CONTROLS: Final = ("random", "random_blocks", "random_shift")
+
+
+def _sides(evidence: Evidence) -> dict[str, tuple[Fires, Mapping[str, Decisions]]]:
+    """Return which forks are scored, and the decisions on them; one set where nothing diverged."""
     dropped = evidence.divergence.dropped
     attempted = {"all_attempted": (np.ones(len(dropped), bool), evidence.all_attempted)}
     return {"retained": (~dropped, evidence.retained), **attempted} if dropped.any() else attempted
 
 
-@dataclasses.dataclass(frozen=True)
-class _Scored:
-    """The forks that are scored: `kept`, those of all `attempted` ones where `scored`."""
-
-    attempted: Forks
-    kept: Forks
-    scored: Bool[np.ndarray, "forks"]
-    divergence: Divergence
-    yardsticks: Yardsticks
-    rules: Rules
-    distinct: Mapping[bytes, Bool[np.ndarray, "forks"]]  # the policies by their fires: those that fire alike once
-
-    @functools.cached_property
-    def parts(self) -> Partition:
-        return partition(self.kept.prefork)
-
-    @functools.cached_property
-    def deployments(self) -> policy_returns.Deployments:
-        return policy_returns.count_deployments(self.kept)
-
-    @functools.cached_property
-    def stratum(self) -> Int[np.ndarray, "kept"]:
-        """(direction, k) of every kept fork."""
-        return policy_returns.strata(self.parts.direction, self.kept.prefork.k)
-
-    @functools.cached_property
-    def baselines(self) -> tuple[Baseline, ...] | Undefined:
-        return baselines(self.kept.delta, self.kept.outcomes.hold, self.parts)
-
-    @functools.cached_property
-    def place(self) -> Int[np.ndarray, "forks"]:
-        """(direction, stream seed, k) of every attempted fork: what a checkpoint has once."""
-        prefork = self.attempted.prefork
-        stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
-        return policy_returns.strata(policy_returns.strata(partition(prefork).direction, stream), prefork.k)
-
-    @functools.cached_property
-    def swapped(self) -> dict[bytes, SwappedControl | Undefined]:
-        """The control of every distinct policy, all of them at once."""
-        checkpoint = partition(self.attempted.prefork).checkpoint
-        totals = cross_checkpoint_null.cross_totals(
-            np.array(list(self.distinct.values())), self.attempted.delta, self.scored, self.place, checkpoint
-        )
-        found = cross_checkpoint_null.swapped_controls(
-            totals, permutations=self.rules.permutations, seed=self.rules.seed, task=self.attempted.task
-        )
-        return dict(zip(self.distinct, found, strict=True))
-
-    @functools.cached_property
-    def earned(self) -> dict[bytes, tuple[Earned, Mapping[str, Gain]]]:
-        """Of every distinct policy the total of each checkpoint, and what it is more than each yardstick's."""
-        parts, measured = self.parts, self.yardsticks
-        totals = np.array(
-            [
-                policy_returns.checkpoint_totals(
-                    fired[self.scored], self.kept.delta, parts.checkpoint, count=len(parts.checkpoints)
-                )
-                for fired in self.distinct.values()
-            ]
-        )
-        gains = policy_returns.gains(totals, measured.totals, seed=self.rules.seed, task=self.kept.task)
-        earned = [policy_returns.earned(of_policy, measured.names) for of_policy in totals]
-        return dict(zip(self.distinct, zip(earned, gains, strict=True), strict=True))
-
-    @functools.cached_property
-    def endpoints(self) -> dict[bytes, Endpoint | Undefined]:
-        """The registered endpoint of every distinct policy."""
-        seed, kept = self.rules.seed, self.kept
-        return {
-            name: endpoint(fired[self.scored], kept.delta, self.baselines, seed=seed, task=kept.task)
-            for name, fired in self.distinct.items()
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Control:
-    """A policy beside its nulls; undefined where the policy is."""
-
-    random: RandomControl | Undefined
-    blocks: Mapping[str, RandomControl] | Undefined
-    shift: RandomControl | Undefined
-
-
-def _trigger(decision: Decisions, view: _Scored, control: _Control) -> TriggerScore:
-    """One trigger on one set of forks."""
-    kept = view.kept
-    signal = None if decision.signal is None else decision.signal[view.scored]
-    ranked = _ranking(signal, view)
-    policy = _policy(decision.fired, view)
-    earned, gains = _earned(decision.fired, view)
-    return TriggerScore(
-        auc=ranked.auc,
-        auc_interval=ranked.auc_interval,
-        auc_interval_kind=ranked.auc_interval_kind,
-        auc_student_t=ranked.auc_student_t,
-        auc_clusters=ranked.auc_clusters,
-        auc_by_checkpoint=ranked.auc_by_checkpoint,
-        n_defined=len(kept) if signal is None else int((~np.isnan(signal)).sum()),
-        correlation=NO_SIGNAL if signal is None else rankings.correlation(signal, kept.delta),
-        partial_correlation=NO_SIGNAL
-        if signal is None
-        else rankings.partial_correlation(signal, kept.delta, kept.outcomes.r_hold),
-        spearman_hold=NO_SIGNAL if signal is None else rankings.spearman(signal, kept.outcomes.r_hold),
-        policy_total=policy.policy_total,
-        fires=policy.fires,
-        by_direction=policy.by_direction,
-        gradient_steps=policy.gradient_steps,
-        running_quantile=_running(decision.running, view),
-        random=control.random,
-        random_blocks=control.blocks,
-        random_shift=control.shift,
-        given_position=NO_SIGNAL if signal is None else _given_position(signal, view),
-        earned=earned,
-        gains=gains,
-        swapped=_swapped(decision.fired, view),
-        standing="exploratory",
-        adjusted={},
-        passes_control=UNJUDGED,
-        useful=UNJUDGED,
-        control_p=UNJUDGED,
-        per_deployment=_per_deployment(policy, earned, control, view),
-        threshold=_threshold(decision, view),
-        endpoint=Endpoints(
-            leave_one_checkpoint_out=_endpoint(decision.fired, view),
-            running_quantile=_endpoint(decision.running, view),
-        ),
-        excluded_quantile=NO_SIGNAL
-        if decision.signal is None
-        else rankings.excluded_quantile(decision.signal, view.divergence.dropped),
-    )
-
-
-def _per_deployment(
-    policy: PolicyTotals, earned: Earned | Undefined, control: _Control, view: _Scored
-) -> PerDeployment:
-    deployments, random = view.deployments, control.random
-    mean = deployments.mean_of(policy.policy_total, earned if isinstance(earned, Undefined) else earned.student_t)
-    return PerDeployment(
-        mean=mean.mean,
-        student_t=mean.student_t,
-        random=random if isinstance(random, Undefined) else divide(random.mean, deployments.count),
-        random_interval=random
-        if isinstance(random, Undefined)
-        else divide_bounds(random.interval, deployments.count),
-    )
-
-
-def _threshold(decision: Decisions, view: _Scored) -> FittedThreshold | Undefined:
-    if decision.signal is None or decision.threshold_of_all is None:
-        return NO_SIGNAL
-    value, scored = decision.threshold_of_all, decision.signal[view.scored]
-    ends = {np.inf: "nowhere", -np.inf: "everywhere"}
-    return FittedThreshold(
-        value=Undefined(f"firing {ends[value]} earns the most") if value in ends else value,
-        share=float(np.mean(scored >= value)) if len(scored) else Undefined("no fork is scored"),
-    )
-
-
-def _distinct(
-    policies: Iterable[Bool[np.ndarray, "forks"] | Undefined],
-) -> dict[bytes, Bool[np.ndarray, "forks"]]:
-    """Policies by their fires: many never fire, or fire where another does."""
+def _distinct(policies: Iterable[Fires | Undefined]) -> dict[bytes, Fires]:
+    """Return policies by where they fire."""
     return {fired.tobytes(): fired for fired in policies if not isinstance(fired, Undefined)}
 
 
-def _ranking(signal: Float[np.ndarray, "kept"] | None, view: _Scored) -> Ranking:
-    if signal is None:
+def _policies(
+    attempted: Forks,
+    kept: Forks,
+    scored: Fires,
+    distinct: Mapping[bytes, Fires],
+    baselines: Baselines,
+    rules: Rules,
+) -> Iterator[tuple[bytes, PolicyFigures]]:
+    """Yield the figures of every distinct policy on the `kept` forks: those of `attempted` where `scored`.
+
+    A policy that fires where no fork is scored is exchanged with other checkpoints all the same: the null asks what
+    its fires would have earned there.
+    """
+    if not distinct:
+        return
+    parts, delta = partition(kept.prefork), kept.delta
+    flags = np.array(list(distinct.values()))
+    totals = np.array(
+        [
+            policy_returns.checkpoint_totals(fired[scored], delta, parts.checkpoint, count=len(parts.checkpoints))
+            for fired in flags
+        ]
+    )
+    gains = policy_returns.gains(totals, baselines.totals, seed=rules.seed, task=kept.task)
+    crossed = cross_checkpoint_null.cross_totals(
+        flags, attempted.delta, scored, _place(attempted), partition(attempted.prefork).checkpoint
+    )
+    swapped = cross_checkpoint_null.swapped_controls(
+        crossed, permutations=rules.permutations, seed=rules.seed, task=attempted.task
+    )
+    steps = kept.gradient_steps
+    for name, fired, of_checkpoints, gain, control in zip(distinct, flags, totals, gains, swapped, strict=True):
+        there = fired[scored]
+        yield (
+            name,
+            PolicyFigures(
+                policy_total=decisions.policy_total(there, delta),
+                fires=int(there.sum()),
+                by_direction={
+                    direction: decisions.policy_total(there & (parts.direction == code), delta)
+                    for code, direction in enumerate(parts.directions)
+                },
+                gradient_steps=NO_STEPS if steps is None else int(there.sum()) * steps,
+                earned=policy_returns.earned(of_checkpoints, baselines.names),
+                gains=gain,
+                swapped=control,
+            ),
+        )
+
+
+def _undefined_policy(why: Undefined) -> PolicyFigures:
+    return PolicyFigures(
+        policy_total=why, fires=why, by_direction=why, gradient_steps=why, earned=why, gains=why, swapped=why
+    )
+
+
+def _place(forks: Forks) -> Int[np.ndarray, "forks"]:
+    """Return a number for each (direction, stream seed, k), which a checkpoint has once."""
+    prefork = forks.prefork
+    stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
+    return policy_returns.strata(policy_returns.strata(partition(prefork).direction, stream), prefork.k)
+
+
+def _controls(fired: Fires, kept: Forks, nulls: Mapping[str, Float[np.ndarray, "permutations"]]) -> dict[str, Any]:
+    observed = decisions.policy_total(fired, kept.delta)
+    judged = {kind: permutation_nulls.judge(observed, totals) for kind, totals in nulls.items()}
+    blocks = {str(count): judged[f"blocks-{count}"] for count in permutation_nulls.BLOCKS}
+    return dict(zip(_CONTROLS, (judged["random"], blocks, judged["shift"]), strict=True))
+
+
+def _ranking(decision: Decisions, kept: Forks, scored: Fires, parts: Partition, rules: Rules) -> Ranking:
+    if decision.signal is None:
         return Ranking(
             auc=NO_SIGNAL,
             auc_interval=NO_SIGNAL,
@@ -353,71 +252,43 @@ def _ranking(signal: Float[np.ndarray, "kept"] | None, view: _Scored) -> Ranking
             auc_clusters=0,
             auc_by_checkpoint=NO_SIGNAL,
         )
-    return ranking(signal, view.kept.delta, view.parts, seed=view.rules.seed, task=view.kept.task)
+    return rankings.ranking(decision.signal[scored], kept.delta, parts, seed=rules.seed, task=kept.task)
 
 
-def _policy(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> PolicyTotals:
-    if isinstance(fired, Undefined):
-        return PolicyTotals(policy_total=fired, fires=fired, by_direction=fired, gradient_steps=fired)
-    flags, kept, parts = fired[view.scored], view.kept, view.parts
-    return PolicyTotals(
-        policy_total=policies.policy_total(flags, kept.delta),
-        fires=int(flags.sum()),
-        by_direction={
-            direction: policies.policy_total(flags & (parts.direction == code), kept.delta)
-            for code, direction in enumerate(parts.directions)
-        },
-        gradient_steps=NO_STEPS if kept.gradient_steps is None else int(flags.sum()) * kept.gradient_steps,
+def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: Fires) -> dict[str, Any]:
+    """Return how a signal goes with dR, with r_hold, with position, and with what diverged."""
+    names = ("correlation", "partial_correlation", "spearman_hold", "given_position", "excluded_quantile")
+    if decision.signal is None:
+        return {"n_defined": len(kept), **dict.fromkeys(names, NO_SIGNAL)}
+    signal, delta, hold, parts = decision.signal[scored], kept.delta, kept.outcomes.r_hold, partition(kept.prefork)
+    position = policy_returns.strata(parts.direction, kept.prefork.k)
+    figures = (
+        rankings.correlation(signal, delta),
+        rankings.partial_correlation(signal, delta, hold),
+        rankings.spearman(signal, hold),
+        rankings.stratified_auc(signal, delta > 0, position, parts.checkpoint),
+        rankings.excluded_quantile(decision.signal, evidence.divergence.dropped),
+    )
+    return {"n_defined": int((~np.isnan(signal)).sum()), **dict(zip(names, figures, strict=True))}
+
+
+def _per_deployment(policy: PolicyFigures, random: RandomControl | Undefined, kept: Forks) -> PerDeployment:
+    deployments = policy_returns.count_deployments(kept)
+    student_t = policy.earned if isinstance(policy.earned, Undefined) else policy.earned.student_t
+    mean, interval = (random, random) if isinstance(random, Undefined) else (random.mean, random.interval)
+    return PerDeployment(
+        **vars(deployments.mean_of(policy.policy_total, student_t)),
+        random=divide(mean, deployments.count),
+        random_interval=divide_bounds(interval, deployments.count),
     )
 
 
-def _running(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> RunningPolicy:
-    policy = _policy(fired, view)
-    earned, gains = _earned(fired, view)
-    return RunningPolicy(
-        policy_total=policy.policy_total,
-        fires=policy.fires,
-        by_direction=policy.by_direction,
-        gradient_steps=policy.gradient_steps,
-        earned=earned,
-        gains=gains,
-        swapped=_swapped(fired, view),
+def _threshold(decision: Decisions, scored: Fires) -> FittedThreshold | Undefined:
+    if decision.signal is None or decision.threshold_of_all is None:
+        return NO_SIGNAL
+    value, signal = decision.threshold_of_all, decision.signal[scored]
+    ends = {np.inf: "nowhere", -np.inf: "everywhere"}
+    return FittedThreshold(
+        value=Undefined(f"firing {ends[value]} earns the most") if value in ends else value,
+        share=float(np.mean(signal >= value)) if len(signal) else Undefined("no fork is scored"),
     )
-
-
-def _endpoint(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> Endpoint | Undefined:
-    return fired if isinstance(fired, Undefined) else view.endpoints[fired.tobytes()]
-
-
-def _judged(
-    flags: Bool[np.ndarray, "kept"],
-    delta: Float[np.ndarray, "kept"],
-    nulls: Mapping[str, Float[np.ndarray, "permutations"]],
-) -> dict[str, RandomControl]:
-    observed = policies.policy_total(flags, delta)
-    return {kind: permutation_nulls.judge(observed, totals) for kind, totals in nulls.items()}
-
-
-def _control(decision: Decisions, judged: JudgedPolicies) -> _Control:
-    if isinstance(decision.fired, Undefined):
-        return _Control(decision.fired, decision.fired, decision.fired)
-    control = judged[decision.fired.tobytes()]
-    return _Control(
-        control["random"],
-        {str(count): control[f"blocks-{count}"] for count in permutation_nulls.BLOCKS},
-        control["shift"],
-    )
-
-
-def _given_position(signal: Float[np.ndarray, "kept"], view: _Scored) -> StratifiedAuc:
-    return policy_returns.stratified_auc(signal, view.kept.delta > 0, view.stratum, view.parts.checkpoint)
-
-
-def _earned(
-    fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored
-) -> tuple[Earned | Undefined, Mapping[str, Gain] | Undefined]:
-    return (fired, fired) if isinstance(fired, Undefined) else view.earned[fired.tobytes()]
-
-
-def _swapped(fired: Bool[np.ndarray, "forks"] | Undefined, view: _Scored) -> SwappedControl | Undefined:
-    return fired if isinstance(fired, Undefined) else view.swapped[fired.tobytes()]

@@ -52,7 +52,7 @@ def divide_bounds(interval: Bounds, by: int | float) -> Bounds:
 
 
 def as_tree(value: object) -> object:
-    """Records as dictionaries and tuples as lists, with every `Undefined` where it was.
+    """Return records as dictionaries and tuples as lists, with every `Undefined` where it was.
 
     >>> as_tree({"interval": Interval(0.0, 1.0), "auc": Undefined("one class only")})
     {'interval': [0.0, 1.0], 'auc': Undefined(why='one class only')}
@@ -85,7 +85,7 @@ def written_fields(record: Any) -> dict[str, object]:
 
 
 def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
-    """Plain values and the reasons for the nulls among them.
+    """Return plain values and the reasons for the nulls among them.
 
     >>> settle({"a": 1.0, "b": {"c": Undefined("one class only")}})
     ({'a': 1.0, 'b': {'c': None}}, [{'figure': 'b.c', 'why': 'one class only'}])
@@ -112,7 +112,7 @@ def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
 
 
 def finite(value: T) -> T:
-    """The same records, with a figure that overflowed undefined; an interval has both ends or is none.
+    """Return the same records, with a figure that overflowed undefined; an interval has both ends or is none.
 
     >>> finite({"mean": math.inf, "interval": Interval(-math.inf, 1.0)})["interval"].why[:24]
     'the arithmetic overflowe'

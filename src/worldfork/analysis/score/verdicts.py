@@ -1,4 +1,4 @@
-"""What was registered to be tested together: the candidates, and the means, of every task and arm.
+"""Tests that were registered together, and the grades of means and triggers among them.
 
 Holm's adjustment (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
 Statistics 1979) runs over the registered family, not over what happens to be computed: scoring one arm, one task
@@ -9,7 +9,7 @@ wherever it is shown.
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,14 +17,19 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Gain, Judgement, Standing
+from worldfork.analysis.score.judgement import Gain, Grade, Judgement, Standing
 from worldfork.analysis.score.policy_returns import usefulness
-from worldfork.analysis.score.records import Effect, Estimands, TaskScore, TriggerScore
+from worldfork.analysis.score.records import Effect, MeanByCheckpoint, TriggerFigures, TriggerScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.registration.records import CANDIDATES
 
 Key = TypeVar("Key", bound=Hashable)
+Place = tuple[str, str]  # arm, task
+
+CONTROLS: Final = ("random", "random_shift", "swapped")
+BASELINES: Final = ("better_of_both", "position_table")
+REQUIRED: Final = (*CONTROLS, *BASELINES)  # what a useful policy has to beat
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,11 +37,11 @@ class Family:
     """The tests that were decided on beforehand."""
 
     candidates: tuple[str, ...]
-    tasks_of_arms: tuple[tuple[str, str], ...]  # every (arm, task) of the study, scored or not
+    tasks_of_arms: tuple[Place, ...]  # every (arm, task) of the study, scored or not
     registered: bool  # False: a flat table, whose family is whatever it has
 
     @property
-    def means(self) -> frozenset[tuple[str, str]]:
+    def means(self) -> frozenset[Place]:
         """The registered means, by arm and task."""
         return frozenset(self.tasks_of_arms)
 
@@ -51,13 +56,27 @@ class Family:
         strictest step of Holm's adjustment."""
         return len(self.triggers) * round(1 / SIGNIFICANT)
 
-    def exploratory(self, name: str) -> bool:
-        """Whether a trigger was not registered as a candidate."""
-        return name not in self.candidates
+    def standing(self, name: str) -> Standing:
+        """Return the role of a trigger: registered candidate, reference (a schedule, a coin), or exploratory."""
+        if is_reference(name):
+            return "reference"
+        return "candidate" if name in self.candidates else "exploratory"
+
+
+def registered_family(arms: Mapping[str, Mapping[str, Forks]], rules: Rules) -> Family:
+    """Return the registered family; of a flat table, all that it has."""
+    scored = tuple((arm, task) for arm, tasks in arms.items() for task in tasks)
+    if rules.candidates is not None:
+        return Family(candidates=rules.candidates, tasks_of_arms=rules.members or scored, registered=True)
+    tables = [forks.prefork for tasks in arms.values() for forks in tasks.values()]
+    signals = {name for one in tables for name, values in one.signals.items() if not np.isnan(values).all()}
+    streams = CANDIDATES if any(any(one.streams) for one in tables) else ()
+    candidates = tuple(name for name in dict.fromkeys([*streams, *sorted(signals)]) if not is_reference(name))
+    return Family(candidates=candidates, tasks_of_arms=rules.members or scored, registered=False)
 
 
 def adjust(p_values: Mapping[Key, Figure], family: Iterable[Key]) -> dict[Key, Figure]:
-    """Holm's adjustment of each p over the family, whether or not all of it was computed.
+    """Return Holm's adjustment of each p over the family, whether or not all of it was computed.
 
     A member of the family without a p value (undefined, or not computed) counts as p = 1. What is not a member is
     adjusted as one more, on its own, so that it makes no registered test stricter.
@@ -73,7 +92,7 @@ def adjust(p_values: Mapping[Key, Figure], family: Iterable[Key]) -> dict[Key, F
 
 
 def holm(p_values: Mapping[Key, float], *, size: int | None = None) -> dict[Key, float]:
-    """Holm's adjustment over all of them, among `size` tests of which the others have p = 1.
+    """Return Holm's adjustment over all of them, among `size` tests of which the others have p = 1.
 
     >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
     {'a': 0.03, 'c': 0.06, 'b': 0.06}
@@ -89,120 +108,80 @@ def holm(p_values: Mapping[Key, float], *, size: int | None = None) -> dict[Key,
     return adjusted
 
 
-Place = tuple[str, str]  # arm, task
+class Graded(NamedTuple):
+    """The strength of evidence of a mean among others that it was tested together with."""
 
-CONTROLS: Final = ("random", "random_shift", "swapped")
-YARDSTICKS: Final = ("better_of_both", "position_table")
-REQUIRED: Final = (*CONTROLS, *YARDSTICKS)  # what a useful policy has to beat
-
-
-def registered_family(arms: Mapping[str, Mapping[str, Forks]], rules: Rules) -> Family:
-    """What was decided on beforehand; of a flat table, all that it has."""
-    scored = tuple((arm, task) for arm, tasks in arms.items() for task in tasks)
-    if rules.candidates is not None:
-        return Family(candidates=rules.candidates, tasks_of_arms=rules.members or scored, registered=True)
-    tables = [forks.prefork for tasks in arms.values() for forks in tasks.values()]
-    signals = {name for one in tables for name, values in one.signals.items() if not np.isnan(values).all()}
-    streams = CANDIDATES if any(any(one.streams) for one in tables) else ()
-    candidates = tuple(name for name in dict.fromkeys([*streams, *sorted(signals)]) if not is_reference(name))
-    return Family(candidates=candidates, tasks_of_arms=rules.members or scored, registered=False)
+    grade: Grade | Undefined
+    adjusted_student_t: Figure
+    adjusted_sign_flip: Figure
+    family: int
 
 
-def standing(name: str, family: Family) -> Standing:
-    """A registered candidate, a yardstick, or something that was looked at besides."""
-    if is_reference(name):
-        return "reference"
-    return "exploratory" if family.exploratory(name) else "candidate"
+def grade_together(means: Mapping[Key, MeanByCheckpoint], family: Iterable[Key]) -> dict[Key, Graded]:
+    """Return the grade of each mean, both of its p values adjusted over the family."""
+    members = frozenset(family)
+    student = adjust({key: one.p_student_t for key, one in means.items()}, members)
+    flips = adjust({key: one.p_sign_flip for key, one in means.items()}, members)
+    graded = {}
+    for key, one in means.items():
+        grade = intervals.grade(known_means(one), adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
+        graded[key] = Graded(grade, student[key], flips[key], len(members | {key}))
+    return graded
 
 
-def judge_mean(effect: Effect, *, seed: int, task: str) -> Judgement:
-    """Everything that does not depend on the family; the rest as if this were the only mean."""
-    known = {name: mean for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)}
-    values = np.array(list(known.values()))
-    alone = Undefined("there is no checkpoint")
-    judgement = Judgement(
-        grade=alone,
-        p_student_t=intervals.student_p(values),
-        p_sign_flip=intervals.sign_flip_p(values, seed=seed, task=task),
-        p_wild=intervals.wild_p(values, seed=seed, task=task),
-        least_p=2.0 ** (1 - len(values)) if len(values) else alone,
-        family=1,
-        adjusted_student_t=alone,
-        adjusted_sign_flip=alone,
-        leave_one_out=intervals.leave_one_out(values, list(known)),
-        anytime=intervals.anytime_interval(values),
-        more_checkpoints=alone,
-    )
-    return _graded(judgement, effect, judgement.p_student_t, judgement.p_sign_flip, family=1)
+def known_means(mean: MeanByCheckpoint) -> np.ndarray:
+    """Return the means of the checkpoints that have one."""
+    return np.array([value for value in mean.by_checkpoint.values() if not isinstance(value, Undefined)])
 
 
-def judge_all(tasks: Mapping[Place, TaskScore], family: Family) -> dict[Place, TaskScore]:
-    """Every task with its grade and with its triggers adjusted over the family."""
-    student = adjust({place: one.judgement.p_student_t for place, one in tasks.items()}, family.means)
-    flips = adjust({place: one.judgement.p_sign_flip for place, one in tasks.items()}, family.means)
-    retained = _adjusted({place: one.triggers.retained for place, one in tasks.items()}, family)
-    attempted = _adjusted({place: one.triggers.all_attempted for place, one in tasks.items()}, family)
-    return {
-        place: dataclasses.replace(
-            one,
-            judgement=_graded(
-                one.judgement,
-                one.effect.all_attempted,
-                student[place],
-                flips[place],
-                family=len(family.means | {place}),
-            ),
-            triggers=Estimands(all_attempted=attempted[place], retained=retained[place]),
-            candidates=len(family.candidates),
-            candidates_unread=sum(name in family.candidates for name in one.triggers_unavailable),
+def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -> dict[Place, Judgement]:
+    """Return the strength of evidence of every mean, graded over the registered means."""
+    graded = grade_together(effects, family.means)
+    judged = {}
+    for place, effect in effects.items():
+        values, found = known_means(effect), graded[place]
+        known = [name for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)]
+        judged[place] = Judgement(
+            **found._asdict(),
+            p_student_t=effect.p_student_t,
+            p_sign_flip=effect.p_sign_flip,
+            p_wild=intervals.wild_p(values, seed=seed, task=place[1]),
+            least_p=2.0 ** (1 - len(values)) if len(values) else Undefined("there is no checkpoint"),
+            leave_one_out=intervals.leave_one_out(values, known),
+            anytime=intervals.anytime_interval(values),
+            more_checkpoints=0
+            if found.grade == "resolved"
+            else intervals.more_checkpoints(values, family=found.family),
         )
-        for place, one in tasks.items()
-    }
+    return judged
 
 
-def _graded(judgement: Judgement, effect: Effect, student: Figure, flips: Figure, *, family: int) -> Judgement:
-    known = [mean for mean in effect.by_checkpoint.values() if not isinstance(mean, Undefined)]
-    values = np.array(known)
-    grade = intervals.grade(values, adjusted_student_p=student, adjusted_sign_flip_p=flips)
-    more = 0 if grade == "resolved" else intervals.more_checkpoints(values, family=family)
-    return dataclasses.replace(
-        judgement,
-        grade=grade,
-        family=family,
-        adjusted_student_t=student,
-        adjusted_sign_flip=flips,
-        more_checkpoints=more,
-    )
-
-
-def _adjusted(
-    triggers: Mapping[Place, Mapping[str, TriggerScore]], family: Family
+def judge_triggers(
+    measured: Mapping[Place, Mapping[str, TriggerFigures]], family: Family
 ) -> dict[Place, dict[str, TriggerScore]]:
-    """Every trigger's tests, each adjusted over candidates x tasks x arms."""
-    every = {(*place, name): one for place, named in triggers.items() for name, one in named.items()}
+    """Return every trigger with its tests, each adjusted over candidates x tasks x arms."""
+    every = {(*place, name): figures for place, named in measured.items() for name, figures in named.items()}
     adjusted = {
-        test: adjust({key: _p(one, test) for key, one in every.items()}, family.triggers) for test in REQUIRED
+        test: adjust({key: _p(figures, test) for key, figures in every.items()}, family.triggers)
+        for test in REQUIRED
     }
     return {
         place: {
-            name: _held(one, {test: adjusted[test][*place, name] for test in REQUIRED}, standing(name, family))
-            for name, one in named.items()
+            name: _judged(figures, {test: adjusted[test][*place, name] for test in REQUIRED}, family.standing(name))
+            for name, figures in named.items()
         }
-        for place, named in triggers.items()
+        for place, named in measured.items()
     }
 
 
-def _p(trigger: TriggerScore, test: str) -> Figure:
-    """The p value of a test; over a yardstick the larger of Student-t's and the sign flips'."""
+def _p(trigger: TriggerFigures, test: str) -> Figure:
+    """Return the p value of a test; over a baseline the larger of Student-t's and the sign flips'."""
     if test in CONTROLS:
         control = getattr(trigger, test)
         return control if isinstance(control, Undefined) else control.p
     if isinstance(trigger.gains, Undefined):
         return trigger.gains
-    return _larger(trigger.gains[test])
-
-
-def _larger(gain: Gain) -> Figure:
+    gain: Gain = trigger.gains[test]
     return _largest((gain.p_student_t, gain.p_sign_flip))
 
 
@@ -216,22 +195,18 @@ def _largest(p_values: Iterable[Figure]) -> Figure:
     return max(known)
 
 
-def _held(trigger: TriggerScore, adjusted: dict[str, Figure], stands: Standing) -> TriggerScore:
-    if isinstance(trigger.random, Undefined) or isinstance(trigger.gains, Undefined):
-        why = trigger.random if isinstance(trigger.random, Undefined) else trigger.gains
-        assert isinstance(why, Undefined)
-        return dataclasses.replace(
-            trigger, standing=stands, adjusted=adjusted, passes_control=why, useful=why, control_p=why
+def _judged(trigger: TriggerFigures, adjusted: dict[str, Figure], standing: Standing) -> TriggerScore:
+    why = trigger.random if isinstance(trigger.random, Undefined) else trigger.gains
+    if isinstance(why, Undefined):
+        return TriggerScore(
+            **vars(trigger), standing=standing, adjusted=adjusted, passes_control=why, useful=why, control_p=why
         )
-    return dataclasses.replace(
-        trigger,
-        standing=stands,
+    control_p = _largest(adjusted[test] for test in ("random", "random_shift"))
+    return TriggerScore(
+        **vars(trigger),
+        standing=standing,
         adjusted=adjusted,
-        passes_control=_below(adjusted[name] for name in ("random", "random_shift")),
-        control_p=_largest(adjusted[name] for name in ("random", "random_shift")),
-        useful=usefulness(adjusted, {name: trigger.gains[name].mean for name in YARDSTICKS}),
+        control_p=control_p,
+        passes_control=not isinstance(control_p, Undefined) and control_p < SIGNIFICANT,
+        useful=usefulness(adjusted, {name: why[name].mean for name in BASELINES}),
     )
-
-
-def _below(adjusted: Iterable[Figure]) -> bool:
-    return all(not isinstance(p, Undefined) and p < intervals.SIGNIFICANT for p in adjusted)
