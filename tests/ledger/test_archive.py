@@ -339,14 +339,28 @@ def test_gigabytes_in_a_few_bytes_are_not_unpacked(tmp_path: Path, temporary: Pa
     assert peak < 64 * 2**20, "a quarter of what it would be"
 
 
-def test_a_dictionary_of_gigabytes_is_not_made(tmp_path: Path, temporary: Path) -> None:
-    """A block's header says how much memory unpacking it takes (the .xz file format, 3.1 and 5.3.1)."""
+def with_dictionary(size: int) -> bytes:
+    """Return a good archive whose header asks for a dictionary (the .xz file format, 3.1 and 5.3.1): 29 stands for
+    96 MiB, 30 for 128 MiB, 40 for 4 GiB.
+    """
     content = bytearray(lzma.compress(GOOD + END))
-    size = 4 * (content[12] + 1)
+    header = 4 * (content[12] + 1)
     assert content[14:16] == b"\x21\x01", "the filter LZMA2 with one byte of settings"
-    content[16] = 40  # 4 GiB less one byte
-    content[12 + size - 4 : 12 + size] = zlib.crc32(content[12 : 12 + size - 4]).to_bytes(4, "little")
-    refused(tmp_path / "x.tar.xz", bytes(content), because="Memory usage limit exceeded", temporary=temporary)
+    content[16] = size
+    content[12 + header - 4 : 12 + header] = zlib.crc32(content[12 : 12 + header - 4]).to_bytes(4, "little")
+    return bytes(content)
+
+
+@pytest.mark.parametrize("size", [30, 40])
+def test_a_dictionary_of_gigabytes_is_not_made(size: int, tmp_path: Path, temporary: Path) -> None:
+    """128 MiB are too many: unpacking takes some more than the dictionary."""
+    content = with_dictionary(size)
+    refused(tmp_path / "x.tar.xz", content, because="Memory usage limit exceeded", temporary=temporary)
+
+
+def test_a_dictionary_of_96_mebibytes_is_made(tmp_path: Path) -> None:
+    content = with_dictionary(29)
+    assert archive._files(content, tmp_path / "x.tar.xz") == archive._files(lzma.compress(GOOD + END), tmp_path)
 
 
 def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path, temporary: Path) -> None:

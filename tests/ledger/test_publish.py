@@ -161,6 +161,7 @@ def test_what_is_damaged_in_compressed_rows_is_found(tmp_path: Path) -> None:
     lines = (write(tmp_path / "study").path / "cells" / CELL / "forks.jsonl").read_bytes()
     whole = compact.pack(lines)
     assert whole is not None
+    assert whole[:10].hex() == "1f8b08000000000002ff", "published files begin so: no name, no date, no system"
     path = tmp_path / "rows.gz"
     # The end of what is compressed fills up its last byte (before eight of checksum and length) with anything.
     for position in {*range(12), *range(12, len(whole) - 9, 11), *range(len(whole) - 8, len(whole))}:

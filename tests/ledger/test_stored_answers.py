@@ -112,6 +112,10 @@ def test_a_file_that_is_too_large_is_not_read(copy: Path, tmp_path: Path, monkey
     with (copy / "answers.json").open("wb") as file:
         file.truncate(2**36)  # a hole: it takes no room on the disk
     assert "has 68719.5 MB, which no study's answers take: it is not read" in refused(copy)
+    (copy / "answers.json").write_bytes(b" " * (16 * 2**20 + 1))
+    assert "it is not read" in refused(copy)
+    (copy / "answers.json").write_bytes(b" " * (16 * 2**20))
+    assert "it is not read" not in refused(copy)
     monkeypatch.setattr(stored, "AT_MOST", 100)
     with pytest.raises(WorldforkError, match="would be refused by whoever reads it"):
         published(Study(tmp_path / "study"), tmp_path / "another")

@@ -320,6 +320,16 @@ def test_a_deployment_that_says_little_evaluates_six_episodes_and_has_never_and_
     assert {"never", "always", "careful"} <= set(deployment.every())
 
 
+def test_a_deployment_is_evaluated_at_decision_points_that_there_are() -> None:
+    points = at(parse(LEAST), "arms.0.stream.decision_points")
+    fits = parse(f"{LEAST}[deployment]\nevaluate_at = [{points}]\n").deployment
+    assert fits is not None
+    assert fits.evaluate_at == (points,)
+    late = refused(f"[deployment]\nevaluate_at = [1, {points + 1}]\n")
+    assert f"`deployment.evaluate_at` has {points + 1}, beyond the last decision point" in late
+    assert "`evaluate_at` ascends; got [2, 1]" in refused("[deployment]\nevaluate_at = [2, 1]\n")
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [

@@ -61,3 +61,8 @@ def test_predictions_about_the_tasks_that_are_run_are_kept(tasks: list[str], kep
     part = only_tasks(parse(WHOLE + SAID), tasks)
     assert {prediction.name for prediction in part.predictions} == kept
     assert set(part.tasks) == set(part.grid.tasks) == set(tasks)
+
+
+def test_classes_of_the_tasks_that_are_run_are_kept() -> None:
+    edges = "[scoring.contraction_edges]\none = [1.0, 2.0]\ntwo = [3.0]\n"
+    assert only_tasks(parse(WHOLE + edges), ["one", "three"]).scoring.contraction_edges == {"one": (1.0, 2.0)}

@@ -1,6 +1,7 @@
 """An agent that keeps its state inside becomes a pure one: what it draws, remembers and learns is handed over."""
 
 import random
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import worldfork as wf
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
+from worldfork.lab.agents.stateful_checkpoints import read_checkpoint
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.run import run
 from worldfork.randomness import Purpose
@@ -136,6 +138,30 @@ def test_a_checkpoint_is_the_state_that_was_saved(files: list[Path]) -> None:
     assert set(checkpoint.parameters) == {"weights", "count"}
     assert set(checkpoint.optimiser) == {"optimiser.momentum"}
     assert checkpoint.parameters["count"].tolist() == [40.0]
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ("{}", "clean_return: it is missing"),
+        ("not JSON", "Invalid JSON"),
+        ('{"clean_return": NaN}', "clean_return: expected a finite number"),
+        (f'{{"clean_return": {"9" * 400}}}', "clean_return: expected a finite number"),
+        ('{"clean_return": 1.0, "replay": 3}', "replay: expected a text"),
+    ],
+)
+def test_a_record_that_is_none_is_one_sentence(record: str, told: str, files: list[Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copy(files[0], tmp_path / "lq-0.safetensors"))
+    copy.with_suffix(".json").write_text(record)
+    with pytest.raises(WorldforkError, match=rf"lq-0\.json` is not the record of a checkpoint.*{told}"):
+        read_checkpoint(copy)
+
+
+def test_a_state_that_is_none_is_one_sentence(files: list[Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copy(files[0].with_suffix(".json"), tmp_path / "lq-0.json")).with_suffix(".safetensors")
+    copy.write_bytes(b"PK")
+    with pytest.raises(WorldforkError, match=r"lq-0\.safetensors` is not the state of a checkpoint"):
+        read_checkpoint(copy)
 
 
 def test_an_update_carries_the_optimiser_on(files: list[Path]) -> None:

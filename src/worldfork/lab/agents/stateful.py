@@ -325,8 +325,8 @@ class StatefulPlugin(AgentPlugin):
     def build(self, environment: Environment, *, precision: str) -> StatefulAgent:
         if precision not in self.precisions:
             raise WorldforkError(
-                f"It computes in {', '.join(self.precisions)}; the task's `precision` is {precision!r} "
-                '("float32" unless you say otherwise).'
+                f"It computes in {', '.join(self.precisions)}; got the precision {precision!r}. Register another "
+                '`precision` for its task, which is "float32" unless you say otherwise.'
             )
         with seeded(np.zeros(2, np.uint32)):
             return StatefulAgent(self.make(environment), environment)

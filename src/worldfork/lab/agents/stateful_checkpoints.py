@@ -1,16 +1,17 @@
 """Files of an agent that keeps its state inside: the state, a record of it, and a replay where it keeps one."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import ConfigDict, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.ledger import arrays
+from worldfork.records import Record, explain
 
 __all__ = ["OPTIMISER", "REPLAY", "keep_replay", "parted", "read_checkpoint"]
 
@@ -18,24 +19,42 @@ OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optim
 REPLAY: Final = ".npz"
 
 
+class CheckpointRecord(Record):
+    """The .json file beside a state. Further fields are its author's."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    clean_return: float
+    remark: str = ""
+    replay: str | None = None  # SHA-256 of the replay's file
+    after_end: Literal["reset", "wait"] | None = None  # of the episodes that `clean_return` was measured on
+
+
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read the state at `path`, its record, and the replay that the record names."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    file = path.with_suffix(".safetensors")
-    record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    parameters, optimiser = parted(load_file(file))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    replay = None if "replay" not in record else _read_replay(path, record["replay"])
+    file, beside = path.with_suffix(".safetensors"), path.with_suffix(".json")
+    try:
+        record = CheckpointRecord.model_validate_json(beside.read_bytes())
+        parameters, optimiser = parted(load_file(file))
+    except ValidationError as error:
+        problems = "; ".join(explain(error, CheckpointRecord))
+        raise WorldforkError(
+            f"`{beside}` is not the record of a checkpoint, as `save_checkpoint` writes it: {problems}"
+        ) from error
+    except SafetensorError as error:
+        raise WorldforkError(f"`{file}` is not the state of a checkpoint: {error}.") from error
     return Checkpoint(
         parameters,
         optimiser,
-        float(record["clean_return"]),
-        digest,
-        record.get("remark", ""),
-        replay,
-        record.get("replay"),
-        record.get("after_end"),
+        record.clean_return,
+        digest=hashlib.sha256(file.read_bytes()).hexdigest(),
+        remark=record.remark,
+        replay=None if record.replay is None else _read_replay(path, record.replay),
+        replay_digest=record.replay,
+        after_end=record.after_end,
     )
 
 

@@ -1,4 +1,4 @@
-"""How much of a stream lies past an end, or how often its episodes begin anew, from a few that are rolled out."""
+"""Early ends in a few episodes: the share of steps past them, or the attempts that an episode takes."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ from worldfork.randomness import Event, Purpose
 
 __all__ = ["count_ends"]
 
-SOME: Final = 4  # episodes that are looked at
+EPISODES: Final = 4  # that are rolled out
 
 
 def count_ends(context: Context, task: str) -> str:
-    """What becomes of a few episodes of the first checkpoint in the clean world, in a sentence; nothing of a world
-    whose episodes do not end early."""
+    """Return a sentence about a few episodes of the first checkpoint in the clean world; an empty text where
+    episodes never end early."""
     if (after_end := context.after_end(task)) is None:
         return ""
     environment = context.environment(task)
@@ -23,7 +23,7 @@ def count_ends(context: Context, task: str) -> str:
         context.agent(task),
         environment,
         context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters,
-        Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")], np.arange(SOME)),
+        Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")], np.arange(EPISODES)),
         levels=np.zeros((1, environment.episode_steps)),
         action_noise=0.0,
         trace=True,
@@ -37,9 +37,9 @@ def count_ends(context: Context, task: str) -> str:
             f"{task}: of {ends.real.size} control steps {1 - ends.real.mean():.0%} lay past an end, where nothing "
             "is earned and nothing learned."
         )
-    attempts = ends.first.sum() / SOME
+    attempts = ends.first.sum() / EPISODES
     if attempts == 1:
-        return f"{task}: none of {SOME} episodes in the clean world ended early."
+        return f"{task}: none of {EPISODES} episodes in the clean world ended early."
     return (
         f"{task}: an episode of {environment.episode_steps} control steps took {attempts:.1f} "
         'attempts. With a reward for going on an end then costs next to nothing: after_end = "wait" makes it count.'
