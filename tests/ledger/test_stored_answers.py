@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import CELL, TWO_ARMS, findings, write
+from tiny import CELL, TWO_ARMS, findings, unpacked_copy, write
 
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import answers as stored
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, spelled
-from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, digest
@@ -25,12 +24,11 @@ FEW, MANY = (f"{arm}-linear_quadratic-c0-away-s0" for arm in ("few", "many"))
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy without streams of one cell with three forks."""
-    return published(write(tmp_path / "study"), tmp_path / "copy")
+    return without_streams(write(tmp_path / "study"), tmp_path / "copy")
 
 
-def published(study: Study, target: Path) -> Path:
-    publish(study, target, streams=False, answers=stream_answers(study))
-    return target
+def without_streams(study: Study, folder: Path) -> Path:
+    return unpacked_copy(study, folder, streams=False, answers=stream_answers(study)).path
 
 
 def signed(copy: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -113,8 +111,8 @@ def test_a_file_that_is_too_large_is_not_read(copy: Path, tmp_path: Path, monkey
         file.truncate(2**36)  # a hole: it takes no room on the disk
     assert "has 68719.5 MB, which no study's answers take: it is not read" in refused(copy)
     monkeypatch.setattr(stored, "AT_MOST", 100)
-    with pytest.raises(WorldforkError, match="would be refused by whoever reads it"):
-        published(Study(tmp_path / "study"), tmp_path / "another")
+    with pytest.raises(WorldforkError, match="more than a reader accepts"):
+        without_streams(Study(tmp_path / "study"), tmp_path / "another")
     assert not (tmp_path / "another").exists()
 
 
@@ -138,7 +136,7 @@ def test_answers_can_be_made_up(copy: Path, tmp_path: Path) -> None:
 
 def test_nothing_but_a_copy_without_streams_has_such_a_file(copy: Path, tmp_path: Path) -> None:
     content = (copy / "answers.json").read_bytes()
-    publish(Study(tmp_path / "study"), tmp_path / "with-streams")
+    unpacked_copy(Study(tmp_path / "study"), tmp_path / "with-streams")
     for folder in (tmp_path / "study", tmp_path / "with-streams"):
         (folder / "answers.json").write_bytes(content)
         assert findings(folder) == (
@@ -148,14 +146,14 @@ def test_nothing_but_a_copy_without_streams_has_such_a_file(copy: Path, tmp_path
 
 
 def test_where_a_row_is_damaged_that_alone_is_named(copy: Path) -> None:
-    path = copy / "cells" / CELL / "forks.jsonl.gz"
+    path = copy / "cells" / CELL / "forks.jsonl"
     path.write_bytes(path.read_bytes()[:-1])
     (problem,) = verify(copy).problems
-    assert "forks.jsonl.gz` is damaged" in problem
+    assert "forks.jsonl, line 2: the last row has no digest for the rows to end at" in problem
 
 
 def test_a_stream_that_cells_share_is_answered_once_under_the_cell_that_ran_it(tmp_path: Path) -> None:
-    copy = published(write(tmp_path / "study", authored=TWO_ARMS), tmp_path / "copy")
+    copy = without_streams(write(tmp_path / "study", authored=TWO_ARMS), tmp_path / "copy")
     assert list(json.loads((copy / "answers.json").read_text())["streams"]) == [FEW]
     assert verify(copy).problems == ()
     for arm in ("few", "many"):
@@ -166,7 +164,7 @@ def test_a_stream_that_cells_share_is_answered_once_under_the_cell_that_ran_it(t
 
 def test_streams_without_answers_are_counted(tmp_path: Path) -> None:
     authored = TWO_ARMS.replace("mechanism = {", "stream = { action_noise = 0.5 }\nmechanism = {")
-    copy = published(write(tmp_path / "study", authored=authored), tmp_path / "copy")
+    copy = without_streams(write(tmp_path / "study", authored=authored), tmp_path / "copy")
     signed(copy, lambda content: content["streams"].pop(MANY))
     verdict = verify(copy)
     assert verdict.problems == ()

@@ -15,7 +15,7 @@ def export(
         ...,
         "-o",
         "--output",
-        help="A .csv, .parquet or .jsonl file; with --publish NAME.tar.xz, one file, or a new folder.",
+        help="A .csv, .parquet or .jsonl file; with --publish a file NAME.tar.xz.",
     ),
     publish: bool = typer.Option(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."

@@ -1,8 +1,8 @@
-"""What stands in for streams that a copy leaves out: the answers of triggers that read every step of them.
+"""Answers of detectors that read every step of a stream, for published copies without streams.
 
-A score asks worldfork's own triggers with their default settings, and those of the policies that were followed as
-they are registered. Whoever scores the copy, under the seeds that these draw by, finds the figures of the study.
-Nobody else's code is imported.
+Asked are the ten usual candidates and the registered ones with their default settings, and the triggers of
+registered policies with theirs, each under the seed that a score uses. A score of the copy then has the figures of
+the study. Triggers that do not come with worldfork are left out, so that publishing imports nobody else's code.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_
 from worldfork.ledger.deployments import recorded_signals
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
+from worldfork.registration.records import CANDIDATES
 from worldfork.triggers import Asked, Trigger
 from worldfork.triggers.policy import CONSTANT
 
@@ -23,8 +24,10 @@ __all__ = ["stream_answers"]
 
 
 def stream_answers(study: Study) -> Answers | None:
-    """The answers on every stream of a study; None where no stream is here. A copy into which some streams were put
-    back also has what it knew of the others."""
+    """Return the answers on every stream of a study; None if no stream is here.
+
+    A copy into which some streams were put back keeps the answers that it has on the others.
+    """
     rows = read_rows(study)
     cells = _one_cell_of_each_stream(study, rows)
     ran = {(cell.arm, cell.task, cell_key(cell)): owner for owner, cell in cells.items()}
@@ -55,7 +58,7 @@ def stream_answers(study: Study) -> Answers | None:
 
 
 def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
-    """By the cell that ran a stream, the one with the most rows of those that have it."""
+    """Return, by the cell that ran a stream, the cell on that stream with the most rows."""
     furthest: dict[str, Cell] = {}
     for cell in sorted((cell for cell, of_cell in rows.items() if of_cell), key=lambda cell: -len(rows[cell])):
         furthest.setdefault(ran_by(study.cell(cell.id)), cell)
@@ -63,18 +66,18 @@ def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
 
 
 def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
-    """Everyone who reads every step and is asked by a score of this study, with the seed that it is asked under."""
+    """Return the triggers of this study that read every step, each with the seed of its draws."""
+    seed_of_scores = Rules.registered(registration).seed
     named: list[tuple[str, Mapping[str, Any], int]]
-    named = [(name, {}, Rules.registered(registration).seed) for name in registry.BUILT_IN["triggers"]]
-    known = (*CONSTANT, *recorded_signals(registration))
+    candidates = dict.fromkeys((*CANDIDATES, *registration.scoring.triggers))
+    named = [(name, {}, seed_of_scores) for name in candidates]
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
-    named += [
-        (policy.trigger, policy.settings, registration.seed)
-        for policy in policies
-        if policy.trigger not in known and comes_with_worldfork(policy.trigger)
-    ]
+    named += [(policy.trigger, policy.settings, registration.seed) for policy in policies]
+    recorded = (*CONSTANT, *recorded_signals(registration))
     readers: dict[Asked, tuple[Trigger, int]] = {}
     for name, settings, seed in named:
+        if name in recorded or not comes_with_worldfork(name):
+            continue
         if registry.load("triggers", name, Trigger).needs:
             trigger = registry.build("triggers", name, Trigger, settings=settings)
             readers.setdefault(Asked.of(name, trigger, seed=seed), (trigger, seed))
