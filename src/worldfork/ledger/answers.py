@@ -6,8 +6,6 @@ publisher's word. Their own digest finds damage, and no forgery.
 """
 
 import json
-import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -30,19 +28,14 @@ ANSWERS: Final = "answers.json"
 AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
 ALARMS: Final[Mapping[str, Answer]] = {"0": False, "1": True, "-": None}
 
-Spelled = str | tuple[float | None, ...] | None
+
+def _alarms(letters: str) -> str:
+    if not set(letters) <= set(ALARMS):
+        raise ValueError(f"expected a text of 0, 1 and -; got {letters!r:.40}")
+    return letters
 
 
-def _series(value: Any) -> Spelled:
-    if value is None or (isinstance(value, str) and set(value) <= set(ALARMS)):
-        return value
-    if isinstance(value, list | tuple) and all(item is None or _is_number(item) for item in value):
-        return tuple(None if item is None else float(item) for item in value)
-    raise ValueError(f"expected a text of 0, 1 and -, or a list of numbers and nulls; got {value!r:.40}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+Alarms = Annotated[str, AfterValidator(_alarms)]
 
 
 class AskedTrigger(Record):
@@ -67,10 +60,9 @@ class AnsweredStream(Record):
     """The answers of every detector on one stream."""
 
     stream: str  # its content digest, as the rows have it
-    # For each of `triggers` its answers at the decision points in order: alarms as a text, "001-0", where 1 is an
-    # alarm, 0 none and - no answer; numbers as a list, where null is no answer. Null in place of both: the stream
-    # lacks a column that this detector reads.
-    answers: tuple[Annotated[Any, AfterValidator(_series)], ...]
+    # For each of `triggers` its answers at the decision points in order, "001-0": 1 is an alarm, 0 none and - no
+    # answer. None where the stream lacks a column that this detector reads.
+    answers: tuple[Alarms | None, ...]
 
 
 class Answers(Record):
@@ -97,22 +89,22 @@ class Answers(Record):
         if cell not in self.streams:
             return {}
         by_trigger = zip(self.triggers, self.streams[cell].answers, strict=True)
-        return {asked.key: _answers(series) for asked, series in by_trigger if series is not None}
+        return {
+            asked.key: tuple(ALARMS[letter] for letter in alarms)
+            for asked, alarms in by_trigger
+            if alarms is not None
+        }
 
 
-def spelled(answers: Sequence[Answer] | None) -> Spelled:
-    """Return one detector's answers on one stream as the file has them; None if it could not read the stream.
+def spelled(answers: Sequence[Answer] | None) -> str | None:
+    """Return one detector's alarms on one stream as the file has them; None if it has none to store.
 
     >>> spelled([False, True, None])
     '01-'
-    >>> spelled([0.5, None])
-    (0.5, None)
     """
-    if answers is None:
+    if answers is None or any(not isinstance(answer, bool | np.bool_) for answer in answers if answer is not None):
         return None
-    if all(answer is None or isinstance(answer, bool | np.bool_) for answer in answers):
-        return "".join("-" if answer is None else str(int(answer)) for answer in answers)
-    return tuple(None if answer is None or math.isnan(answer) else float(answer) for answer in answers)
+    return "".join("-" if answer is None else str(int(answer)) for answer in answers)
 
 
 def ran_by(cell: CellFolder) -> str:
@@ -160,7 +152,3 @@ def _misfit(
             answers = plural(len(series), "answer")
             return f"{answers} of `{trigger.trigger}` at {plural(points, 'decision point')}"
     return None
-
-
-def _answers(series: Any) -> tuple[Answer, ...]:
-    return tuple(ALARMS[letter] for letter in series) if isinstance(series, str) else tuple(series)
