@@ -1,4 +1,4 @@
-"""One cell's folder: its configuration, its stream and its chained rows.
+"""The folder of a cell: its configuration, its stream and its chained rows.
 
 A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
 refuses, `open` writes. In a published copy rows lack the digests that follow from others, and a stream that several
@@ -9,14 +9,15 @@ import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.records import CellRecord, ChainRecord, as_file, check, read_json
-from worldfork.ledger.row import ForkRow, Row, is_canonical, read_row, restore_digests, seal
+from worldfork.ledger.row import CellRow, ForkRow, is_canonical, read_row, restore_digests, seal
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
+Row = TypeVar("Row", bound=CellRow)
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
 
 

@@ -23,7 +23,7 @@ from worldfork.ledger import arrays, files
 from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.records import ChainRecord
-from worldfork.ledger.row import ChainedRow, Count, FitRecord, Number, Signals
+from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
 from worldfork.records import Record
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy, normal_threshold, spelled
@@ -32,7 +32,7 @@ THRESHOLDS = "deployments/thresholds.json"
 Threshold = float | Literal["-inf", "inf"] | None
 
 
-class DeploymentRow(ChainedRow):
+class DeploymentRow(CellRow):
     """Episode k of a deployment, the decision at its end, and the returns of the model after it."""
 
     version: ClassVar = "worldfork.deployment/1"

@@ -94,13 +94,13 @@ def cut_torn_line(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the kernel's lock on `path`: one writer at a time, and the lock dies with its process."""
+def exclusive(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the kernel's lock on `path`, which dies with its process; a lock that is taken is refused or awaited."""
     with _explained(path):
         descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
         with _explained(path):
-            locked = _lock(descriptor)
+            locked = _lock(descriptor, wait=wait)
         # The file may have been removed between opening and locking; the lock would then exclude nobody.
         if not locked or not _still_names(path, descriptor):
             raise WorldforkError(
@@ -181,20 +181,20 @@ def _open_plain(path: Path, flags: int) -> int:
     return os.open(path, flags | NOFOLLOW, 0o644)
 
 
-def _lock(descriptor: int) -> bool:
-    """Take the lock without waiting; return whether it was free."""
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Take the lock; return whether it was had."""
     if sys.platform == "win32":
         import msvcrt
 
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:

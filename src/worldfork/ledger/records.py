@@ -39,7 +39,7 @@ class Registered(Record):
 
 
 class Amendment(Record):
-    """One line of amendments.jsonl: a registration that changed after rows existed, and why."""
+    """A line of amendments.jsonl: a registration that changed after rows existed, and why."""
 
     reason: str
     before: str  # digests of the two registrations

@@ -18,6 +18,7 @@ from worldfork.records import Record
 from worldfork.registration.records import canonical, digest
 
 __all__ = [
+    "CellRow",
     "ChainedRow",
     "Count",
     "Counts",
@@ -50,19 +51,34 @@ Signals = dict[Annotated[str, AfterValidator(_printable)], Number]  # tables and
 
 
 class ChainedRow(Record):
-    """A row of any chain: its cell, its position k, and the digests that chain it."""
+    """A row of any chain, with the digests that chain it; `k` is its decision point or episode."""
 
     version: ClassVar[str]  # the row's schema
     subject: ClassVar[str]  # the noun for one row in messages
 
-    cell: str
     k: int = Field(ge=1)
     prev: str
     digest: str
 
+    @property
+    def place(self) -> str:
+        """Return the name of the deployment that the row is of, for messages."""
+        raise NotImplementedError
+
     def payload(self) -> dict[str, object]:
         """Return every field that the digest covers."""
         return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+
+class CellRow(ChainedRow):
+    """A row in the folder of a cell."""
+
+    cell: str
+
+    @property
+    def place(self) -> str:
+        """Return the cell's id."""
+        return self.cell
 
 
 Row = TypeVar("Row", bound=ChainedRow)
@@ -93,8 +109,8 @@ class FitRecord(Record):
     non_finite: Count  # parameters that are not finite afterwards
 
 
-class ForkRow(ChainedRow):
-    """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
+class ForkRow(CellRow):
+    """A fork (paper, "Paired labels"). Steps count from the start of the stream."""
 
     version: ClassVar = "worldfork.row/1"
     subject: ClassVar = "fork"
@@ -141,7 +157,7 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
     covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
     if not covered and not is_canonical(line, row):
         raise WorldforkError(
-            f"{where}: {kind.subject} {row.k} of {row.cell} is not what was written: its digest does not match."
+            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match."
         )
     return row
 

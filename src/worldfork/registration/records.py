@@ -257,7 +257,7 @@ class Guess(Record):
 
 
 class Registration(Record):
-    """Every setting of a study, decided before it runs."""
+    """All settings of a study, decided before it runs."""
 
     schema_: Literal["worldfork.registration/1"] = Field(alias="schema")  # form of the file
     name: Name  # of the study, in small letters
