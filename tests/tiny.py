@@ -197,9 +197,9 @@ def rechain(study: Study, cell_id: str, change: Callable[[dict[str, Any]], objec
     forge(folder / "forks.jsonl", lambda fields: None)
 
 
-def forge(lines: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def forge(lines: Path, change: Callable[[dict[str, Any]], object], *, configuration: str = "cell.json") -> None:
     """Change the fields of rows, which need not be what worldfork would write, and compute the whole chain anew."""
-    last, written = digest(json.loads((lines.parent / "cell.json").read_text())), []
+    last, written = digest(json.loads((lines.parent / configuration).read_text())), []
     for line in lines.read_text().splitlines():
         fields = json.loads(line)
         change(fields)

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from pydantic import ValidationError
@@ -90,17 +90,17 @@ class Recorder:
     def fork(
         self,
         *,
-        checkpoint: str | int,
-        k: int,
+        checkpoint: str | SupportsIndex,
+        k: SupportsIndex,
         hold: Any,
         update: Any,
-        signals: Mapping[str, float | None] | None = None,
+        signals: Mapping[str, Any] | None = None,
         direction: str = "",
-        level: float | None = None,
+        level: Any = None,
         arm: str = "",
-        stream_seed: int = 0,
-        update_seed: int = 0,
-        clean_return: float | None = None,
+        stream_seed: SupportsIndex = 0,
+        update_seed: SupportsIndex = 0,
+        clean_return: Any = None,
     ) -> Number:
         """Record one fork; return dR, the mean of `update` less that of `hold`, or None if a return is not finite.
 
@@ -141,8 +141,9 @@ class Recorder:
             self._catch_up()
             if row.identity in self._known:
                 raise WorldforkError(
-                    f"Fork {row.k} of {row.place} is in `{self.path}` already, and a fork is recorded once. Ask `has` "
-                    "before you compute it, or tell the two apart by direction, stream_seed, update_seed or arm."
+                    f"Fork {row.k} of {row.place} is in `{self.path}` already, and a fork is recorded once. Ask "
+                    "`has` before you compute it, or tell the two apart by direction, stream_seed, update_seed or "
+                    "arm."
                 )
             sealed = seal(row, prev=self._last)
             line = as_file(sealed.model_dump(mode="json", by_alias=True))
@@ -154,12 +155,12 @@ class Recorder:
     def has(
         self,
         *,
-        checkpoint: str | int,
-        k: int,
+        checkpoint: str | SupportsIndex,
+        k: SupportsIndex,
         direction: str = "",
         arm: str = "",
-        stream_seed: int = 0,
-        update_seed: int = 0,
+        stream_seed: SupportsIndex = 0,
+        update_seed: SupportsIndex = 0,
     ) -> bool:
         """Return whether the fork is recorded, so that a loop which is run again can skip it."""
         wanted = _identity(checkpoint, k, direction, arm, stream_seed, update_seed)
@@ -204,10 +205,15 @@ class Recorder:
 
 
 def _identity(
-    checkpoint: str | int, k: int, direction: str, arm: str, stream_seed: int, update_seed: int
+    checkpoint: str | SupportsIndex,
+    k: SupportsIndex,
+    direction: str,
+    arm: str,
+    stream_seed: SupportsIndex,
+    update_seed: SupportsIndex,
 ) -> dict[str, Any]:
+    numbers = {"k": k, "stream_seed": stream_seed, "update_seed": update_seed}
     try:
-        numbers = {"k": k, "stream_seed": stream_seed, "update_seed": update_seed}
         whole = {name: operator.index(value) for name, value in numbers.items()}
     except TypeError as error:
         raise WorldforkError(f"`k`, `stream_seed` and `update_seed` are whole numbers ({error}).") from error

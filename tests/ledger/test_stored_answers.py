@@ -12,7 +12,7 @@ from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import answers as stored
-from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, spelled
+from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, digest
@@ -175,7 +175,7 @@ def test_answers_are_read_as_they_were_spelled() -> None:
     said = [(True, None, False), (None, None, None)]
     record = Answers(
         triggers=tuple(AskedTrigger.of(one) for one in asked),
-        streams={"cell": AnsweredStream(stream="s", answers=tuple(spelled(one) for one in (*said, None)))},
+        streams={"cell": AnsweredStream(stream="s", answers=tuple(as_letters(one) for one in (*said, None)))},
     )
     again = Answers.model_validate_json(record.content())
     assert again.on("cell") == dict(zip(asked[:2], said, strict=True))

@@ -53,9 +53,13 @@ def export(
     if values:
         _values(study, output)
         return
-    from worldfork.analysis.read import deployment_frame, study_frame, write_frame
+    from worldfork.analysis.read import deployment_frame, recorded_frame, study_frame, write_frame
+    from worldfork.ledger.recorded import RecordedLedger, is_recorded
 
-    frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
+    if is_recorded(study) and not deployments:
+        frame = recorded_frame(RecordedLedger(study))
+    else:
+        frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)
     typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
 

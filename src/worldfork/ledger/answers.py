@@ -22,7 +22,7 @@ from worldfork.records import Record
 from worldfork.registration.records import canonical, digest
 from worldfork.triggers import Answer, Asked
 
-__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "ran_by", "read_answers", "spelled"]
+__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "as_letters", "ran_by", "read_answers"]
 
 ANSWERS: Final = "answers.json"
 AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
@@ -96,10 +96,10 @@ class Answers(Record):
         }
 
 
-def spelled(answers: Sequence[Answer] | None) -> str | None:
+def as_letters(answers: Sequence[Answer] | None) -> str | None:
     """Return one detector's alarms on one stream as the file has them; None if it has none to store.
 
-    >>> spelled([False, True, None])
+    >>> as_letters([False, True, None])
     '01-'
     """
     if answers is None or any(not isinstance(answer, bool | np.bool_) for answer in answers if answer is not None):

@@ -110,19 +110,19 @@ def check_configuration(
     study: Study,
     cell: Cell,
     *,
-    known: Collection[str],
+    registrations: Collection[str],
     more: Sequence[str] = (),
 ) -> None:
     """Raise unless cell.json is canonical, of this cell, and as registered; `more` are differences found elsewhere.
 
-    `known` are the digests of the registrations that a cell may point to.
+    `registrations` are the digests of the registrations that a cell may point to.
     """
     configuration = folder.configuration
     if (folder.path / "cell.json").read_bytes() != as_file(configuration):
         raise WorldforkError(f"{folder.title}: cell.json is not in canonical form; it was edited.")
     if configuration["cell"] != folder.id:
         raise WorldforkError(f"{folder.title}: cell.json belongs to another cell, {configuration['cell']}.")
-    if problem := of_another_registration(folder, known):
+    if problem := of_another_registration(folder, registrations):
         raise WorldforkError(problem)
     block = configuration["block"]
     if block is not None:  # closed-loop deployments add two axes of their batches
@@ -132,10 +132,10 @@ def check_configuration(
         raise WorldforkError(f"{folder.title}: its rows were not made as registered: {'; '.join(differing)}.")
 
 
-def of_another_registration(folder: CellFolder | DeploymentFolder, known: Collection[str]) -> str | None:
+def of_another_registration(folder: CellFolder | DeploymentFolder, registrations: Collection[str]) -> str | None:
     """Return the problem of a cell that points to a registration which no amendment names, or None."""
     named = read_json(folder.path / "cell.json").get("registration")
-    if named in known:
+    if named in registrations:
         return None
     return (
         f"{folder.title}: cell.json belongs to another registration, {str(named)[:12]}, which no amendment names."

@@ -59,7 +59,7 @@ def replace(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Append `data` to `path` and flush it to the disk, or leave the file as it was."""
     with _explained(path):
-        known = path.exists()
+        existed = path.exists()
         descriptor = _open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             before = os.fstat(descriptor).st_size
@@ -72,7 +72,7 @@ def append(path: Path, data: bytes) -> None:
                 raise
         finally:
             os.close(descriptor)
-        if not known:
+        if not existed:
             _sync_folder(path.parent)
 
 

@@ -20,7 +20,14 @@ from worldfork.ledger.row import ChainedRow, Count, Number, Signals, gain, is_ca
 from worldfork.records import Record
 from worldfork.registration.records import digest
 
-__all__ = ["GUARANTEES", "RecordedLedger", "RecordedRow", "RecorderSettings", "is_recorded"]
+__all__ = [
+    "RecordedLedger",
+    "RecordedRow",
+    "RecorderSettings",
+    "deployments_of",
+    "is_recorded",
+    "stated_guarantees",
+]
 
 SETTINGS: Final = "recorder.json"
 ROWS: Final = "forks.jsonl"
@@ -118,8 +125,7 @@ class RecordedLedger:
 
     def read(self, *, spelling: bool = False) -> tuple[list[RecordedRow], int]:
         """Return the rows, and the number of bytes of a torn line after them."""
-        path = self.path / ROWS
-        content = path.read_bytes() if path.exists() else b""
+        path, content = self.path / ROWS, self._content()
         whole = content.rfind(b"\n") + 1
         rows: list[RecordedRow] = []
         previous = self.settings.digest
@@ -136,6 +142,10 @@ class RecordedLedger:
             rows.append(row)
             previous = row.digest
         return rows, len(content) - whole
+
+    def _content(self) -> bytes:
+        path = self.path / ROWS
+        return path.read_bytes() if path.exists() else b""
 
     def root(self) -> str:
         """Return one digest over settings and rows."""
@@ -165,14 +175,20 @@ class RecordedLedger:
         return rows, problems
 
     def notes(self) -> list[str]:
-        """Return what the recorder states and no reader can check."""
-        stated = self.settings.guarantees.model_dump()
-        words = {True: "yes", False: "no", None: "not stated"}
-        said = "; ".join(f"{GUARANTEES[name]}: {words[value]}" for name, value in stated.items())
-        notes = [f"Recorded by a loop of its own. On the recorder's word: {said}."]
-        if torn := self.read()[1]:
+        """Return what the recorder states and no reader can check, and a torn line."""
+        notes = [stated_guarantees(self.settings)]
+        content = self._content()
+        if torn := len(content) - content.rfind(b"\n") - 1:
             notes.append(f"{ROWS} ends in a torn line of {torn} bytes, which the next recording cuts off.")
         return notes
+
+
+def stated_guarantees(settings: RecorderSettings) -> str:
+    """Return the sentence on guarantees that no reader can check."""
+    words = {True: "yes", False: "no", None: "not stated"}
+    stated = settings.guarantees.model_dump()
+    statements = "; ".join(f"{GUARANTEES[name]}: {words[value]}" for name, value in stated.items())
+    return f"Recorded by a loop of its own. On the recorder's word: {statements}."
 
 
 def deployments_of(rows: Sequence[RecordedRow]) -> int:

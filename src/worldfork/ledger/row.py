@@ -192,11 +192,11 @@ def mean(values: tuple[Number, ...]) -> Number:
     >>> mean((1.0, 2.0)), mean((1.0, None)), mean((1e308, 1e308))
     (1.5, None, None)
     """
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
         return None
     try:
-        return math.fsum(known) / len(known)
+        return math.fsum(numbers) / len(numbers)
     except OverflowError:
         return None
 

@@ -193,8 +193,8 @@ class StudyWriter(Study):
 
     def _decide(self, reason: str | None) -> tuple[Registered, list[Amendment]]:
         """Return registration and amendments as they will be on disk; refuse a change that was given no reason."""
-        spelled = self._wanted.model_dump(mode="json", by_alias=True)
-        wanted = Registered(digest=digest(spelled), registration=spelled)
+        tables = self._wanted.model_dump(mode="json", by_alias=True)
+        wanted = Registered(digest=digest(tables), registration=tables)
         if not (self.path / "registration.json").exists():
             return wanted, []
         stored = self.registered()
@@ -205,7 +205,7 @@ class StudyWriter(Study):
             return stored, amendments
         if not any(cell.has_rows() for cell in self.cells()):
             return wanted, []
-        changes = difference(stored.registration, spelled)
+        changes = difference(stored.registration, tables)
         if reason is None:
             raise WorldforkError(
                 f"`{self.path}` holds rows of another registration. The difference:\n  "
@@ -313,7 +313,7 @@ def writing(
     """
     path = Path(folder)
     _refuse_other_folders(path)
-    made = files.make_folders(path)
+    created = files.make_folders(path)
     lock = path / ".lock"
     locked_before = lock.exists()
     begun = False
@@ -332,7 +332,7 @@ def writing(
     finally:
         if not begun:
             with contextlib.suppress(OSError):
-                for empty in reversed(made):
+                for empty in reversed(created):
                     empty.rmdir()
 
 

@@ -15,13 +15,14 @@ from worldfork.ledger.arrays import Columns, content_digest, read_parquet
 from worldfork.ledger.consistency import check_configuration, expected, of_another_registration, unlisted
 from worldfork.ledger.deployments import segment_files
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
+from worldfork.ledger.recorded import RecordedLedger, deployments_of, is_recorded
 from worldfork.ledger.records import as_file, read_json
 from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
-__all__ = ["Verdict", "require_as_registered", "root", "verify"]
+__all__ = ["Verdict", "identity", "require_as_registered", "root", "verify"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,24 +52,28 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     >>> verify("results/demo").complete
     True
     """
+    if is_recorded(Path(folder)):
+        return _verify_recorded(RecordedLedger(folder))
     study = Study(folder)
     registration = _registered(study)
     problems = _beside_the_rows(study, arrays=True)
     grid = {cell.id: cell for cell in cells(registration)}
-    known = _known_registrations(study)
+    registrations = _registration_digests(study)
     published = read_published(study)
     left_out = None if published is None else published.left_out
     begun = study.cells()
     rows: dict[str, list[ForkRow]] = {}
     for number, cell in enumerate(begun, start=1):
         try:
-            rows[cell.id] = _checked_rows(cell, study, registration, grid, known=known, left_out=left_out)
+            rows[cell.id] = _checked_rows(
+                cell, study, registration, grid, registrations=registrations, left_out=left_out
+            )
         except WorldforkError as error:
             problems.append(str(error))
         progress(number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
-    deployed = verify_deployments(study, registration, known=known, left_out=left_out or ())
+    deployed = verify_deployments(study, registration, registrations=registrations, left_out=left_out or ())
     problems += deployed.problems
     computed = [cell.configuration for cell in whole if rows[cell.id]]
     computed += [folder.configuration for folder in deployed.whole if folder.has_rows()]
@@ -87,6 +92,11 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     count = sum(map(len, rows.values()))
     found = (*problems, *damaged)
     return Verdict(count, registered, len(begun), found, tuple(notes), deployed.episodes, deployed.expected)
+
+
+def _verify_recorded(ledger: RecordedLedger) -> Verdict:
+    rows, problems = ledger.problems()
+    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(ledger.notes()))
 
 
 def _left_out_notes(
@@ -131,14 +141,23 @@ def root(study: Study) -> str:
     )
 
 
+def identity(folder: Path | str) -> tuple[str, str, str]:
+    """Return the name of a ledger, the digest of its registration or its recorder's settings, and its root."""
+    if is_recorded(Path(folder)):
+        ledger = RecordedLedger(folder)
+        return Path(folder).resolve().name, ledger.settings.digest, ledger.root()
+    study = Study(folder)
+    return study.registration.name, study.registration_digest, root(study)
+
+
 def require_as_registered(study: Study) -> None:
     """Raise if the registration, or a file beside the cells, is not the one that the rows were made under.
 
     For readers that score: rows are checked as they are read, and models, which no score reads, are not hashed.
     """
-    known = _known_registrations(study)
+    registrations = _registration_digests(study)
     problems = _beside_the_rows(study, arrays=False)
-    problems += filter(None, (of_another_registration(cell, known) for cell in study.cells()))
+    problems += filter(None, (of_another_registration(cell, registrations) for cell in study.cells()))
     if problems:
         raise WorldforkError(f"`{study.path}`: {problems[0]} Run `worldfork verify {study.path}`.")
 
@@ -169,8 +188,8 @@ def _registered(study: Study) -> Registration:
 def _registration_problems(study: Study, registration: Registration) -> list[str]:
     """Check registration.json against its digest and against registration.toml."""
     stored = study.registered()
-    spelled = as_file(stored.model_dump(mode="json"))
-    if not stored.intact or (study.path / "registration.json").read_bytes() != spelled:
+    written = as_file(stored.model_dump(mode="json"))
+    if not stored.intact or (study.path / "registration.json").read_bytes() != written:
         return ["registration.json is not what was written: its digest does not match."]
     try:
         authored = parse((study.path / "registration.toml").read_text(encoding="utf-8"), name="registration.toml")
@@ -225,7 +244,7 @@ def _kept_problems(study: Study, *, arrays: bool) -> list[str]:
     return problems
 
 
-def _known_registrations(study: Study) -> set[str]:
+def _registration_digests(study: Study) -> set[str]:
     """Return the digests that a cell may point to: of the registration, and of those before its amendments."""
     try:
         earlier = {amendment.before for amendment in study.amendments()}
@@ -240,7 +259,7 @@ def _checked_rows(
     registration: Registration,
     grid: Mapping[str, Cell],
     *,
-    known: set[str],
+    registrations: set[str],
     left_out: Collection[str] | None,
 ) -> list[ForkRow]:
     """Return the rows of a cell, each checked against the files that it names and the registration.
@@ -250,7 +269,7 @@ def _checked_rows(
     if folder.id not in grid:
         raise WorldforkError(f"{folder.id} is not a cell of the registration.")
     arm = registration.arm(grid[folder.id].arm)
-    check_configuration(folder, study, grid[folder.id], known=known)
+    check_configuration(folder, study, grid[folder.id], registrations=registrations)
     rows, points = folder.rows(spelling=True), arm.stream.decision_points
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
@@ -308,14 +327,14 @@ def _stored_answers(
 
 def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
     """Return the note on streams that are not here, and on the answers in their place."""
-    known = set(absent) & set(answers.streams if answers is not None else ())
+    answered_streams = set(absent) & set(answers.streams if answers is not None else ())
     note = (
         f"{plural(len(absent), 'stream')} {'is' if len(absent) == 1 else 'are'} not here; rows hold their digests. "
     )
-    if answers is None or not known:
+    if answers is None or not answered_streams:
         return f"{note}The detectors that read them can not be scored from this copy."
     detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
-    on = "them" if len(known) == len(absent) else f"{len(known)} of them"
+    on = "them" if len(answered_streams) == len(absent) else f"{len(answered_streams)} of them"
     answered = f"What {detectors} answered on {on} is in {ANSWERS}"
     return f"{note}{answered}, as the publisher's word: no row holds its digest."
 

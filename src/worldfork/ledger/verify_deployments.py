@@ -46,14 +46,14 @@ class DeployedFindings:
 
 
 def verify_deployments(
-    study: Study, registration: Registration, *, known: set[str], left_out: Collection[str] = ()
+    study: Study, registration: Registration, *, registrations: set[str], left_out: Collection[str] = ()
 ) -> DeployedFindings:
     """Check every chain of [deployment].
 
     Args:
         study: the study to check.
         registration: its registration.
-        known: digests of the registrations that a chain may point to.
+        registrations: digests of the registrations that a chain may point to.
         left_out: patterns of the files that a published copy lacks.
     """
     grid = {(policy, cell.id): cell for policy, cell in deployments(registration)}
@@ -72,7 +72,7 @@ def verify_deployments(
         try:
             if place not in grid:
                 raise WorldforkError(f"{folder.title} is not a deployment of the registration.")
-            _check_policy(folder, study, registration, grid[place], known=known)
+            _check_policy(folder, study, registration, grid[place], registrations=registrations)
             rows[place] = _checked_rows(folder, registration, grid[place], thresholds)
             stream = registration.arm(grid[place].arm).stream
             calculated[place] = expected(folder.configuration, stream, signals=registration.signals)
@@ -94,7 +94,7 @@ def _thresholds(study: Study) -> Thresholds:
 
 
 def _check_policy(
-    folder: DeploymentFolder, study: Study, registration: Registration, cell: Cell, *, known: set[str]
+    folder: DeploymentFolder, study: Study, registration: Registration, cell: Cell, *, registrations: set[str]
 ) -> None:
     """Raise unless cell.json is of this policy and cell, and as registered."""
     assert registration.deployment is not None
@@ -107,7 +107,7 @@ def _check_policy(
         "deployment": registration.deployment.model_dump(mode="json", include={"evaluate_at", "episodes"}),
     }
     executed = {name: configuration[name] for name in wanted}
-    check_configuration(folder, study, cell, known=known, more=difference(wanted, executed))
+    check_configuration(folder, study, cell, registrations=registrations, more=difference(wanted, executed))
 
 
 def _checked_rows(

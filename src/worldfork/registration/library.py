@@ -26,15 +26,15 @@ def find(name: str | Path) -> Path:
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no registration at `{name}`.")
-    known = registrations()
+    available = registrations()
     if str(name) in recipes():
         raise WorldforkError(f"`{name}` is a recipe for pretraining, not a registration: worldfork pretrain {name}")
-    if str(name) not in known:
+    if str(name) not in available:
         raise WorldforkError(
             f"There is no registration `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
+            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
         )
-    return known[str(name)]
+    return available[str(name)]
 
 
 def is_file(name: str | Path) -> bool:
@@ -52,15 +52,15 @@ def find_recipe(name: str | Path) -> Path:
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no recipe at `{name}`.")
-    known = recipes()
+    available = recipes()
     if str(name) in registrations():
         raise WorldforkError(f"`{name}` is a registration, not a recipe for pretraining: worldfork run {name}")
-    if str(name) not in known:
+    if str(name) not in available:
         raise WorldforkError(
             f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
+            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
         )
-    return known[str(name)]
+    return available[str(name)]
 
 
 def recipe_of(registration: str, folder: str) -> str:

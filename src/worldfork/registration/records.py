@@ -323,8 +323,10 @@ class Registration(Record):
         if self.deployment is None:
             raise ValueError(f"prediction `{prediction.name}` is about a deployment, and none is registered")
         if path[:1] == ["policies"] and path[1:2] and path[1] not in self.deployment.every():
-            known = ", ".join(self.deployment.every())
-            raise ValueError(f"prediction `{prediction.name}` is about the policy `{path[1]}`; there are {known}")
+            policies = ", ".join(self.deployment.every())
+            raise ValueError(
+                f"prediction `{prediction.name}` is about the policy `{path[1]}`; there are {policies}"
+            )
 
     @model_validator(mode="after")
     def _deployable(self) -> "Registration":

@@ -328,6 +328,7 @@ def score_ledger(
     contrast: str | tuple[str, str] | None = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
     **changes: Any,
 ) -> Score:
@@ -338,7 +339,7 @@ def score_ledger(
     say how a flat table is read (`read_table`).
     Any rule can be changed by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
-    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
+    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
     arms, pairs = choose_arms(ledger.table.arms, arm=arm, contrast=contrast, registration=ledger.registration)
     rules = rules_of(ledger, **changes)
     scored = score(

@@ -12,7 +12,7 @@ from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
-from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_by, spelled
+from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.deployments import recorded_signals
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
@@ -50,9 +50,9 @@ def stream_answers(study: Study) -> Answers | None:
     return Answers(
         triggers=tuple(AskedTrigger.of(who) for who in triggers),
         streams={
-            owner: AnsweredStream(stream=rows[cells[owner]][0].stream, answers=tuple(map(spelled, answers)))
+            owner: AnsweredStream(stream=rows[cells[owner]][0].stream, answers=tuple(map(as_letters, answers)))
             for owner, answers in zip(owners, zip(*by_trigger, strict=True), strict=True)
-            if any(known is not None for known in answers)
+            if any(alarms is not None for alarms in answers)
         },
     )
 
