@@ -3,7 +3,7 @@
     python benchmarks/recompute.py                    # results/corrected
     python benchmarks/recompute.py results/scope
 
-Reads cells/*/forks.jsonl (or .gz) and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
+Reads cells/*/forks.jsonl and cells/*/cell.json itself, knows numpy and Student's t, and compares with what
 `worldfork score STUDY --json` prints. Seeded draws (the random and the shifted control) are not repeated; their
 printed p values are adjusted again, and the mean of each null is compared with its closed form. With more
 checkpoints than the analysis lists all patterns of, what it draws is compared within the error of drawing
@@ -12,7 +12,6 @@ and where a figure is printed that nothing here looked at and NOT_REPEATED does 
 """
 
 import contextlib
-import gzip
 import itertools
 import json
 import math
@@ -162,10 +161,8 @@ def opened(study):
 
 
 def lines_of(folder):
-    """The rows of a cell, as text; a published copy keeps them compressed."""
-    plain = folder / "forks.jsonl"
-    content = plain.read_bytes() if plain.exists() else gzip.decompress((folder / "forks.jsonl.gz").read_bytes())
-    return content.decode().splitlines()
+    """Return the rows of a cell, as text."""
+    return (folder / "forks.jsonl").read_text().splitlines()
 
 
 def read(study):

@@ -5,7 +5,6 @@ analysis's generator, and is not repeated: what the ledger says of such a policy
 everything that follows from it is computed again.
 """
 
-import gzip
 import itertools
 import json
 import math
@@ -28,9 +27,7 @@ def read_deployments(study):
             continue
         made = json.loads((folder / "cell.json").read_text())
         where, plain = made["coordinates"], folder / "episodes.jsonl"
-        packed = plain.with_name("episodes.jsonl.gz")
-        lines = plain.read_bytes() if plain.exists() else gzip.decompress(packed.read_bytes())
-        rows = [json.loads(line) for line in lines.decode().splitlines()]
+        rows = [json.loads(line) for line in plain.read_text().splitlines()]
         place = (where["checkpoint"], where["direction"], where["stream_seed"])
         of_task = found.setdefault(where["task"], {})
         policy = of_task.setdefault(made["policy"]["name"], {"arm": where["arm"], "cells": {}, **made["policy"]})

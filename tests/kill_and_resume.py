@@ -1,6 +1,7 @@
 """Kill a run of the linear-quadratic study at many moments, resume each time, and compare every chained byte.
 
     python tests/kill_and_resume.py --injected 10 --random 20
+    python tests/kill_and_resume.py --injected 10 --random 20 --recorder    # a loop that records its own forks
 
 Injected kills strike between write, flush, fsync and rename: half of a write may be on disk. Random ones strike
 whenever. Prints how many of each were survived; exits 1 at the first difference.
@@ -8,6 +9,8 @@ whenever. Prints how many of each were survived; exits 1 at the first difference
 
 import argparse
 import contextlib
+import functools
+import itertools
 import os
 import random
 import signal
@@ -20,6 +23,7 @@ from typing import Any
 
 from worldfork.lab.run import run
 from worldfork.ledger.verify import verify
+from worldfork.recorder import Recorder
 
 REGISTRATION = """
 schema = "worldfork.registration/1"
@@ -80,8 +84,16 @@ def in_a_child(work: Callable[[], object], *, kill_after: float | None = None) -
     return os.waitpid(child, 0)[1]
 
 
-def struck(path: Path, folder: Path, moment: int) -> None:
-    """Run the study and die at the `moment`-th call that touches the disk: before it, half-way, or after it."""
+def record(folder: Path) -> None:
+    """Record the forks that are not there yet, as a training script that is run again does."""
+    recorder = Recorder(folder, task="killed", question="Does it survive?")
+    for checkpoint, k in itertools.product(range(3), range(1, 5)):
+        if not recorder.has(checkpoint=checkpoint, k=k):
+            recorder.fork(checkpoint=checkpoint, k=k, hold=[0.1 * k, 1.0], update=[0.2 * k, checkpoint + 1.0])
+
+
+def struck(work: Callable[[], object], moment: int) -> None:
+    """Do the work and die at the `moment`-th call that touches the disk: before it, half-way, or after it."""
     calls = iter(range(10**9))
 
     def dying(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,10 +112,11 @@ def struck(path: Path, folder: Path, moment: int) -> None:
     real_write = os.write
     for name in CALLS:
         setattr(os, name, dying(getattr(os, name)))
-    run(path, folder)
+    work()
 
 
-def calls_of_a_whole_run(path: Path, folder: Path) -> int:
+def disk_calls(work: Callable[[], object]) -> int:
+    """Do the work; return how often it touches the disk."""
     count = 0
     kept = {name: getattr(os, name) for name in CALLS}
 
@@ -117,7 +130,7 @@ def calls_of_a_whole_run(path: Path, folder: Path) -> int:
 
     for name, real in kept.items():
         setattr(os, name, counting(real))
-    run(path, folder)
+    work()
     for name, real in kept.items():
         setattr(os, name, real)
     return count
@@ -129,14 +142,16 @@ def main() -> None:
     options.add_argument("--random", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--deployment", action="store_true", help="of a study with [deployment]")
+    options.add_argument("--recorder", action="store_true", help="of a loop that records its own forks")
     given = options.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / "killed.toml"
         path.write_text(REGISTRATION + DEPLOYMENT if given.deployment else REGISTRATION)
-        calls = calls_of_a_whole_run(path, Path(root) / "reference")
+        work: Callable[[Path], object] = record if given.recorder else functools.partial(run, path)
+        calls = disk_calls(lambda: work(Path(root) / "reference"))
         began = time.perf_counter()
-        run(path, Path(root) / "timed")
+        work(Path(root) / "timed")
         whole = time.perf_counter() - began
         expected = chained(Path(root) / "reference")
         assert expected == chained(Path(root) / "timed")
@@ -147,11 +162,11 @@ def main() -> None:
         for number, (kind, moment) in enumerate(kills):
             folder = Path(root) / f"killed-{number}"
             if kind == "injected":
-                status = in_a_child(lambda f=folder, m=moment: struck(path, f, int(m)))
+                status = in_a_child(lambda f=folder, m=moment: struck(lambda: work(f), int(m)))
                 assert os.WIFSIGNALED(status), f"the kill at call {moment} did not strike"
             else:
-                in_a_child(lambda f=folder: run(path, f), kill_after=moment)
-            assert in_a_child(lambda f=folder: run(path, f)) == 0, f"no resume after {kind} kill at {moment}"
+                in_a_child(lambda f=folder: work(f), kill_after=moment)
+            assert in_a_child(lambda f=folder: work(f)) == 0, f"no resume after {kind} kill at {moment}"
             found = chained(folder)
             differing = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
             if differing or verify(folder).problems or not verify(folder).complete:

@@ -2,7 +2,6 @@
 
 import atexit
 import functools
-import gzip
 import json
 import shutil
 import tarfile
@@ -36,7 +35,5 @@ def folder_of(study: str) -> Path:
 
 
 def rows_of(cell: Path) -> list[dict[str, Any]]:
-    """What the folder of a cell has in forks.jsonl, or in forks.jsonl.gz."""
-    plain = cell / "forks.jsonl"
-    content = plain.read_bytes() if plain.exists() else gzip.decompress((cell / "forks.jsonl.gz").read_bytes())
-    return [json.loads(line) for line in content.splitlines()]
+    """Return the rows of a cell's folder."""
+    return [json.loads(line) for line in (cell / "forks.jsonl").read_text().splitlines()]

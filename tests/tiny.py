@@ -1,6 +1,7 @@
 """The smallest studies that are studies: rows written by hand, configurations as the lab writes them."""
 
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays
+from worldfork.ledger.publish import publish
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, mean
-from worldfork.ledger.store import Study, writing
+from worldfork.ledger.store import Study, StudyWriter, writing
 from worldfork.ledger.verify import verify
 from worldfork.registration import Cell, Registration, canonical, cells, digest, hold_owner, parse
 
@@ -52,6 +54,7 @@ STREAM = {
     "error": np.full(3 * STEPS, 0.3),
     "spread": np.full(3 * STEPS, np.nan),
 }
+MODULES = {"worldfork.made_up": "0" * 64}
 WINDOW = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
 
 
@@ -90,7 +93,7 @@ def configuration(registration: Registration, cell: Cell, **changes: Any) -> dic
     arm, task, owner = registration.arm(cell.arm), registration.tasks[cell.task], hold_owner(registration)[cell]
     shared = owner.id if owner != cell else None
     return {
-        "schema": "worldfork.cell/1",
+        "schema": "worldfork.cell/2",
         "cell": cell.id,
         "registration": registration.digest,
         "seed": registration.seed,
@@ -100,18 +103,23 @@ def configuration(registration: Registration, cell: Cell, **changes: Any) -> dic
             "checkpoint": cell.checkpoint,
             "direction": cell.direction,
             "stream_seed": cell.stream_seed,
+            "update_seed": cell.update_seed,
         },
-        "arm": arm.model_dump(mode="json", exclude={"name", "tasks", "stream_seeds"}),
+        "arm": arm.decisive(),
         "task": task.model_dump(mode="json"),
+        "signals": list(registration.signals),
         "units": {"episode_steps": STEPS, "action_repeat": 1},
         "checkpoint": {"digest": "c", "clean_return": 1.0},
         "shares": {"stream": shared, "hold": shared},
         "block": None,
         "precision": arm.precision or task.precision,
         "device": "cpu",
+        "processor": None,
+        "compiler_flags": [],
         "simulator": "none",
         "packages": {"numpy": "2"},
-        "source": "s",
+        "code": {},
+        "source": digest(MODULES),
         **changes,
     }
 
@@ -138,6 +146,7 @@ def write(
     by_id = {cell.id: cell for cell in cells(registration)}
     with writing(folder, registration, authored=authored, amend=amend) as study:
         known, _ = study.begin(configurations(registration, **changes))
+        keep_modules(study)
         for cell_id, there in known.items():
             cell = study.cell(cell_id)
             if not cell.has_stream():
@@ -149,6 +158,20 @@ def write(
                 missing.append(fork(k, **{"cell": cell_id, **altered, **(change or {}).get(k, {})}))
             cell.append(missing)
     return study
+
+
+def keep_modules(study: StudyWriter) -> None:
+    """Write the list of modules that every configuration here names."""
+    study.keep(f"sources/{digest(MODULES)}.json", canonical(MODULES).encode())
+
+
+def unpacked_copy(study: Study, folder: Path, **options: Any) -> Study:
+    """A published copy, unpacked into `folder` as `tar -xf` unpacks it, so that a test can change it."""
+    packed = folder.parent / f"{folder.name}-packed" / f"{folder.name}.tar.xz"
+    publish(study, packed, **options)
+    with tarfile.open(packed) as tar:
+        tar.extractall(folder.parent, filter="data")
+    return Study(folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -174,9 +197,9 @@ def rechain(study: Study, cell_id: str, change: Callable[[dict[str, Any]], objec
     forge(folder / "forks.jsonl", lambda fields: None)
 
 
-def forge(lines: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def forge(lines: Path, change: Callable[[dict[str, Any]], object], *, configuration: str = "cell.json") -> None:
     """Change the fields of rows, which need not be what worldfork would write, and compute the whole chain anew."""
-    last, written = digest(json.loads((lines.parent / "cell.json").read_text())), []
+    last, written = digest(json.loads((lines.parent / configuration).read_text())), []
     for line in lines.read_text().splitlines():
         fields = json.loads(line)
         change(fields)

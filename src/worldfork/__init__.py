@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from worldfork.api import run as run
     from worldfork.api import score as score
     from worldfork.api import verify as verify
+    from worldfork.recorder import Recorder as Recorder
     from worldfork.registration import Registration as Registration
 
 __all__ = [
+    "Recorder",
     "Registration",
     "Rules",
     "Score",
@@ -55,6 +57,7 @@ __all__ = [
 
 # name -> "module:attribute", or "module" where the name is a module
 _NAMES = {
+    "Recorder": "worldfork.recorder:Recorder",
     "Registration": "worldfork.registration:Registration",
     "Rules": "worldfork.analysis.score:Rules",
     "Score": "worldfork.analysis.score:Score",

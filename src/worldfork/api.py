@@ -137,6 +137,7 @@ def score(
     contrast: str | tuple[str, str] | None = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
     triggers: "Sequence[str | Trigger] | str | None" = None,
     seed: int = 0,
     permutations: int = 20_000,
@@ -151,11 +152,12 @@ def score(
     A study's own code is never imported by itself: a trigger of yours is scored where you name it.
 
     Args:
-        source: a study, its folder or file, a flat table's file, or a data frame.
+        source: a study or a recorded ledger (its folder or file), a flat table's file, or a data frame.
         arm: score this arm alone.
         contrast: the two arms to compare, as a pair or as "FIRST,SECOND"; else as registered.
         higher_is_better: False where a flat table has costs (docs/table.md).
         failure_return: what a missing or infinite return of a flat table counts as.
+        columns: names in a flat table -> names that worldfork reads, such as {"seed": "checkpoint"}.
         triggers: those to compare, such as ("residual", "my_module:Mine"); else as registered.
         seed: of every resampling.
         permutations: draws of each random control.
@@ -185,6 +187,7 @@ def score(
         contrast=contrast,
         higher_is_better=higher_is_better,
         failure_return=failure_return,
+        columns=columns,
         triggers=triggers,
         seed=seed,
         permutations=permutations,
@@ -195,7 +198,11 @@ def score(
 
 
 def read_table(
-    source: "str | Path | Frame", *, higher_is_better: bool = True, failure_return: float | None = None
+    source: "str | Path | Frame",
+    *,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> "Table":
     """Read a flat table of forks from any harness.
 
@@ -203,15 +210,16 @@ def read_table(
         source: a .csv, .parquet or .jsonl file, or a data frame.
         higher_is_better: False where it has costs.
         failure_return: what a missing return counts as.
+        columns: names in the table -> names that worldfork reads.
 
     >>> import polars as pl, worldfork as wf
-    >>> rows = {"checkpoint": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
-    >>> len(wf.read_table(pl.DataFrame(rows)))
+    >>> rows = {"seed": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
+    >>> len(wf.read_table(pl.DataFrame(rows), columns={"seed": "checkpoint"}))
     2
     """
     from worldfork.analysis.read import read_table as read
 
-    return read(source, higher_is_better=higher_is_better, failure_return=failure_return)
+    return read(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
 
 
 @shows_progress

@@ -1,8 +1,8 @@
-"""Bytes by their content: what a task names, and what a worker fetches.
+"""Files by the SHA-256 of their bytes: tasks name them, workers read them.
 
-A blob is a file that the driver has (of a checkpoint, of a stream), named by the SHA-256 of its bytes. Tasks name
-blobs; they carry no arrays. Whoever does a task reads a blob here: from the driver's path where the two share a
-disk, and otherwise from wherever the executor has put it (`fetching`). Whatever comes is checked against its name.
+A blob is a file of the driver, such as a checkpoint or a stream. Tasks carry the names of blobs and no arrays. A
+worker reads a blob from the driver's path if the two share a disk, and else through the executor (`fetching`). The
+bytes are checked against the name in either case.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ __all__ = ["Blob", "as_files", "blob_of", "fetching", "read_blob", "shares_disk"
 
 @dataclasses.dataclass(frozen=True)
 class Blob:
-    """A file by its content."""
+    """A file, named by its content."""
 
     name: str  # SHA-256 of its bytes
-    path: Path = dataclasses.field(compare=False)  # where the driver has it
+    path: Path = dataclasses.field(compare=False)  # on the driver's disk
 
 
 def blob_of(path: Path) -> Blob:
-    """The file at `path`, named."""
+    """Return the blob of the file at `path`."""
     with path.open("rb") as file:
         return Blob(hashlib.file_digest(file, "sha256").hexdigest(), path)
 
 
 def read_blob(blob: Blob) -> bytes:
-    """The bytes of a blob, on whichever machine this is."""
+    """Return the bytes of a blob, on the driver or on a worker."""
     fetch = _fetch.get()
     try:
         content = blob.path.read_bytes() if fetch is None else fetch(blob.name)
@@ -49,8 +49,10 @@ def read_blob(blob: Blob) -> bytes:
 
 @contextlib.contextmanager
 def as_files(blobs: Sequence[Blob], *, stem: str) -> Iterator[Path]:
-    """The path of the first of these blobs, with the others beside it: the driver's own files where they can be
-    read here, else copies called `stem`, in a folder that is gone afterwards."""
+    """Yield the path of the first of these blobs, with the others beside it.
+
+    These are the driver's own files if they can be read here, else copies called `stem` in a temporary folder.
+    """
     if shares_disk():
         yield blobs[0].path
         return
@@ -67,7 +69,7 @@ def shares_disk() -> bool:
 
 @contextlib.contextmanager
 def fetching(fetch: Callable[[str], bytes]) -> Iterator[None]:
-    """Blobs come from `fetch` meanwhile: it is given a name and returns the bytes."""
+    """Read blobs through `fetch`, a function from name to bytes, within this context."""
     token = _fetch.set(fetch)
     try:
         yield

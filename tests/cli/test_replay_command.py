@@ -134,7 +134,7 @@ def test_what_can_not_be_shown_is_said_first(ledger: Study, tmp_path: Path) -> N
     assert "1 to 2" in fails(ledger.path, *cell, "--k", "1", "--episode", "3")
     assert ".mp4 or .gif" in fails(ledger.path, *cell, "--k", "1", "-o", str(tmp_path / "pair.webm"))
     assert "switches rendering off" in fails(ledger.path, *cell, "--k", "1", "-o", str(tmp_path / "pair.gif"))
-    publish(ledger, tmp_path / "published")
+    publish(ledger, tmp_path / "published.tar.xz")
     assert "a published copy, without the models" in fails(tmp_path / "published", *cell, "--k", "1")
     (tmp_path / "killed.toml").write_text(REGISTRATION)
     run_study(tmp_path / "killed.toml", tmp_path / "study")

@@ -116,10 +116,10 @@ def test_policies_meet_the_same_draws_and_stay_equal_until_they_part(reference: 
         for mine, theirs in zip(rows_of(study, one, cell), rows_of(study, other, cell), strict=True):
             assert (mine.draws, mine.evaluation_draws) == (theirs.draws, theirs.evaluation_draws)
             if same:
-                assert (mine.episode_return, mine.stream, mine.recording) == (
+                assert (mine.episode_return, mine.stream, mine.window) == (
                     theirs.episode_return,
                     theirs.stream,
-                    theirs.recording,
+                    theirs.window,
                 )
             same = same and mine.fired == theirs.fired
             if same:
@@ -133,7 +133,7 @@ def test_fired_updates_persist_with_their_optimiser(reference: Path) -> None:
     for cell in coordinates():
         rows = rows_of(Study(reference), "always", cell)
         assert len({row.state for row in rows}) == len(rows)
-        assert [row.fit.transitions for row in rows if row.fit] == [50, 100, 100, 100]
+        assert [row.fit.window for row in rows if row.fit] == [50, 100, 100, 100]
         assert [row.gradient_steps for row in rows] == [5] * 4
     held = [row for row in rows_of(Study(reference), "periodic") if not row.fired]
     assert [row.gradient_steps for row in held] == [0, 0]

@@ -64,7 +64,7 @@ def test_a_study_is_complete_and_verifies(reference: Path) -> None:
             assert row.signals.keys() >= {"residual", "kl", "running_variance", "percentile", "return_deficit"}
             assert row.signals["kl"] is None
             assert row.signals["drift"] == row.level
-            assert row.fit.transitions == min(100, 50 * row.k)
+            assert row.fit.window == min(100, 50 * row.k)
 
 
 def test_every_block_says_where_its_time_went(reference: Path) -> None:

@@ -1,13 +1,12 @@
 """A study to pass on: small, and as checkable as what is left in it."""
 
-import gzip
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 from deployed import DEPLOYED
-from tiny import CELL, TWO_ARMS, contents, findings, rechain, write
+from tiny import TWO_ARMS, contents, findings, rechain, unpacked_copy, write
 from typer.testing import CliRunner
 
 import worldfork
@@ -15,7 +14,7 @@ from worldfork.analysis.read import stream_frame, study_frame
 from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, compact
+from worldfork.ledger import arrays
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
@@ -37,10 +36,9 @@ def study(tmp_path: Path) -> Study:
 def test_a_published_study_is_small_says_what_is_not_in_it_and_verifies(study: Study, tmp_path: Path) -> None:
     whole = verify(study.path)
     assert (whole.problems, whole.notes) == ((), ())
-    written = publish(study, tmp_path / "slim")
+    unpacked_copy(study, tmp_path / "slim")
     names = {path.suffix for path in (tmp_path / "slim").rglob("*") if path.is_file()}
     assert not names & {".safetensors", ".npz"}
-    assert written == sum(path.stat().st_size for path in (tmp_path / "slim").rglob("*") if path.is_file())
     verdict = verify(tmp_path / "slim")
     assert verdict.problems == ()
     assert verdict.complete
@@ -50,7 +48,7 @@ def test_a_published_study_is_small_says_what_is_not_in_it_and_verifies(study: S
 
 
 def test_what_is_left_is_still_checked(study: Study, tmp_path: Path) -> None:
-    publish(study, tmp_path / "slim")
+    unpacked_copy(study, tmp_path / "slim")
     slim = Study(tmp_path / "slim")
     cell = slim.cells()[0]
     log = cell.read_log()
@@ -84,7 +82,7 @@ FEW, MANY = (f"{arm}-linear_quadratic-c0-away-s0" for arm in ("few", "many"))
 
 def test_a_stream_that_cells_share_is_kept_once_and_read_from_either(tmp_path: Path) -> None:
     study = write(tmp_path / "study", authored=TWO_ARMS)
-    publish(study, tmp_path / "slim")
+    unpacked_copy(study, tmp_path / "slim")
     assert [path.parent.name for path in tmp_path.glob("slim/cells/*/stream.parquet")] == [FEW]
     slim = Study(tmp_path / "slim")
     for cell in (FEW, MANY):
@@ -99,7 +97,7 @@ def test_a_stream_that_differs_from_its_owners_is_kept(tmp_path: Path) -> None:
     study = write(tmp_path / "study", authored=TWO_ARMS)
     log = study.cell(MANY).read_log()
     arrays.write_parquet(study.cell(MANY).path / "stream.parquet", {**log, "error": log["error"] + 1})
-    publish(study, tmp_path / "slim")
+    unpacked_copy(study, tmp_path / "slim")
     assert len(list(tmp_path.glob("slim/cells/*/stream.parquet"))) == 2
 
 
@@ -116,67 +114,18 @@ def test_the_owner_of_a_stream_is_a_cell_of_the_study(tmp_path: Path) -> None:
     assert "its stream is that of a cell of this study; got `../../../elsewhere`" in findings(study.path)
 
 
-def test_rows_are_compressed_and_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    study = write(tmp_path / "study")
-    publish(study, tmp_path / "slim")
-    publish(Study(tmp_path / "slim"), tmp_path / "again")
-    assert contents(tmp_path / "slim") == contents(tmp_path / "again")
-    lines = (study.path / "cells" / CELL / "forks.jsonl").read_bytes()
-    stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
-    assert not stored.with_suffix("").exists()
-    assert gzip.decompress(stored.read_bytes()) == lines
-    assert stored.read_bytes() == compact.pack(lines)
-    assert Study(tmp_path / "slim").cell(CELL).rows() == study.cell(CELL).rows()
-
-
-def test_rows_that_are_there_twice_are_refused(tmp_path: Path) -> None:
-    study = write(tmp_path / "study")
-    publish(study, tmp_path / "slim")
-    shutil.copyfile(study.path / "cells" / CELL / "forks.jsonl", tmp_path / "slim" / "cells" / CELL / "forks.jsonl")
-    assert f"{CELL} has forks.jsonl and forks.jsonl.gz: a cell has its rows once" in findings(tmp_path / "slim")
-
-
-def test_compressed_rows_whose_last_line_has_no_end_are_damaged(tmp_path: Path) -> None:
-    """A kill tears the line that it interrupts; what was compressed afterwards was whole."""
-    publish(write(tmp_path / "study"), tmp_path / "slim")
-    stored = tmp_path / "slim" / "cells" / CELL / "forks.jsonl.gz"
-    lines = compact.read(stored)
-    for torn in (lines[:-1], lines[:-9], lines + b"{"):
-        stored.write_bytes(compact.pack(torn) or b"")
-        assert findings(tmp_path / "slim") == f"{stored} is damaged: its last line has no end."
-
-
-def test_a_copy_is_not_run_into_even_where_nothing_says_that_it_is_one(tmp_path: Path) -> None:
-    publish(write(tmp_path / "study", rows=2), tmp_path / "slim")
+def test_a_copy_is_not_run_into(tmp_path: Path) -> None:
+    unpacked_copy(write(tmp_path / "study", rows=2), tmp_path / "slim")
     before = contents(tmp_path / "slim")
     with pytest.raises(WorldforkError, match="is a published copy"):
         write(tmp_path / "slim")
     assert contents(tmp_path / "slim") == before
-    (tmp_path / "slim" / "published.json").unlink()
-    with pytest.raises(WorldforkError, match="compressed, to be read and not added to"):
-        write(tmp_path / "slim")
 
 
-def test_what_is_damaged_in_compressed_rows_is_found(tmp_path: Path) -> None:
-    lines = (write(tmp_path / "study").path / "cells" / CELL / "forks.jsonl").read_bytes()
-    whole = compact.pack(lines)
-    assert whole is not None
-    assert whole[:10].hex() == "1f8b08000000000002ff", "published files begin so: no name, no date, no system"
-    path = tmp_path / "rows.gz"
-    # The end of what is compressed fills up its last byte (before eight of checksum and length) with anything.
-    for position in {*range(12), *range(12, len(whole) - 9, 11), *range(len(whole) - 8, len(whole))}:
-        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x80]) + whole[position + 1 :])
-        with pytest.raises(WorldforkError, match=r"rows\.gz` is damaged"):
-            compact.read(path)
-    for changed in (whole[:-1], whole[:40], b"", whole + b"?", whole + whole):
-        path.write_bytes(changed)
-        with pytest.raises(WorldforkError, match="is damaged"):
-            compact.read(path)
-
-
-def test_rows_that_would_pack_too_well_to_be_read_again_stay_plain(tmp_path: Path) -> None:
-    assert compact.pack(b"0" * compact.AT_LEAST) is not None
-    assert compact.pack(b"0" * 100 * compact.AT_LEAST) is None
+def test_a_copy_is_one_file(tmp_path: Path) -> None:
+    with pytest.raises(WorldforkError, match=r"A published study is one file, NAME\.tar\.xz"):
+        publish(write(tmp_path / "study"), tmp_path / "slim")
+    assert not (tmp_path / "slim").exists()
 
 
 # --- without streams
@@ -184,7 +133,7 @@ def test_rows_that_would_pack_too_well_to_be_read_again_stay_plain(tmp_path: Pat
 
 def test_a_copy_without_streams_says_so_wherever_one_is_needed(study: Study, tmp_path: Path) -> None:
     invoked = CliRunner().invoke(
-        app, ["export", str(study.path), "--publish", "--without-streams", "-o", str(tmp_path / "slim")]
+        app, ["export", str(study.path), "--publish", "--without-streams", "-o", str(tmp_path / "slim.tar.xz")]
     )
     assert "without models, windows and streams" in " ".join(invoked.output.split())
     slim = Study(tmp_path / "slim")
@@ -204,7 +153,7 @@ def test_a_copy_without_streams_says_so_wherever_one_is_needed(study: Study, tmp
 
 
 def test_a_copy_with_neither_streams_nor_answers_says_what_it_can_not_read(study: Study, tmp_path: Path) -> None:
-    publish(study, tmp_path / "slim", streams=False)
+    unpacked_copy(study, tmp_path / "slim", streams=False)
     slim = Study(tmp_path / "slim")
     assert (
         "6 streams are not here; rows hold their digests. The detectors that read them can not be scored from this "
@@ -224,19 +173,19 @@ def test_a_copy_with_neither_streams_nor_answers_says_what_it_can_not_read(study
 
 
 def test_a_copy_of_a_copy_is_without_what_either_leaves_out(study: Study, tmp_path: Path) -> None:
-    publish(study, tmp_path / "slim", streams=False)
-    publish(Study(tmp_path / "slim"), tmp_path / "again")
+    unpacked_copy(study, tmp_path / "slim", streams=False)
+    unpacked_copy(Study(tmp_path / "slim"), tmp_path / "again")
     assert contents(tmp_path / "slim") == contents(tmp_path / "again")
 
 
 def test_streams_are_missed_unless_they_were_left_out(study: Study, tmp_path: Path) -> None:
-    publish(study, tmp_path / "slim")
+    unpacked_copy(study, tmp_path / "slim")
     next(tmp_path.glob("slim/cells/*/stream.parquet")).unlink()
     assert "damaged or not there" in findings(tmp_path / "slim")
 
 
 def test_rows_of_two_streams_do_not_verify_where_the_stream_is_left_out(tmp_path: Path) -> None:
-    publish(write(tmp_path / "study", change={2: {"stream": "another"}}), tmp_path / "slim", streams=False)
+    unpacked_copy(write(tmp_path / "study", change={2: {"stream": "another"}}), tmp_path / "slim", streams=False)
     assert "fork 2: stream.parquet or window.npz is not the one" in findings(tmp_path / "slim")
 
 
@@ -255,18 +204,18 @@ def test_the_verb_passes_no_damage_on_and_overwrites_nothing(study: Study, tmp_p
     def run(target: Path) -> object:
         return CliRunner().invoke(app, ["export", str(study.path), "--publish", "-o", str(target)]).exception
 
-    assert run(tmp_path / "slim") is None
-    assert isinstance(run(tmp_path / "slim"), WorldforkError)
+    assert run(tmp_path / "slim.tar.xz") is None
+    assert isinstance(run(tmp_path / "slim.tar.xz"), WorldforkError)
     path = study.cells()[0].path / "forks.jsonl"
     path.write_text(path.read_text().replace("0", "1", 1))
-    assert "is not what was written" in str(run(tmp_path / "other"))
-    assert not (tmp_path / "other").exists()
+    assert "is not what was written" in str(run(tmp_path / "other.tar.xz"))
+    assert not (tmp_path / "other.tar.xz").exists()
 
 
 def test_a_folder_that_can_not_be_made_is_one_sentence(study: Study, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WorldforkError, match="Could not write"):
-        publish(study, tmp_path / "file" / "slim")
+        publish(study, tmp_path / "file" / "slim.tar.xz")
 
 
 def test_a_marker_that_says_nothing_is_refused(study: Study) -> None:
@@ -283,7 +232,7 @@ def followed(tmp_path: Path) -> Study:
 
 
 def test_without_streams_the_logs_of_deployments_are_left_out_too(followed: Study, tmp_path: Path) -> None:
-    publish(followed, tmp_path / "slim", streams=False)
+    unpacked_copy(followed, tmp_path / "slim", streams=False)
     slim = Study(tmp_path / "slim")
     assert not list((slim.path / "deployments").rglob("*.parquet"))
     verdict = verify(slim.path)
@@ -296,7 +245,7 @@ def test_without_streams_the_logs_of_deployments_are_left_out_too(followed: Stud
 
 
 def test_logs_of_deployments_are_missed_unless_they_were_left_out(followed: Study, tmp_path: Path) -> None:
-    publish(followed, tmp_path / "copy")
+    unpacked_copy(followed, tmp_path / "copy")
     logs = sorted((tmp_path / "copy" / "deployments" / "segments").glob("*.parquet"))
     assert logs
     for log in logs:

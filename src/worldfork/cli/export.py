@@ -15,7 +15,7 @@ def export(
         ...,
         "-o",
         "--output",
-        help="A .csv, .parquet or .jsonl file; with --publish NAME.tar.xz, one file, or a new folder.",
+        help="A .csv, .parquet or .jsonl file; with --publish a file NAME.tar.xz.",
     ),
     publish: bool = typer.Option(
         False, "--publish", help="Copy the study without models and windows: what `verify` and `score` need."
@@ -53,9 +53,13 @@ def export(
     if values:
         _values(study, output)
         return
-    from worldfork.analysis.read import deployment_frame, study_frame, write_frame
+    from worldfork.analysis.read import deployment_frame, recorded_frame, study_frame, write_frame
+    from worldfork.ledger.recorded import RecordedLedger, is_recorded
 
-    frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
+    if is_recorded(study) and not deployments:
+        frame = recorded_frame(RecordedLedger(study))
+    else:
+        frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
     write_frame(frame, output)
     typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
 

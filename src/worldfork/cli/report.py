@@ -103,6 +103,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
     from worldfork.analysis.present.page import index_line, render, render_index
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import is_archive, nearest_study
+    from worldfork.ledger.recorded import is_recorded
     from worldfork.ledger.store import Study
 
     if output is None:
@@ -115,6 +116,8 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
         )
     # What is no study is said before the others are scored, which can take minutes.
     for ledger in ledgers:
+        if is_recorded(ledger):
+            continue
         if ledger.is_dir() or is_archive(ledger):
             Study(ledger).registered()
         elif not ledger.is_file():

@@ -10,7 +10,7 @@ __all__ = ["score"]
 
 def score(
     ledger: Path = typer.Argument(
-        help="A study (a folder, or NAME.tar.xz), or a flat table: .csv, .parquet, .jsonl."
+        help="A study (a folder, or NAME.tar.xz), a recorded ledger, or a flat table: .csv, .parquet, .jsonl."
     ),
     arm: str | None = typer.Option(None, help="Score this arm alone."),
     triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
@@ -30,6 +30,9 @@ def score(
         None,
         "--failure-return",
         help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
+    ),
+    columns: str | None = typer.Option(
+        None, help="Columns of a flat table under names of its own, with commas: seed=checkpoint,acc=r_hold."
     ),
     as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
@@ -74,6 +77,7 @@ def score(
     from worldfork.analysis.score.run import only_arm, score_ledger
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
+    from worldfork.ledger.recorded import stated_guarantees
     from worldfork.progress import bars
 
     if as_json + as_latex + as_markdown + as_csv > 1 or (as_json and (paper or only)):
@@ -88,10 +92,16 @@ def score(
     changes |= {} if rate is None else {"rate": rate}
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
     changes |= {"triggers": triggers} if triggers else {}
-    opened = open_ledger(ledger, higher_is_better=not lower_is_better, failure_return=failure_return)
+    opened = open_ledger(
+        ledger,
+        higher_is_better=not lower_is_better,
+        failure_return=failure_return,
+        columns=_columns(columns),
+    )
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
     notes = list(scored.warnings)
+    notes += [stated_guarantees(opened.recorder)] if opened.recorder is not None else []
     seeds = read_seeds(opened.study) if opened.study else []
     if as_json:
         trained = [dataclasses.asdict(seed) for seed in seeds]
@@ -127,6 +137,18 @@ def score(
     if failing:
         typer.echo(f"--fail-on {fail_on}: {', '.join(failing)}.", err=True)
         raise typer.Exit(1)
+
+
+def _columns(pairs: str | None) -> dict[str, str] | None:
+    """Return {"seed": "checkpoint"} of "seed=checkpoint"."""
+    from worldfork.errors import WorldforkError
+
+    if pairs is None:
+        return None
+    columns = dict(pair.strip().split("=", 1) for pair in pairs.split(",") if "=" in pair)
+    if len(columns) != len(pairs.split(",")):
+        raise WorldforkError(f"--columns takes THEIRS=OURS with commas, as in seed=checkpoint; got `{pairs}`.")
+    return columns
 
 
 def _verdicts(fail_on: str | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ __all__ = ["verify"]
 
 
 def verify(
-    study: Path = typer.Argument(help="A study: its folder, or its file NAME.tar.xz."),
+    study: Path = typer.Argument(help="A study (its folder, or its file NAME.tar.xz), or a recorded ledger."),
     show_root: bool = typer.Option(False, "--root", help="Print one line that stands for the whole ledger."),
     expected: str | None = typer.Option(
         None, "--expect", help="The root that the ledger should have, else exit with 1."
@@ -32,20 +32,19 @@ def verify(
     import json
 
     from worldfork.ledger import verify as ledger
-    from worldfork.ledger.store import Study
     from worldfork.progress import bars
 
     with bars(quiet=quiet or as_json) as report:
         verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
     passes = not verdict.problems and (verdict.complete or partial)
-    root = ledger.root(Study(study)) if (show_root or expected is not None) and passes else None
+    identity = ledger.identity(study) if (show_root or expected is not None) and passes else None
+    root = identity[2] if identity is not None else None
     same = expected is None or root == expected
     if as_json:
         findings = {**dataclasses.asdict(verdict), "complete": verdict.complete, "root": root}
         print(json.dumps({**findings, "passes": passes and same}))
-    elif root is not None:
-        opened = Study(study)
-        typer.echo(f"{opened.registration.name}  registration {opened.registration_digest}  root {root}")
+    elif identity is not None:
+        typer.echo("{}  registration {}  root {}".format(*identity))
         if not same:
             typer.echo(f"NOT THE SAME  expected the root {expected}")
     else:

@@ -1,1 +1,1 @@
-"""What happened: one row per fork, append-only."""
+"""Ledgers: one row per fork, chained and append-only."""

@@ -1,13 +1,11 @@
-"""What triggers answered on streams that a copy leaves out: answers.json.
+"""answers.json: the answers of detectors on streams that a published copy leaves out.
 
-Detectors read every step of a stream. Where a copy is published without streams, their answers at every decision
-point stand in for them, a few bytes for each fork. Nobody can compute them again without the streams, and no row
-names them: they are the publisher's word. Their digest finds damage, and not who made them up.
+Detectors read every step of a stream. Their answers at every decision point, a few bytes for each fork, stand in
+for the streams. Nobody can compute them again without the streams, and no row holds their digest: they are the
+publisher's word. Their own digest finds damage, and no forgery.
 """
 
 import json
-import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -24,104 +22,98 @@ from worldfork.records import Record
 from worldfork.registration.records import canonical, digest
 from worldfork.triggers import Answer, Asked
 
-__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "ran_by", "read_answers", "spelled"]
+__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "as_letters", "ran_by", "read_answers"]
 
 ANSWERS: Final = "answers.json"
 AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
 ALARMS: Final[Mapping[str, Answer]] = {"0": False, "1": True, "-": None}
 
-Spelled = str | tuple[float | None, ...] | None
+
+def _alarms(letters: str) -> str:
+    if not set(letters) <= set(ALARMS):
+        raise ValueError(f"expected a text of 0, 1 and -; got {letters!r:.40}")
+    return letters
 
 
-def _series(value: Any) -> Spelled:
-    if value is None or (isinstance(value, str) and set(value) <= set(ALARMS)):
-        return value
-    if isinstance(value, list | tuple) and all(one is None or _is_number(one) for one in value):
-        return tuple(None if one is None else float(one) for one in value)
-    raise ValueError(f"expected a text of 0, 1 and -, or a list of numbers and nulls; got {value!r:.40}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+Alarms = Annotated[str, AfterValidator(_alarms)]
 
 
 class AskedTrigger(Record):
-    """Who was asked: all that answers depend on, beside the stream."""
+    """A detector as it was run: all that its answers depend on, beside the stream."""
 
-    trigger: str  # its name, which says where it draws
-    settings: dict[str, Any]  # every one of them, also those that are at their default
-    seed: int | None  # of its draws; null where it draws nothing
+    trigger: str  # its name, which is part of the address of its draws
+    settings: dict[str, Any]  # all of them, also those at their default
+    seed: int | None  # of its draws; None for a detector that draws nothing
 
     @classmethod
     def of(cls, asked: Asked) -> "AskedTrigger":
+        """Return the record of a lookup key."""
         return cls(trigger=asked.trigger, settings=json.loads(asked.settings), seed=asked.seed)
 
     @property
     def key(self) -> Asked:
-        """The same, as whoever asks says it."""
+        """Return the lookup key: trigger, settings, seed."""
         return Asked(self.trigger, json.dumps(self.settings, sort_keys=True), self.seed)
 
 
 class AnsweredStream(Record):
-    """What was answered on one stream."""
+    """The answers of every detector on one stream."""
 
     stream: str  # its content digest, as the rows have it
-    # For each of `triggers` its answers at the decision points in order: alarms as a text, "001-0", where 1 is an
-    # alarm, 0 none and - nothing to say; numbers as a list, where null is nothing to say. Null in place of both:
-    # the stream lacks what this trigger reads.
-    answers: tuple[Annotated[Any, AfterValidator(_series)], ...]
+    # For each of `triggers` its answers at the decision points in order, "001-0": 1 is an alarm, 0 none and - no
+    # answer. None where the stream lacks a column that this detector reads.
+    answers: tuple[Alarms | None, ...]
 
 
 class Answers(Record):
-    """answers.json: what worldfork's own triggers that read every step answered at every decision point."""
+    """answers.json: the answers of detectors at every decision point of every stream."""
 
     schema_: Literal["worldfork.answers/1"] = Field(default="worldfork.answers/1", alias="schema")
-    digest: str = ""  # of everything else that is here
+    digest: str = ""  # of all other fields
     triggers: tuple[AskedTrigger, ...]
     streams: dict[str, AnsweredStream]  # by the cell that ran it, also for those that share it
 
     def content(self) -> bytes:
-        """The file, with its digest."""
+        """Return the bytes of the file, with its digest."""
         payload = self.model_dump(mode="json", by_alias=True, exclude={"digest"})
         content = (canonical({**payload, "digest": digest(payload)}) + "\n").encode()
         if len(content) > AT_MOST:
             raise WorldforkError(
-                f"What triggers answered on the streams takes {len(content) / 1e6:.1f} MB, and would be refused by "
-                "whoever reads it. Publish with the streams."
+                f"The answers on the streams take {len(content) / 1e6:.1f} MB, more than a reader accepts. Publish "
+                "with the streams."
             )
         return content
 
     def on(self, cell: str) -> dict[Asked, tuple[Answer, ...]]:
-        """The answers on the stream that this cell ran, by who was asked."""
+        """Return the answers on the stream that this cell ran, by detector."""
         if cell not in self.streams:
             return {}
         by_trigger = zip(self.triggers, self.streams[cell].answers, strict=True)
-        return {asked.key: _answers(series) for asked, series in by_trigger if series is not None}
+        return {
+            asked.key: tuple(ALARMS[letter] for letter in alarms)
+            for asked, alarms in by_trigger
+            if alarms is not None
+        }
 
 
-def spelled(answers: Sequence[Answer] | None) -> Spelled:
-    """The answers of one trigger on one stream, as the file has them; None where it could not be asked.
+def as_letters(answers: Sequence[Answer] | None) -> str | None:
+    """Return one detector's alarms on one stream as the file has them; None if it has none to store.
 
-    >>> spelled([False, True, None])
+    >>> as_letters([False, True, None])
     '01-'
-    >>> spelled([0.5, None])
-    (0.5, None)
     """
-    if answers is None:
+    if answers is None or any(not isinstance(answer, bool | np.bool_) for answer in answers if answer is not None):
         return None
-    if all(answer is None or isinstance(answer, bool | np.bool_) for answer in answers):
-        return "".join("-" if answer is None else str(int(answer)) for answer in answers)
-    return tuple(None if answer is None or math.isnan(answer) else float(answer) for answer in answers)
+    return "".join("-" if answer is None else str(int(answer)) for answer in answers)
 
 
 def ran_by(cell: CellFolder) -> str:
-    """The cell that ran this one's stream: itself, or the one that it took it from."""
+    """Return the name of the cell that ran this cell's stream: itself, or the cell that it took it from."""
     return (cell.stream_owner() or cell.path).name
 
 
 def read_answers(study: Study, rows: Mapping[str, Sequence[ForkRow]]) -> Answers | None:
-    """What a copy without streams says was answered on them, held against the rows of its cells; None where it says
-    nothing of it."""
+    """Return the answers of a copy, checked against the rows of its cells; None if it has none."""
     path = study.path / ANSWERS
     if not path.exists():
         return None
@@ -149,18 +141,14 @@ def read_answers(study: Study, rows: Mapping[str, Sequence[ForkRow]]) -> Answers
 def _misfit(
     answered: AnsweredStream, sharing: Sequence[Sequence[ForkRow]], triggers: Sequence[AskedTrigger]
 ) -> str | None:
-    """What is said of a stream and can not be, given the rows of each cell that has it."""
+    """Describe the first mismatch between answers and the rows of the cells on that stream; None if they agree."""
     if any(row.stream != answered.stream for of_cell in sharing for row in of_cell[:1]):
         return "it was answered on another stream"
     if len(answered.answers) != len(triggers):
         return f"{len(answered.answers)} answered, and {plural(len(triggers), 'trigger')} are listed"
-    points = max(map(len, sharing))  # some arms may not have come so far yet
+    points = max(map(len, sharing))  # an arm may not have reached the last decision point yet
     for trigger, series in zip(triggers, answered.answers, strict=True):
         if series is not None and len(series) != points:
             answers = plural(len(series), "answer")
             return f"{answers} of `{trigger.trigger}` at {plural(points, 'decision point')}"
     return None
-
-
-def _answers(series: Any) -> tuple[Answer, ...]:
-    return tuple(ALARMS[letter] for letter in series) if isinstance(series, str) else tuple(series)

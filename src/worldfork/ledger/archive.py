@@ -1,12 +1,12 @@
 """A study in one file, `NAME.tar.xz`, of which `tar -xf` makes the folder `NAME`.
 
-The cells of a study say much the same, and arms share their HOLD returns: compressed together they take about a
-third of the bytes that they take one by one. Such a file is read by unpacking it into a temporary folder, which is
-removed when the process ends; errors name the file all the same (`errors.call`).
+Cells resemble one another, and arms share their HOLD returns: compressed together they take about a third of the
+bytes that they take one by one. The file is read by unpacking it into a temporary folder, which is removed when the
+process ends; errors name the file all the same (`errors.call`).
 
-An archive may come from a stranger. Nothing is written before all of it has been looked at: plain files and folders
-under one folder, each name once, no more of them and no larger than is said here. Its tar headers are read one by
-one (POSIX.1-1988, `ustar`), without the extensions in which one header changes what the next one means.
+An archive may come from a stranger. Nothing is written before all of it has been checked: plain files and folders
+under one folder, each name once, within the bounds below. Its tar headers are read one by one (POSIX.1-1988,
+`ustar`), without the extensions in which one header changes the meaning of the next.
 """
 
 import atexit
@@ -40,13 +40,12 @@ _unpacked: dict[tuple[Path, str], Path] = {}  # file and its SHA-256 -> where it
 
 
 def is_archive(path: Path) -> bool:
-    """Whether `path` is, or would be, a study in one file."""
+    """Return whether `path` is, or would be, a study in one file."""
     return path.name.endswith(SUFFIX) and not path.is_dir()
 
 
 def locate(path: Path) -> Path:
-    """What holds the study that is called `path`: the file `path`.tar.xz where it lies beside and there is no
-    `path`; else `path` itself."""
+    """Return the file `path`.tar.xz if it exists and `path` does not; else `path`."""
     beside = path.parent / f"{path.name}{SUFFIX}"
     try:
         return beside if not path.exists() and beside.is_file() else path
@@ -55,14 +54,13 @@ def locate(path: Path) -> Path:
 
 
 def nearest_study(path: Path) -> str:
-    """A question to whoever misspelt a study's name, about what lies where it was looked for."""
-    return nearest(
-        path.name, sorted({name_of(one) for one in path.parent.glob("*") if one.is_dir() or is_archive(one)})
-    )
+    """Return " Did you mean X?" for the study beside `path` with the closest name, else ""."""
+    names = {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)}
+    return nearest(path.name, sorted(names))
 
 
 def no_study(path: Path) -> str:
-    """Say of something without a registration what a study would be, and what in it could be read instead."""
+    """Return the error message for a path that is no study, with what in it could be read instead."""
     if not path.exists():
         return f"There is no study `{path}`.{nearest_study(path)}"
     if path.is_file():
@@ -72,21 +70,23 @@ def no_study(path: Path) -> str:
     except OSError as error:
         return f"`{path}` can not be read ({error.strerror})."
     there = ", ".join(f"`{name}`" for name in names[:3]) + (f" and {len(names) - 3:,} more" if names[3:] else "")
-    said = f"`{path}` is not a study: that is a folder with a registration.json, as `worldfork run` writes it; "
-    said += f"this one holds {there or 'nothing'}."
+    message = f"`{path}` is not a study: that is a folder with a registration.json, as `worldfork run` writes it; "
+    message += f"this one holds {there or 'nothing'}."
     within = [name for name in names if os.path.lexists(path / name / "registration.json")]
     within += [name for name in names if name.endswith((SUFFIX, ".csv", ".parquet", ".jsonl"))]
-    return f"{said} Name what is in it: {path / within[0]}" if within else said
+    return f"{message} Name what is in it: {path / within[0]}" if within else message
 
 
 def name_of(path: Path) -> str:
-    """What the study at `path` is called, folder or file."""
+    """Return the name of the study at `path`, folder or file."""
     return path.name.removesuffix(SUFFIX)
 
 
 def pack(contents: Mapping[str, bytes], *, name: str) -> bytes:
-    """The archive of these files (by their places in the study's folder `name`): the same files under the same
-    name give the same bytes, wherever one version of xz compresses them."""
+    """Return the archive of these files, by path within the study's folder `name`.
+
+    Equal files under an equal name give equal bytes wherever one version of xz compresses them.
+    """
     stored = io.BytesIO()
     with tarfile.open(fileobj=stored, mode="w", format=tarfile.USTAR_FORMAT, encoding="utf-8") as tar:
         for place in sorted(contents):
@@ -95,19 +95,19 @@ def pack(contents: Mapping[str, bytes], *, name: str) -> bytes:
             try:
                 tar.addfile(member, io.BytesIO(contents[place]))
             except ValueError as error:
-                raise WorldforkError(f"`{place}` can not be packed ({error}). Publish into a folder.") from error
+                raise WorldforkError(f"`{place}` can not be packed ({error}). Give it a shorter name.") from error
     unpacked = stored.getvalue()
     content = lzma.compress(unpacked, preset=PRESET)
     if len(unpacked) > _bound(content) or len(contents) > MEMBERS:
         raise WorldforkError(
             f"{len(contents):,} files of {len(unpacked) / 1e6:.1f} MB that pack into {len(content) / 1e6:.1f} MB "
-            "would be refused by whoever reads them. Publish into a folder."
+            "are beyond what a reader accepts. Pass the study's folder on as it is."
         )
     return content
 
 
 def unpack(archive: Path) -> Path:
-    """A folder with what is in the archive, to be read; it is removed when this process ends."""
+    """Return a temporary folder with the files of the archive; it is removed when this process ends."""
     if not archive.is_file():
         raise WorldforkError(f"There is no file `{archive}`.")
     try:
@@ -140,7 +140,7 @@ def _write(contents: Mapping[str, bytes], folder: Path) -> None:
 
 
 def _files(content: bytes, archive: Path) -> dict[str, bytes]:
-    """What is in the archive, after seeing that all of it may be unpacked."""
+    """Return the files of the archive by path, after checking that all of them may be unpacked."""
     files: dict[str, bytes] = {}
     homes: set[str] = set()
     for count, (name, data) in enumerate(_members(_decompressed(content, archive), archive)):
@@ -163,7 +163,7 @@ def _files(content: bytes, archive: Path) -> dict[str, bytes]:
 
 
 def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
-    """The name of every member and its content; None of a folder."""
+    """Yield the name of every member and its content, None for a folder."""
     start = 0
     while any(header := tar[start : start + BLOCK]):
         try:
@@ -188,7 +188,7 @@ def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _decompressed(content: bytes, archive: Path) -> bytes:
-    """The tar. Never more is unpacked than 64 times what is stored, or 8 MiB."""
+    """Return the uncompressed tar, of at most 64 times the stored bytes or 8 MiB."""
     unpacking = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MEMORY)
     try:
         tar = unpacking.decompress(content, _bound(content) + 1)

@@ -1,8 +1,9 @@
-"""The stream's arrays on disk: Parquet for what was logged, .npz without pickle for what UPDATE needs."""
+"""Arrays of a stream on disk: the log as Parquet, the transitions for updates as .npz without pickle."""
 
+import contextlib
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ Columns = Mapping[str, NDArray[np.generic]]
 
 
 def content_digest(arrays: Columns) -> str:
-    """SHA-256 of names, types, shapes and values: the same for the same arrays, however a file stores them."""
+    """Return the SHA-256 of names, types, shapes and values, which no file format changes."""
     hashed = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -40,17 +41,17 @@ def content_digest(arrays: Columns) -> str:
 
 
 def write_parquet(path: Path, columns: Columns) -> str:
-    """Write equally long columns; returns their content digest."""
+    """Write equally long columns; return their content digest."""
     files.replace(path, parquet_bytes(columns))
     return content_digest(columns)
 
 
 def parquet_bytes(columns: Columns) -> bytes:
-    """Equally long columns as a file stores them."""
+    """Return equally long columns as the bytes of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # What an agent logs is single precision in double columns: split into bytes, it packs into less than half.
+    # Agents log single precision in double columns: split into bytes, it packs into less than half.
     packed = {"i": "DELTA_BINARY_PACKED", "f": "BYTE_STREAM_SPLIT"}
     encoding = {name: packed.get(column.dtype.kind, "PLAIN") for name, column in columns.items()}
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
@@ -60,18 +61,18 @@ def parquet_bytes(columns: Columns) -> bytes:
 
 
 def read_parquet(path: Path) -> dict[str, NDArray[np.generic]]:
-    """The columns back, in the types they were written in."""
+    """Return the columns of a Parquet file, in the types they were written in."""
     return parquet_columns(read_bytes(path), path)
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file of arrays as it is stored."""
+    """Return the bytes of a file of arrays."""
     with _readable(path):
         return path.read_bytes()
 
 
 def parquet_columns(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
-    """The columns of a file's bytes; `path` says in errors which file.
+    """Return the columns of a Parquet file's bytes; `path` names the file in errors.
 
     On this thread alone: a thread of Arrow's that still holds a buffer when the interpreter ends aborts the
     process, after everything has succeeded.
@@ -85,7 +86,7 @@ def parquet_columns(content: bytes, path: Path) -> dict[str, NDArray[np.generic]
 
 
 def write_npz(path: Path, arrays: Columns) -> str:
-    """Write named arrays; returns their content digest."""
+    """Write named arrays; return their content digest."""
     files.replace(path, npz_bytes(arrays))
     return content_digest(arrays)
 
@@ -100,25 +101,22 @@ def npz_bytes(arrays: Columns, *, compress: bool = False) -> bytes:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
-    """The arrays back."""
+    """Return the arrays of an .npz file."""
     return npz_arrays(read_bytes(path), path)
 
 
 def npz_arrays(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
-    """The arrays of a file's bytes; `path` says in errors which file."""
+    """Return the arrays of an .npz file's bytes; `path` names the file in errors."""
     with _readable(path), np.load(io.BytesIO(content), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
-class _readable:
-    """Any failure to read `path` as one clear error: the libraries raise a dozen kinds on a damaged file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, WorldforkError):
-            raise WorldforkError(f"`{self.path}` is damaged or not there ({error}).") from error
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise any failure to read `path` as one clear error: the libraries raise a dozen kinds on a damaged file."""
+    try:
+        yield
+    except WorldforkError:
+        raise
+    except Exception as error:
+        raise WorldforkError(f"`{path}` is damaged or not there ({error}).") from error

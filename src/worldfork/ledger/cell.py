@@ -1,30 +1,28 @@
-"""One cell's folder: its configuration, its stream and its chained rows.
-
-In a published copy the rows are compressed, and a stream that several cells share lies in its owner's folder alone;
-whoever reads a cell need not know.
+"""The folder of a cell: its configuration, its stream and its chained rows.
 
 A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
-refuses, `open` writes.
+refuses, `open` writes. In a published copy rows lack the digests that follow from others, and a stream that several
+cells share lies in its owner's folder alone; both are resolved here.
 """
 
 import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import arrays, compact, files
-from worldfork.ledger.compact import restored
-from worldfork.ledger.records import CellRecord, OpenRecord, check, read_json
-from worldfork.ledger.row import ForkRow, Row, has_one_spelling, read_row, seal
+from worldfork.ledger import arrays, files
+from worldfork.ledger.records import CellRecord, ChainRecord, as_file, check, read_json
+from worldfork.ledger.row import CellRow, ForkRow, is_canonical, read_row, restore_digests, seal
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
+Row = TypeVar("Row", bound=CellRow)
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
 
 
 class Refused(WorldforkError):
-    """A cell whose rows were made under another configuration; `changes` says what differs."""
+    """Refusal of a cell whose rows were made under another configuration; `changes` are the differences."""
 
     def __init__(self, cell: str, changes: tuple[str, ...]) -> None:
         lines = "\n  ".join(changes)
@@ -37,20 +35,20 @@ class Refused(WorldforkError):
 
 @dataclasses.dataclass(frozen=True)
 class CellPlan(Generic[Row]):
-    """What beginning a cell would find and write."""
+    """Configuration and rows with which a cell would be opened."""
 
     configuration: dict[str, Any]
     rows: list[Row]
     torn: int  # bytes of a line that a kill interrupted
-    fresh: bool  # whether cell.json is to be written: then no stream of another configuration may stay
+    fresh: bool  # cell.json is to be written, and a stream of another configuration removed
 
 
 class ChainFolder(Generic[Row]):
-    """A configuration, a stream, and the rows that are chained to the configuration."""
+    """A folder with a configuration, a stream, and rows that are chained to the configuration."""
 
-    lines: ClassVar[str]  # the file of the rows
+    lines: ClassVar[str]  # name of the file of rows
     depth: ClassVar[int]  # folders between the study's and this one
-    configured: ClassVar[type[OpenRecord]]  # what cell.json says
+    configured: ClassVar[type[ChainRecord]]  # record of cell.json
 
     def __init__(self, path: Path, kind: type[Row]) -> None:
         self.path = path
@@ -59,18 +57,26 @@ class ChainFolder(Generic[Row]):
 
     @property
     def id(self) -> str:
+        """Return the cell's id, which is the folder's name."""
         return self.path.name
 
     @property
+    def title(self) -> str:
+        """Return the name for messages."""
+        return self.id
+
+    @property
     def configuration(self) -> dict[str, Any]:
-        """cell.json: what determines the rows (`ledger.records` lists the fields)."""
+        """Return cell.json: the settings and versions that determine the rows."""
         stored = read_json(self.path / "cell.json")
         check(stored, self.configured, where=f"`{self.path / 'cell.json'}`")
         return stored
 
     def rows(self, *, spelling: bool = False) -> list[Row]:
-        """The rows, in order of k, each checked against its digest and the one before; with `spelling` also against
-        its one canonical spelling."""
+        """Return the rows in order of k, each checked against its digest and the row before.
+
+        With `spelling` each line must also be the canonical JSON of its row.
+        """
         rows, torn = self._read_rows(spelling=spelling)
         if torn:
             path = self.path / self.lines
@@ -78,26 +84,22 @@ class ChainFolder(Generic[Row]):
         return rows
 
     def last_digest(self) -> str:
-        """The end of the chain: it covers every row and cell.json."""
+        """Return the digest at the end of the chain, which covers every row and cell.json."""
         rows = self.rows()
         return rows[-1].digest if rows else digest(read_json(self.path / "cell.json"))
 
     def has_rows(self) -> bool:
-        """Whether anything points to this cell's configuration."""
+        """Return whether any row points to this cell's configuration."""
         path = self.path / self.lines
-        return (path.exists() and path.stat().st_size > 0) or compact.beside(path).exists()
+        return path.exists() and path.stat().st_size > 0
 
     def plan(self, configuration: Mapping[str, Any], *, earlier: Collection[str] = ()) -> CellPlan[Row]:
-        """What `open` would write; nothing is written yet.
+        """Return the plan that `open` carries out; nothing is written yet.
 
-        Refuses a cell whose rows were made under another configuration, and says what differs. Rows may go on
-        under a registration since amended (`earlier`: its digests), as long as nothing else changed.
+        Rows made under another configuration are refused with the differences. They may go on under a registration
+        that was amended since (`earlier`: the digests before), as long as nothing else changed.
         """
         files.confined(self.path / "cell.json", within=self._study)
-        if compact.beside(self.path / self.lines).exists():
-            raise WorldforkError(
-                f"The rows of {self.id} are compressed, to be read and not added to. Use a new folder."
-            )
         wanted = dict(configuration)
         stored = read_json(self.path / "cell.json") if (self.path / "cell.json").exists() else None
         if stored is None and self.has_rows():
@@ -112,26 +114,26 @@ class ChainFolder(Generic[Row]):
         return CellPlan(wanted, rows, torn, fresh=stored != wanted)
 
     def open(self, plan: CellPlan[Row]) -> str | None:
-        """Carry the plan out; returns a note where a torn line was cut off."""
+        """Carry the plan out; return a note if a torn line was cut off."""
         files.make_folders(self.path)
         if plan.torn:
             files.cut_torn_line(self._place(self.lines))
         if plan.fresh:
             for name in STREAM:  # of another configuration, and no row points to them
                 (self.path / name).unlink(missing_ok=True)
-            files.replace(self._place("cell.json"), (canonical(plan.configuration) + "\n").encode())
+            files.replace(self._place("cell.json"), as_file(plan.configuration))
         self._last = plan.rows[-1].digest if plan.rows else digest(plan.configuration)
         if not plan.torn:
             return None
         return f"{self.id}: cut off a torn line of {plan.torn} bytes after {self.kind.subject} {len(plan.rows)}."
 
     def begin(self, configuration: Mapping[str, Any]) -> tuple[list[Row], str | None]:
-        """Plan and open one cell alone: its rows so far, and a note where a torn line was cut off."""
+        """Plan and open one cell alone; return its rows so far, and a note if a torn line was cut off."""
         plan = self.plan(configuration)
         return plan.rows, self.open(plan)
 
     def append(self, rows: Sequence[Row]) -> list[Row]:
-        """Chain the rows to what is there and write them; returns them sealed."""
+        """Chain the rows to those on disk, write them, and return them with their digests."""
         assert self._last is not None, "`begin` comes before `append`"
         if not rows:
             return []
@@ -140,22 +142,22 @@ class ChainFolder(Generic[Row]):
         for row in rows:
             sealed.append(seal(row, prev=last))
             last = sealed[-1].digest
-        lines = "".join(canonical(row.model_dump(mode="json", by_alias=True)) + "\n" for row in sealed)
-        files.append(self._place(self.lines), lines.encode())
+        lines = b"".join(as_file(row.model_dump(mode="json", by_alias=True)) for row in sealed)
+        files.append(self._place(self.lines), lines)
         self._last = last
         return sealed
 
     def has_stream(self) -> bool:
-        """Whether the stream is complete on disk."""
+        """Return whether the stream is complete on disk."""
         return all((self.path / name).exists() for name in STREAM)
 
     def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
-        """Store a finished stream."""
+        """Write the log and the window of a finished stream."""
         arrays.write_parquet(self._place("stream.parquet"), stream)
         arrays.write_npz(self._place("window.npz"), window)
 
     def share_stream(self, owner: "ChainFolder[Row]") -> None:
-        """Take the stream of a cell that has the same one: a hard link, or a copy where there are none."""
+        """Take the stream of a cell that has the same one: by hard link, or by copy on disks without links."""
         for name in STREAM:
             target = self._place(name)
             if not target.exists():
@@ -168,14 +170,14 @@ class ChainFolder(Generic[Row]):
                     files.replace(target, (owner.path / name).read_bytes())
 
     def stream_files(self) -> tuple[Path, Path]:
-        """Where what was logged is, and what UPDATE needs. A published copy keeps a shared log with its owner."""
+        """Return the paths of the log and the window; a published copy keeps a shared log with its owner."""
         log, window = (self.path / name for name in STREAM)
         if not log.exists() and (owner := self.stream_owner()) is not None and (owner / log.name).exists():
             log = owner / log.name
         return log, window
 
     def stream_owner(self) -> Path | None:
-        """The folder of the cell that this one took its stream from, as cell.json says; None where it ran it."""
+        """Return the folder of the cell that this one took its stream from; None if it ran its own."""
         if not (self.path / "cell.json").exists():
             return None
         name = self.configuration.get("shares", {}).get("stream")
@@ -186,54 +188,43 @@ class ChainFolder(Generic[Row]):
         return self.path.parent / str(name)
 
     def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What was logged, and what UPDATE needs."""
+        """Return the log and the window."""
         return self.read_log(), self.read_window()
 
     def read_log(self) -> dict[str, Any]:
-        """What was logged at every control step."""
+        """Return the log of every control step, by column."""
         log, _ = self.stream_files()
         return arrays.read_parquet(log)
 
     def read_window(self) -> dict[str, Any]:
-        """What UPDATE needs."""
+        """Return the transitions that an update may see, by name."""
         return arrays.read_npz(self.path / "window.npz")
 
     def note(self, name: str, entry: Mapping[str, Any]) -> None:
-        """Add a line to a file that no digest covers (timings)."""
-        files.append(self._place(name), (canonical(dict(entry)) + "\n").encode())
+        """Add a line to a file that no digest covers, such as timings.jsonl."""
+        files.append(self._place(name), as_file(dict(entry)))
 
     def write_execution(self, entry: Mapping[str, Any]) -> None:
-        """Say where and when the rows are being made: execution.json, which no digest covers."""
-        files.replace(self._place("execution.json"), (canonical(dict(entry)) + "\n").encode())
+        """Write host and time of the computation to execution.json, which no digest covers."""
+        files.replace(self._place("execution.json"), as_file(dict(entry)))
 
     @property
     def _study(self) -> Path:
         return self.path.parents[self.depth]
 
     def _place(self, name: str) -> Path:
-        """A file of this cell, to be written: never outside the study."""
+        """Return the path of a file of this cell to write; raise if it leads out of the study."""
         return files.confined(self.path / name, within=self._study)
 
     def _read_rows(self, *, spelling: bool = False) -> tuple[list[Row], int]:
-        """The whole rows, and the bytes of a line that was not finished."""
+        """Return the whole rows, and the number of bytes of a line that was not finished."""
         path = self.path / self.lines
-        if compact.beside(path).exists():
-            if path.exists():
-                raise WorldforkError(
-                    f"{self.id} has {path.name} and {compact.beside(path).name}: a cell has its rows once. Remove "
-                    "the one that does not belong here."
-                )
-            path = compact.beside(path)
-            content = compact.read(path)
-            if not content.endswith(b"\n"):
-                raise WorldforkError(f"{path} is damaged: its last line has no end.")
-        elif path.exists():
-            content = path.read_bytes()
-        else:
+        if not path.exists():
             return [], 0
+        content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         previous = digest(read_json(self.path / "cell.json"))
-        complete = restored(content[:whole], genesis=previous, where=str(path))
+        complete = restore_digests(content[:whole], genesis=previous, where=str(path))
         lines = complete.decode("utf-8", errors="replace").split("\n")[:-1]
         rows: list[Row] = []
         for number, line in enumerate(lines, start=1):
@@ -244,7 +235,7 @@ class ChainFolder(Generic[Row]):
                     f"{previous[:12]}, got {self.kind.subject} {row.k} of {row.cell} chained to {row.prev[:12]}. "
                     "A row was lost, doubled or moved."
                 )
-            if spelling and not has_one_spelling(line, row):
+            if spelling and not is_canonical(line, row):
                 raise WorldforkError(f"{path}, line {number}: the row is not in canonical form; it was edited.")
             rows.append(row)
             previous = row.digest
@@ -252,7 +243,7 @@ class ChainFolder(Generic[Row]):
 
 
 class CellFolder(ChainFolder[ForkRow]):
-    """One cell's files: its forks."""
+    """The folder of one cell of forks."""
 
     lines = "forks.jsonl"
     depth = 1
@@ -263,9 +254,10 @@ class CellFolder(ChainFolder[ForkRow]):
 
 
 def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping[str, Any]) -> list[str]:
-    """Each setting of cell.json that is not the registered one, as `place: registered -> executed`.
+    """Return each setting of cell.json that differs from the registered one, as `setting: registered -> executed`.
 
-    Both sides are read by this version, so that a setting which an older one did not have yet is at its default.
+    Both sides are completed with the defaults of this version: a setting that is younger than the ledger is at its
+    default in both.
     """
     resolved = {
         **registered,
@@ -274,12 +266,11 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
             {**configuration["arm"], "name": cell.arm, "tasks": [cell.task], "stream_seeds": [cell.stream_seed]}
         ],
         "tasks": {cell.task: configuration["task"]},
+        "signals": configuration["signals"],
         "predictions": [],
         "deployment": None,  # it names arms that are left out here
     }
-    if "signals" in configuration:
-        resolved["signals"] = configuration["signals"]
-    if configuration["block"] is not None:  # of an agent whose digits depend on the shape of its batches
+    if configuration["block"] is not None:
         resolved["execution"] = configuration["block"]
     try:
         wanted = _decisive(restore(canonical(dict(registered))), cell)
@@ -291,16 +282,12 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
         "precision": wanted["arm"]["precision"] or wanted["task"]["precision"],
         "after_end": wanted["task"].get("after_end", configuration.get("after_end") and "reset"),
     }
-    executed |= {
-        "coordinates": {"update_seed": 0, **configuration["coordinates"]},
-        "precision": configuration["precision"],
-        "after_end": configuration.get("after_end"),
-    }
+    executed |= {name: configuration.get(name) for name in ("coordinates", "precision", "after_end")}
     return difference(wanted, executed)
 
 
 def _decisive(registration: Registration, cell: Cell) -> dict[str, Any]:
-    """What of a registration decides a cell's rows."""
+    """Return the part of a registration that determines a cell's rows."""
     return {
         "seed": registration.seed,
         "arm": registration.arm(cell.arm).decisive(),

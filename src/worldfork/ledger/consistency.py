@@ -1,26 +1,30 @@
-"""Rows held against what a study says elsewhere: the schedule of the drift, and the stream that lies beside them.
+"""Figures of a row that follow from something else in the study, calculated a second time.
 
-A chain that is computed anew covers whatever it is computed of. What follows from something else in the study is
-computed a second time here, from the registration, cell.json and the log alone.
+A forger can compute a chain anew over any rows. The schedule of the drift, the steps, and the signals that are
+computed from the log are therefore checked against the registration, cell.json and the log.
 """
 
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from jaxtyping import Integer
 
 from worldfork.counting import plural
+from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns
-from worldfork.ledger.deployments import DeploymentRow
+from worldfork.ledger.cell import CellFolder, departures
+from worldfork.ledger.deployments import DeploymentFolder, DeploymentRow
+from worldfork.ledger.records import as_file, read_json
 from worldfork.ledger.row import ForkRow, Number, finite
 from worldfork.ledger.store import Study
+from worldfork.registration import Cell
 from worldfork.registration.records import Stream
 
-__all__ = ["Expected", "expected", "unlisted"]
+__all__ = ["Expected", "check_configuration", "expected", "of_another_registration", "unlisted"]
 
 CLOSE: Final = 1e-9  # sums may be taken in another order: relative to what is summed
 LOGGED: Final = ("step", "env_step", "episode", "level", "rate", "reward")
@@ -31,14 +35,14 @@ BESIDE: Final = (
 )
 OF_A_CHAIN: Final = (
     *("cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl"),
-    *("forks.jsonl", "forks.jsonl.gz", "episodes.jsonl", "episodes.jsonl.gz"),
+    *("forks.jsonl", "episodes.jsonl"),
 )
 NAMED_AT_MOST: Final = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What the registration and cell.json say of the rows of a cell. Problems are texts; None is none."""
+    """The values that rows and logs of a cell must have. Each method returns the first problem, or None."""
 
     stream: Stream
     signals: Collection[str]  # the registered names
@@ -48,7 +52,7 @@ class Expected:
     clean_return: Number
 
     def of_row(self, row: ForkRow | DeploymentRow) -> str | None:
-        """What can not be so in a row, whatever its stream says."""
+        """Check a row against the registration."""
         if (row.step, row.env_step) != (row.k * self.steps, row.k * self.steps * self.repeat):
             return f"`step` {row.step} and `env_step` {row.env_step} are not those of the end of episode {row.k}"
         if self.stream.schedule == "ramp" and row.level != self._ramp(row.env_step):
@@ -59,7 +63,7 @@ class Expected:
         return _of_fork(row) if isinstance(row, ForkRow) else _of_episode(row)
 
     def of_log(self, log: Columns) -> str | None:
-        """What can not be so in a log, whatever its rows say."""
+        """Check a log against the registration."""
         if missing := [name for name in LOGGED if name not in log]:
             return f"the stream has no column `{missing[0]}`"
         step, env_step, episode, level, rate = (log[name] for name in LOGGED[:5])
@@ -70,24 +74,24 @@ class Expected:
         if self.stream.schedule == "ramp":
             followed = self._ramp(np.append(env_step, env_step[-1] + self.repeat))
             agrees = np.array_equal(level, followed[:-1]) and np.array_equal(rate, np.diff(followed))
-        else:  # where the level is, a class says; that it moves by its rate, the stream
+        else:  # a plug-in sets the level; the stream at least moves by the rate that it states
             agrees = np.array_equal(np.diff(np.asarray(level, np.float64)), rate[:-1])
         return None if agrees else "the levels of the stream are not those of the registered schedule"
 
     def beside_log(self, row: ForkRow | DeploymentRow, log: Columns) -> str | None:
-        """What a row and the log of its stream, or of its segment, do not say alike."""
+        """Check a row against the log of its stream or segment."""
         (before,) = np.nonzero(log["episode"] == row.k)
         if len(before) != self.steps:
             return f"the stream has {plural(len(before), 'step')} of episode {row.k}, and {self.steps} are in one"
         level, rate = float(log["level"][before[-1]]), float(log["rate"][before[-1]])
-        if row.level - level != rate or (isinstance(row, ForkRow) and row.drift_rate != rate):
+        if row.level - level != rate or (isinstance(row, ForkRow) and row.rate != rate):
             return "`level` or `rate` is not that of the stream"
         if isinstance(row, DeploymentRow):
             with np.errstate(all="ignore"):
-                returned = float(np.cumsum(log["reward"][before])[-1])  # one after the other, as it was earned
+                returned = float(np.cumsum(log["reward"][before])[-1])  # summed in the order of the run
             if finite([returned])[0] != row.episode_return:
                 return f"`episode_return` is {row.episode_return}, and the rewards of its log sum to {returned}"
-        if "real" in log:  # episodes can end early there, and signals leave out what came after
+        if "real" in log:  # signals leave out the steps after an early end
             before = before[np.asarray(log["real"][before], bool)]
         steps = {name: np.asarray(values[before], np.float64) for name, values in log.items()}
         for name, value, size in _signals(steps, self.clean_return):
@@ -101,8 +105,45 @@ class Expected:
         return from_nominal / self.stream.drift_period
 
 
+def check_configuration(
+    folder: CellFolder | DeploymentFolder,
+    study: Study,
+    cell: Cell,
+    *,
+    registrations: Collection[str],
+    more: Sequence[str] = (),
+) -> None:
+    """Raise unless cell.json is canonical, of this cell, and as registered; `more` are differences found elsewhere.
+
+    `registrations` are the digests of the registrations that a cell may point to.
+    """
+    configuration = folder.configuration
+    if (folder.path / "cell.json").read_bytes() != as_file(configuration):
+        raise WorldforkError(f"{folder.title}: cell.json is not in canonical form; it was edited.")
+    if configuration["cell"] != folder.id:
+        raise WorldforkError(f"{folder.title}: cell.json belongs to another cell, {configuration['cell']}.")
+    if problem := of_another_registration(folder, registrations):
+        raise WorldforkError(problem)
+    block = configuration["block"]
+    if block is not None:  # closed-loop deployments add two axes of their batches
+        block = {name: size for name, size in block.items() if name not in ("cells_per_batch", "policies")}
+    differing = departures({**configuration, "block": block}, cell, study.registered().registration)
+    if differing := [*differing, *more]:
+        raise WorldforkError(f"{folder.title}: its rows were not made as registered: {'; '.join(differing)}.")
+
+
+def of_another_registration(folder: CellFolder | DeploymentFolder, registrations: Collection[str]) -> str | None:
+    """Return the problem of a cell that points to a registration which no amendment names, or None."""
+    named = read_json(folder.path / "cell.json").get("registration")
+    if named in registrations:
+        return None
+    return (
+        f"{folder.title}: cell.json belongs to another registration, {str(named)[:12]}, which no amendment names."
+    )
+
+
 def expected(configuration: Mapping[str, Any], stream: Stream, *, signals: Collection[str]) -> Expected:
-    """Read from cell.json, after it was held against the registration, what its rows are held against."""
+    """Return the expectations of a cell from its cell.json, which was checked against the registration before."""
     units = configuration["units"]
     return Expected(
         stream,
@@ -134,7 +175,7 @@ def _of_episode(row: DeploymentRow) -> str | None:
 
 
 def _signals(steps: Mapping[str, np.ndarray], clean_return: Number) -> Iterator[tuple[str, Number, float]]:
-    """The signals that follow from an episode's log, each with the size of what it is computed of."""
+    """Yield each signal that follows from an episode's log: name, value, and the magnitude of its terms."""
     error, reward = steps.get("error"), steps["reward"]
     with np.errstate(all="ignore"):
         if error is not None:
@@ -158,8 +199,7 @@ def _close(stated: Number, found: Number, size: float) -> bool:
 
 
 def unlisted(study: Study, segments: Collection[str]) -> list[str]:
-    """A note on files that no record names, so that the root does not cover them; `segments` are those that rows
-    point to."""
+    """Return a note on files that the root does not cover; `segments` are the files that rows point to."""
     listed = {*BESIDE, *study.kept().files, *segments}
     for chain in [*(cell.path for cell in study.cells()), *(folder.path for folder in study.deployments())]:
         listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in OF_A_CHAIN}

@@ -1,11 +1,12 @@
-"""Deployments that were followed all the way: one chain per policy and cell, one row per episode.
+"""Closed-loop deployments on disk: one chain per policy and cell, one row per episode.
 
-    deployments/thresholds.json                    what the analysis fitted beforehand, on other checkpoints
-    deployments/<policy>/<cell id>/cell.json       what determines the rows
+    deployments/thresholds.json                    thresholds, fitted beforehand on other checkpoints
+    deployments/<policy>/<cell id>/cell.json       the settings and versions that determine the rows
     deployments/<policy>/<cell id>/episodes.jsonl  one line per episode, in order of k, append-only
+    deployments/segments/<cell id>-k<k>.parquet    the log of episode k of every deployment of a batch
+    deployments/segments/<cell id>-k<k>.npz        their transitions, which updates read
 
-What was logged and what UPDATE saw lies in deployments/segments (`ledger.segments`); a row holds the content
-digests of its own part.
+A row holds the content digests of its own part of the two files of its segment.
 """
 
 import dataclasses
@@ -15,28 +16,26 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import ChainFolder
-from worldfork.ledger.records import Coordinates, ForkedCheckpoint, OpenRecord, Units
-from worldfork.ledger.row import ChainedRow, Count, FitRecord, Number, Signals
+from worldfork.ledger.records import ChainRecord
+from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
 from worldfork.records import Record
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy, normal_threshold, spelled
 
-SCHEMA = "worldfork.deployment/1"
 THRESHOLDS = "deployments/thresholds.json"
 Threshold = float | Literal["-inf", "inf"] | None
 
 
-class DeploymentRow(ChainedRow):
-    """Episode k of a deployment, the decision at its end, and what the model was worth after it."""
+class DeploymentRow(CellRow):
+    """Episode k of a deployment, the decision at its end, and the returns of the model after it."""
 
-    model_config = ConfigDict(populate_by_name=True)
-    version: ClassVar = SCHEMA
+    version: ClassVar = "worldfork.deployment/1"
     subject: ClassVar = "episode"
 
     schema_: Literal["worldfork.deployment/1"] = Field(default="worldfork.deployment/1", alias="schema")
@@ -45,48 +44,32 @@ class DeploymentRow(ChainedRow):
     env_step: Count
     level: float  # drift level at the decision
     signals: Signals  # from this episode alone, as the model then was
-    episode_return: Number  # of the deployment's own episode, which ends at the decision
-    answer: bool | Number  # what the trigger said; null where it had nothing to say
-    threshold: Threshold  # that its number was held against; null where there was none
+    episode_return: Number  # of the episode that ends at the decision
+    answer: bool | Number  # the trigger's; None where it gave none
+    threshold: Threshold  # to which a numeric answer was compared; None for a trigger that raises alarms
     fired: bool
-    fit: FitRecord | None  # what the mechanism did, where it fired
-    gradient_steps: Count  # that were taken here
+    fit: FitRecord | None  # of the update, where the policy fired
+    gradient_steps: Count  # of that update
     evaluation: tuple[Number, ...] | None  # returns of the matched episodes, where the model was evaluated
-    nonfinite_actions: Count  # in the deployment's own episode
-    unstable: bool  # whether the simulator warned of divergence in it
+    nonfinite_actions: Count  # in the episode
+    unstable: bool  # the simulator warned of divergence in the episode
     draws: str  # digest of the random arrays that the episode received
     evaluation_draws: str | None
     state: str  # digest of parameters and optimiser after the decision
-    stream: str  # content digest of this episode's log
-    recording: str = Field(  # and of its transitions
-        validation_alias="window", serialization_alias="window"
-    )
+    stream: str  # content digest of the episode's log
+    window: str  # content digest of the episode's transitions
 
 
-class DeployedRecord(OpenRecord):
-    """cell.json of a deployment: what determines its rows."""
+class DeployedRecord(ChainRecord):
+    """cell.json of one policy on one cell."""
 
     schema_: Literal["worldfork.deployed/1"] = Field(alias="schema")
-    cell: str
     policy: dict[str, Any]  # its name, and the registered record
     deployment: dict[str, Any]  # evaluate_at, episodes
-    registration: str
-    seed: int
-    coordinates: Coordinates
-    arm: dict[str, Any]  # as resolved
-    task: dict[str, Any]
-    units: Units
-    checkpoint: ForkedCheckpoint
-    block: dict[str, Any] | None  # shapes, for agents whose digits depend on them
-    precision: str
-    device: str
-    simulator: str
-    packages: dict[str, str | None]
-    source: str
 
 
 class DeploymentFolder(ChainFolder[DeploymentRow]):
-    """One policy on one cell."""
+    """The folder of one policy on one cell."""
 
     lines = "episodes.jsonl"
     depth = 2
@@ -97,30 +80,41 @@ class DeploymentFolder(ChainFolder[DeploymentRow]):
 
     @property
     def policy(self) -> str:
+        """Return the policy's name."""
         return self.path.parent.name
+
+    @property
+    def title(self) -> str:
+        """Return the name for messages."""
+        return titled(self.policy, self.id)
+
+
+def titled(policy: str, cell: str) -> str:
+    """Return the name of a deployment for messages."""
+    return f"{cell} under `{policy}`"
 
 
 class Origin(Record):
-    """The one-step ledger that thresholds were fitted on."""
+    """Name and root of the one-step ledger that thresholds were fitted on."""
 
     name: str
     root: str  # digest
 
 
 class Thresholds(Record):
-    """thresholds.json: for each policy that needs one, the threshold of each checkpoint, fitted on the others."""
+    """thresholds.json: each policy's threshold for each checkpoint, fitted on the other checkpoints."""
 
     schema_: Literal["worldfork.thresholds/1"] = Field(default="worldfork.thresholds/1", alias="schema")
     ledger: Origin | None = None
     policies: dict[str, dict[str, dict[str, Threshold]]] = {}  # policy -> task -> checkpoint
 
     def of(self, policy: str, task: str, checkpoint: int | str) -> Threshold:
-        """The threshold of a policy on one checkpoint; None where it has none."""
+        """Return the threshold of a policy on one checkpoint; None if it has none."""
         return self.policies.get(policy, {}).get(task, {}).get(str(checkpoint))
 
 
 def policy_of(registration: Registration, name: str, *, threshold: Threshold) -> Policy:
-    """A registered policy, ready to be fed; `threshold` is the one that was fitted for it, where it needs one."""
+    """Return a registered policy, ready to be fed; `threshold` is the fitted one, for policies that need one."""
     assert registration.deployment is not None
     registered = registration.deployment.every()[name]
     rate: float | None = None
@@ -143,7 +137,7 @@ def policy_of(registration: Registration, name: str, *, threshold: Threshold) ->
 
 
 def recorded_signals(registration: Registration) -> list[str]:
-    """The names that the registered signals have in a row."""
+    """Return the names that the registered signals have in a row."""
     return [name.rpartition(":")[2].rpartition(".")[2] if ":" in name else name for name in registration.signals]
 
 
@@ -153,7 +147,7 @@ NAMES = ("policy", "cell")
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One deployment's share of a segment."""
+    """The columns of one deployment in a segment."""
 
     policy: str
     cell: str
@@ -161,7 +155,7 @@ class Part:
 
 
 def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows: Sequence[Part]) -> None:
-    """Put the segment of a batch on disk, each file whole."""
+    """Write the logs and the transitions of a batch's episode k, each file whole."""
     place = files.confined(study / SEGMENTS / f"{name}-k{k}.npz", within=study)
     files.make_folders(place.parent)
     arrays.write_npz(place, {**_named(windows), **_joined(windows, np.stack)})
@@ -171,7 +165,7 @@ def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows:
 
 
 def segment_files(study: Path, *, suffix: str) -> list[tuple[int, Path]]:
-    """Every file of segments with that ending, with its decision point."""
+    """Return every segment file with that suffix, with its decision point."""
     found = []
     for path in sorted((study / SEGMENTS).glob(f"*{suffix}")):
         _, _, number = path.stem.rpartition("-k")
@@ -182,7 +176,7 @@ def segment_files(study: Path, *, suffix: str) -> list[tuple[int, Path]]:
 
 
 def read_log_parts(path: Path) -> Iterator[Part]:
-    """What was logged, deployment by deployment."""
+    """Yield the log of each deployment in a segment."""
     columns = arrays.read_parquet(path)
     policy, cell = (_texts(columns, key, path) for key in NAMES)
     starts = [0, *(np.flatnonzero((policy[1:] != policy[:-1]) | (cell[1:] != cell[:-1])) + 1), len(policy)]
@@ -192,7 +186,7 @@ def read_log_parts(path: Path) -> Iterator[Part]:
 
 
 def read_window_parts(path: Path) -> Iterator[Part]:
-    """What UPDATE needs, deployment by deployment."""
+    """Yield the transitions of each deployment in a segment."""
     columns = arrays.read_npz(path)
     policy, cell = (_texts(columns, key, path) for key in NAMES)
     for index in range(len(policy)):

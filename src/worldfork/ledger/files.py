@@ -1,4 +1,4 @@
-"""Writing that survives a kill and stays in its place.
+"""File operations that survive a kill and do not leave the study's folder.
 
 A file is replaced whole or not at all, a line appended whole or cut off again, and nothing is written through a
 link: a study may come from a stranger.
@@ -26,20 +26,22 @@ __all__ = [
     "writable",
 ]
 
-# What the system says of a disk without locks: NFS without a lock service, Lustre without `-o flock`, some of FUSE.
+# Errors of disks without locks: NFS without a lock service, Lustre without `-o flock`, some of FUSE.
 NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
-UNLOCKED: Final = "WORLDFORK_NO_LOCK"  # whoever sets it guarantees one run at a time where there are no locks
+UNLOCKED: Final = "WORLDFORK_NO_LOCK"  # set by a user who ensures one run at a time on a disk without locks
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and there making a link is a privilege
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: readers see the old file or the new one, never a part. A link at `path` is replaced
-    itself; what it points to stays as it is."""
+    """Write `data` to `path`: readers see the old file or the new one, never a part.
+
+    A link at `path` is replaced itself; its target stays as it is.
+    """
     partial = path.with_name(f".{path.name}.partial")
     with _explained(path):
         try:
             partial.unlink(missing_ok=True)  # left behind by a kill
-            # Made here and now, so that no link stands in its place.
+            # O_EXCL fails where somebody put a link in the meantime.
             descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 _write(descriptor, data)
@@ -55,9 +57,9 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add `data` at the end of `path` and see it to the disk, or leave the file as it was."""
+    """Append `data` to `path` and flush it to the disk, or leave the file as it was."""
     with _explained(path):
-        known = path.exists()
+        existed = path.exists()
         descriptor = _open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             before = os.fstat(descriptor).st_size
@@ -70,12 +72,12 @@ def append(path: Path, data: bytes) -> None:
                 raise
         finally:
             os.close(descriptor)
-        if not known:
+        if not existed:
             _sync_folder(path.parent)
 
 
 def cut_torn_line(path: Path) -> int:
-    """Cut off what follows the last line end: the rest of a line that a kill interrupted. Returns its length."""
+    """Cut off the bytes after the last line end, a line that a kill interrupted; return their number."""
     if not path.exists():
         return 0
     content = path.read_bytes()
@@ -92,14 +94,14 @@ def cut_torn_line(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the kernel's lock on `path`: one writer at a time, and the lock dies with its process."""
+def exclusive(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the kernel's lock on `path`, which dies with its process; a lock that is taken is refused or awaited."""
     with _explained(path):
         descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
         with _explained(path):
-            locked = _lock(descriptor)
-        # A lock on a file that someone removed meanwhile is a lock on nothing.
+            locked = _lock(descriptor, wait=wait)
+        # The file may have been removed between opening and locking; the lock would then exclude nobody.
         if not locked or not _still_names(path, descriptor):
             raise WorldforkError(
                 f"Another run is writing to `{path.parent}`: one writer at a time. Wait, or use another folder."
@@ -110,7 +112,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Make the folder `path`; returns those that were not there, the outermost first."""
+    """Make the folder `path`; return the folders that were made, the outermost first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()][::-1]
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +120,7 @@ def make_folders(path: Path) -> list[Path]:
 
 
 def confined(path: Path, *, within: Path) -> Path:
-    """`path`, after seeing that no link on the way to it leads out of the folder `within`."""
+    """Return `path`; raise if a link on the way to it leads out of the folder `within`."""
     folder = path.parent.resolve()
     if not folder.is_relative_to(within.resolve()):
         raise WorldforkError(
@@ -129,10 +131,9 @@ def confined(path: Path, *, within: Path) -> Path:
 
 
 def refuse_what_is_not_plain(folder: Path) -> None:
-    """See that `folder` holds plain files and folders, and no link that leads out of it.
+    """Raise unless `folder` holds plain files and folders alone, and no link that leads out of it.
 
-    A file outside, read as if it lay here, could be printed on a page that is passed on; a pipe or a device never
-    ends.
+    A file from outside, read as part of the study, could end up on a page that is passed on; a pipe never ends.
     """
     home = folder.resolve()
     for place, folders, names in os.walk(folder):
@@ -147,7 +148,7 @@ def refuse_what_is_not_plain(folder: Path) -> None:
 
 
 def writable(path: Path | str) -> Path:
-    """`path`, after seeing that a file can be put there: to be asked before the work, not after it."""
+    """Return `path`; raise if no file can be written there. Call it before the work whose result goes there."""
     path = Path(path)
     if path.is_dir():
         raise WorldforkError(f"`{path}` is a folder: name a file in it.")
@@ -163,7 +164,7 @@ def writable(path: Path | str) -> Path:
 
 
 def _open_plain(path: Path, flags: int) -> int:
-    """Open a file to change it in place: a plain one with one name, and never what a link points to."""
+    """Open a plain file with one name to change it in place; never the target of a link."""
     with contextlib.suppress(FileNotFoundError):
         state = path.lstat()
         if not stat.S_ISREG(state.st_mode):
@@ -180,20 +181,20 @@ def _open_plain(path: Path, flags: int) -> int:
     return os.open(path, flags | NOFOLLOW, 0o644)
 
 
-def _lock(descriptor: int) -> bool:
-    """Take the lock without waiting; whether it was free."""
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Take the lock; return whether it was had."""
     if sys.platform == "win32":
         import msvcrt
 
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -234,7 +235,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn what the system says about a file into what to do about it."""
+    """Raise errors of the system as errors that say what to do."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What became of every seed that was trained for a study: forked, spare, or rejected by the competence gate.
+"""Fates of the seeds that were trained for a study: forked, spare, or rejected by the competence gate.
 
-The gate selects on what dR is correlated with, so readers of a ledger must see what it left out. Pretraining leaves
-a pretraining.json beside its checkpoints; a study keeps a copy of each as pretraining/<recipe's digest>.json, since
-its tasks may come from several recipes.
+The gate selects on a quantity that dR is correlated with, so readers of a ledger must see the rejected seeds.
+Pretraining leaves a pretraining.json beside its checkpoints; a study keeps a copy of each as
+pretraining/<recipe's digest>.json, since its tasks may come from several recipes.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ __all__ = ["Seed", "keep_record", "read_seeds"]
 
 @dataclasses.dataclass(frozen=True)
 class Seed:
-    """One training run. The gate's episodes are not those that the clean return is reported on; both are of the
-    recipe's planner, and a checkpoint may be deployed with another."""
+    """A training run and its fate. The gate and the clean return are of different episodes, both with the planner
+    of the recipe, which need not be the deployed one."""
 
     task: str
     seed: int
@@ -33,7 +33,7 @@ class Seed:
 
 
 class TrainedSeed(OpenRecord):
-    """One training run as pretraining.json has it."""
+    """A training run in pretraining.json."""
 
     task: str
     seed: int
@@ -44,32 +44,32 @@ class TrainedSeed(OpenRecord):
 
 
 class PretrainingRecord(OpenRecord):
-    """pretraining.json: a recipe's digest, and every seed that it trained."""
+    """pretraining.json: a recipe's digest, and every seed that was trained by it."""
 
     recipe: str = Field(pattern=r"^[\w-]{1,128}$")
     seeds: tuple[TrainedSeed, ...]
 
 
 class RecipeTask(OpenRecord):
-    """A task of a recipe, as far as it is read here."""
+    """The part of a recipe's task that is read here."""
 
     floor: float | None = None
 
 
 class RecipeTasks(OpenRecord):
-    """A recipe, as far as it is read here."""
+    """The part of a recipe that is read here."""
 
     tasks: dict[str, RecipeTask] = Field(default_factory=dict)
 
 
 class Returns(OpenRecord):
-    """What a checkpoint returned in the clean world."""
+    """Returns of a checkpoint in the clean world."""
 
     mean: float | None = None
 
 
 class Manifest(OpenRecord):
-    """A checkpoint's manifest, as far as it is read here."""
+    """The part of a checkpoint's manifest that is read here."""
 
     digest: str | None = None
     returns: Returns = Returns()
@@ -78,14 +78,14 @@ class Manifest(OpenRecord):
 
 
 def keep_record(study: StudyWriter, folder: Path) -> None:
-    """Copy the record that lies beside the checkpoints in `folder`, where there is one."""
+    """Copy pretraining.json from the folder of checkpoints into the study, if there is one."""
     source = folder / "pretraining.json"
     if source.exists():
         study.keep(f"pretraining/{_read_record(source).recipe[:12]}.json", source)
 
 
 def read_seeds(study: Study) -> list[Seed]:
-    """Every seed of the recipes that the study's checkpoints came from, by task."""
+    """Return every seed of the recipes that the study's checkpoints came from, by task."""
     paths = sorted((study.path / "checkpoints").glob("*.json"))
     manifests = [check(read_json(path), Manifest, where=f"`{path}`") for path in paths]
     forked = {manifest.digest: manifest.returns.mean for manifest in manifests if manifest.digest}

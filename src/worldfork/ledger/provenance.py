@@ -1,9 +1,8 @@
-"""What determines a row: the source that computed it, module by module, and the versions of what it ran on.
+"""Source digests of the modules that compute rows, and versions of the packages that they run on.
 
-The source is that of the modules which a computation imports, directly or through others: worldfork's own, those of
-the package that a plug-in lives in, and whatever else lies on the path without being installed. Installed packages
-stand by their versions, wherever they are installed; an editable installation is source. A module is read, never
-imported, so that looking does not run anybody's code.
+Covered are the modules that a computation imports, directly or through others: worldfork's own, those of a
+plug-in's package, and all others on the path that are not installed. Installed packages are identified by their
+versions; an editable installation counts as source. Modules are read, never imported, so that no code runs.
 """
 
 import ast
@@ -30,7 +29,7 @@ INSTALLERS: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def sources(modules: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of every file that these modules are computed with, by module name."""
+    """Return the SHA-256 of every file that these modules import, by module name."""
     roots = list(dict.fromkeys(modules))
     followed = {name.partition(".")[0] for name in roots}
     found: dict[str, str] = {}
@@ -49,12 +48,12 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
 
 
 def source_digest(files: dict[str, str]) -> str:
-    """One digest of all of it."""
+    """Return one digest of all modules."""
     return digest(files)
 
 
 def changed_modules(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """One line per module that is not what it was.
+    """Return one line per module that was changed, added or removed.
 
     >>> changed_modules({"kept": "0", "edited": "1", "left": "2"}, {"kept": "0", "edited": "7", "added": "3"})
     ['the module added is new', 'the module edited was changed', 'the module left is gone']
@@ -68,7 +67,7 @@ def changed_modules(before: Mapping[str, str], after: Mapping[str, str]) -> list
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """The installed version of each distribution; None for one that is not installed."""
+    """Return the installed version of each distribution; None for one that is not installed."""
     return {name: _version(name) for name in dict.fromkeys(packages)}
 
 
@@ -80,7 +79,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _with_parents(name: str) -> list[str]:
-    """A module and the packages it lies in, which are run when it is imported."""
+    """Return a module and its parent packages, which an import runs too."""
     return list(itertools.accumulate(name.split("."), "{}.{}".format))
 
 
@@ -95,10 +94,7 @@ def _installed(file: Path, top: str) -> bool:
 
 @cache
 def _recorded(top: str) -> frozenset[Path]:
-    """The files of a top-level module that installed distributions list as their own.
-
-    An editable installation lists none of its source.
-    """
+    """Return the files of a top-level module that installed distributions list; an editable one lists none."""
     return frozenset(
         Path(str(distribution.locate_file(line.rsplit(",", 2)[0]))).resolve()
         for distribution, lines in _records()
@@ -109,14 +105,14 @@ def _recorded(top: str) -> frozenset[Path]:
 
 @cache
 def _records() -> list[tuple[importlib.metadata.Distribution, list[str]]]:
-    """Every distribution on the path, with the lines of its list of installed files: name, digest, size."""
+    """Return every distribution on the path, with the lines of its RECORD: name, digest, size."""
     found = importlib.metadata.distributions()
     return [(distribution, (distribution.read_text("RECORD") or "").splitlines()) for distribution in found]
 
 
 @cache
 def _file(name: str) -> Path | None:
-    """The file of a module, found from where its top-level package lies; None for what has no source here."""
+    """Return the file of a module; None for one without source."""
     top, *rest = name.split(".")
     try:
         spec = importlib.util.find_spec(top)  # does not import a top-level module
@@ -141,7 +137,7 @@ def _file(name: str) -> Path | None:
 
 @cache
 def _read(file: Path, name: str) -> tuple[str, tuple[str, ...]]:
-    """The digest of a file, and the modules that it may import."""
+    """Return the digest of a file, and the modules that it may import."""
     content = file.read_bytes()
     imported = tuple(_imports(content, name, package=file.name == "__init__.py")) if file.suffix == ".py" else ()
     return hashlib.sha256(content).hexdigest(), imported

@@ -1,26 +1,22 @@
-"""A study to pass on: everything that scoring, the report and `verify` read, without models and windows.
+"""Published copies: a study in one file, with all that scoring, the report and `verify` read.
 
-Models and the transitions that UPDATE trained on are nearly all of a study's bytes. What leaves them out says so in
-published.json; the rows and the manifests keep their digests. A stream that several cells share is kept once, in
-the cell that ran it. A copy is one file, compressed as a whole, or a folder in which rows are compressed.
-
-Without streams too, what triggers answered on them can stand in for them (`ledger.answers`). Triggers are run by
-whoever publishes, and not here: `worldfork.analysis.score.stream_answers`.
+Models and the transitions that updates trained on are nearly all of a study's bytes. A copy leaves them out, and
+says so in published.json; rows and manifests keep their digests. A stream that several cells share is kept once, in
+the cell that ran it. Streams can be left out too; `ledger.answers` then stands in for them.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger import archive, arrays, compact, files
+from worldfork.ledger import archive, arrays, files
 from worldfork.ledger.answers import ANSWERS, Answers
-from worldfork.ledger.compact import restored, without_digests
 from worldfork.ledger.deployments import SEGMENTS, DeploymentFolder
 from worldfork.ledger.records import check, read_json
+from worldfork.ledger.row import restore_digests, strip_digests
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.records import Record
 from worldfork.registration.records import canonical, digest
@@ -33,66 +29,56 @@ STREAMS: Final = "cells/*/stream.parquet"
 DEPLOYED_WINDOWS: Final = f"{SEGMENTS}/*.npz"
 DEPLOYED_STREAMS: Final = f"{SEGMENTS}/*.parquet"
 ROWS: Final = (f"cells/*/{CellFolder.lines}", f"deployments/*/*/{DeploymentFolder.lines}")
+LEFT_OUT: Final = (
+    r"^(checkpoints/\*\.\w+|cells/\*/(window\.npz|stream\.parquet)|deployments/segments/\*\.(npz|parquet))$"
+)
 
 
 class Published(Record):
-    """published.json: which study this is a copy of, and what it leaves out."""
+    """published.json: the registration that a copy belongs to, and the patterns of the files that it leaves out."""
 
     schema_: Literal["worldfork.published/1"] = Field(default="worldfork.published/1", alias="schema")
     registration: str  # digest
-    left_out: tuple[
-        Annotated[
-            str,
-            Field(
-                pattern=r"^(checkpoints/\*\.\w+|cells/\*/(window\.npz|stream\.parquet)"
-                r"|deployments/segments/\*\.(npz|parquet))$"
-            ),
-        ],
-        ...,
-    ]
+    left_out: tuple[Annotated[str, Field(pattern=LEFT_OUT)], ...]
 
 
 def publish(study: Study, target: Path, *, streams: bool = True, answers: Answers | None = None) -> int:
-    """Copy the study, less what is left out, into a new folder, or into one file where `target` is NAME.tar.xz;
-    returns the bytes written.
+    """Write a copy of the study to the file `target`, NAME.tar.xz; return its size in bytes.
 
-    Without `streams` the logs of every step are left out too: nothing but the detectors that read them needs them.
-    `answers` are what these said, to be kept instead. A copy of a copy keeps what that has.
+    Without `streams` the logs of every step are left out too, and `answers` are kept instead: those of the
+    detectors that read the logs. A copy of a copy keeps the answers that the first has.
+
+    >>> import tempfile
+    >>> publish(Study("results/draws"), Path(tempfile.mkdtemp(), "draws.tar.xz")) > 10_000
+    True
     """
     assert not streams or answers is None, "answers stand in for streams that are left out"
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if not archive.is_archive(target):
+        raise WorldforkError(f"A published study is one file, NAME{archive.SUFFIX}; got `{target}`.")
+    if target.exists():
         raise WorldforkError(f"`{target}` is there already. Remove it, or publish to another place.")
     record = Published(registration=study.registration_digest, left_out=_left_out(study, streams=streams))
-    copied = _copied(study, record, None if answers is None else answers.content())
-    if archive.is_archive(target):
-        content = archive.pack(_short(dict(copied)), name=archive.name_of(target))
-        files.make_folders(target.parent)
-        files.replace(target, content)
-        return len(content)
-    written = 0
-    for place, content in copied:
-        compressed = compact.pack(content) if _matches(place, ROWS) else None
-        path = target / place if compressed is None else compact.beside(target / place)
-        files.make_folders(path.parent)
-        files.replace(path, content if compressed is None else compressed)
-        written += path.stat().st_size
-    return written
+    copied = dict(_copied(study, record, None if answers is None else answers.content()))
+    content = archive.pack(copied, name=archive.name_of(target))
+    files.make_folders(target.parent)
+    files.replace(target, content)
+    return len(content)
 
 
 def _copied(study: Study, record: Published, answers: bytes | None) -> Iterator[tuple[str, bytes]]:
-    """Every file of the copy by its place, rows as plain lines; last, what the copy says of itself."""
+    """Yield every file of the copy by its path in the study."""
     written_anew = (PUBLISHED,) if answers is None else (PUBLISHED, ANSWERS)
     for path in sorted(path for path in study.path.rglob("*") if path.is_file()):
         place = path.relative_to(study.path).as_posix()
         if path.name.startswith(".") or place in written_anew or _matches(place, record.left_out):
             continue
         if _matches(place, (STREAMS,)):
-            if not _is_its_owners(path):  # the same columns, packed as this version packs them
+            if not _is_its_owners(path):  # the same columns, encoded as this version encodes them
                 yield place, arrays.parquet_bytes(arrays.read_parquet(path))
-        elif _matches(place.removesuffix(compact.SUFFIX), ROWS):
+        elif _matches(place, ROWS):
             genesis = digest(read_json(path.parent / "cell.json"))
-            lines = restored(compact.read_lines(path), genesis=genesis, where=str(path))
-            yield place.removesuffix(compact.SUFFIX), lines
+            whole = restore_digests(path.read_bytes(), genesis=genesis, where=str(path))
+            yield place, strip_digests(whole, genesis=genesis)
         else:
             yield place, path.read_bytes()
     if answers is not None:
@@ -100,23 +86,13 @@ def _copied(study: Study, record: Published, answers: bytes | None) -> Iterator[
     yield PUBLISHED, (canonical(record.model_dump(mode="json", by_alias=True)) + "\n").encode()
 
 
-def _short(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same files, rows without the digests that follow from them."""
-    short = dict(contents)
-    for place, lines in contents.items():
-        if _matches(place, ROWS):
-            configuration = json.loads(contents[str(PurePosixPath(place).with_name("cell.json"))])
-            short[place] = without_digests(lines, genesis=digest(configuration))
-    return short
-
-
 def _matches(place: str, patterns: Iterable[str]) -> bool:
     return any(PurePosixPath(place).match(pattern) for pattern in patterns)
 
 
 def _left_out(study: Study, *, streams: bool) -> tuple[str, ...]:
-    """What a copy is without; of a copy it is also without what that leaves out."""
-    # An agent says itself what files its models are; whatever is no manifest is taken for a part of one.
+    """Return the patterns of the files that a copy leaves out, with those that `study` lacks as a copy itself."""
+    # An agent chooses the files of its models; whatever is no manifest is taken for a part of one.
     suffixes = {path.suffix for path in (study.path / "checkpoints").glob("*.*")} - {".json"}
     left_out = [*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), WINDOWS]
     if not streams:
@@ -128,7 +104,7 @@ def _left_out(study: Study, *, streams: bool) -> tuple[str, ...]:
 
 
 def _is_its_owners(log: Path) -> bool:
-    """Whether a cell's log is, value for value, that of the cell which it says it took it from."""
+    """Return whether a cell's log has the values of the log that it was taken from."""
     owner = CellFolder(log.parent).stream_owner()
     if owner is None or not (owner / log.name).exists():
         return False
@@ -137,19 +113,19 @@ def _is_its_owners(log: Path) -> bool:
 
 
 def leaves_streams_out(study: Study) -> bool:
-    """Whether this copy says that it has no streams."""
+    """Return whether this is a copy without streams."""
     published = read_published(study)
     return published is not None and STREAMS in published.left_out
 
 
 def leaves_windows_out(study: Study) -> bool:
-    """Whether this copy says that it has no windows."""
+    """Return whether this is a copy without windows."""
     published = read_published(study)
     return published is not None and WINDOWS in published.left_out
 
 
 def read_published(study: Study) -> Published | None:
-    """What this copy says of itself; None for a study as it was run."""
+    """Return published.json of a copy; None for a study as it was run."""
     path = study.path / PUBLISHED
     if not path.exists():
         return None

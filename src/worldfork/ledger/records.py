@@ -1,4 +1,4 @@
-"""The small files of a study as records: what is read from disk is checked, and what is wrong with it is said."""
+"""The JSON files of a study as strict records: whatever is read from disk is checked first."""
 
 import json
 from pathlib import Path, PurePosixPath
@@ -8,27 +8,38 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
-from worldfork.registration.records import digest
+from worldfork.registration.records import canonical, digest
 
-__all__ = ["Amendment", "CellRecord", "Kept", "OpenRecord", "Registered", "check", "inside", "read_json"]
+__all__ = [
+    "Amendment",
+    "CellRecord",
+    "ChainRecord",
+    "Kept",
+    "OpenRecord",
+    "Registered",
+    "as_file",
+    "check",
+    "inside",
+    "read_json",
+]
 
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
 class Registered(Record):
-    """registration.json: what was registered, spelled out, and its digest."""
+    """registration.json: the registration in canonical form, and its digest."""
 
     digest: str
     registration: dict[str, Any]
 
     @property
     def intact(self) -> bool:
-        """Whether the digest is that of what is stored, by whichever version it was stored."""
+        """Return whether the digest is that of the stored registration."""
         return digest(self.registration) == self.digest
 
 
 class Amendment(Record):
-    """One line of amendments.jsonl: a registration that changed after rows existed, and why."""
+    """A line of amendments.jsonl: a registration that changed after rows existed, and why."""
 
     reason: str
     before: str  # digests of the two registrations
@@ -37,12 +48,12 @@ class Amendment(Record):
     digest: str = ""  # of everything above
 
     def payload(self) -> dict[str, Any]:
-        """Everything that the digest covers."""
+        """Return every field that the digest covers."""
         return self.model_dump(mode="json", exclude={"digest"})
 
 
 def inside(place: str) -> str:
-    """A place within the study: what lies elsewhere is not a study's to name."""
+    """Return `place`, the path of a file within a study; raise ValueError if it leads out of the study."""
     path = PurePosixPath(place)
     if path.is_absolute() or ".." in path.parts or "\\" in place or "\0" in place or not path.name:
         raise ValueError(f"expected a place inside the study, got {place!r:.60}")
@@ -50,81 +61,96 @@ def inside(place: str) -> str:
 
 
 class Kept(Record):
-    """kept.json: SHA-256 of every file that lies beside the cells, by its place, and the digest of all of it."""
+    """kept.json: SHA-256 of every file beside the cells, by path, and the digest of that table."""
 
     digest: str
     files: dict[Annotated[str, AfterValidator(inside)], str]
 
     @property
     def intact(self) -> bool:
+        """Return whether the digest is that of the stored table."""
         return digest(self.files) == self.digest
 
 
 class OpenRecord(BaseModel):
-    """A record of which later versions may say more."""
+    """A record that keeps unknown fields: a later version may add some."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
 
 
 class Coordinates(OpenRecord):
-    """Where a cell is in the grid."""
+    """Position of a cell in the grid."""
 
     arm: str
     task: str
     checkpoint: int
     direction: str
     stream_seed: int
-    update_seed: int = 0
+    update_seed: int
 
 
 class Units(OpenRecord):
-    """How long an episode is."""
+    """Length of an episode in control steps, and environment steps per control step."""
 
     episode_steps: int
     action_repeat: int
 
 
 class ForkedCheckpoint(OpenRecord):
-    """The model that was deployed."""
+    """The deployed model: its digest, and its mean return in the clean world."""
 
     digest: str
     clean_return: float | None
 
 
 class Shares(OpenRecord):
-    """The cells whose stream and HOLD branch were taken."""
+    """Ids of the cells from which the stream and the HOLD branch were taken; None where this cell ran its own."""
 
     stream: str | None
     hold: str | None
 
 
-class CellRecord(OpenRecord):
-    """cell.json: what determines a cell's rows."""
+class ChainRecord(OpenRecord):
+    """Fields of every cell.json: the settings and versions that determine the rows of one chain."""
 
-    schema_: Literal["worldfork.cell/1", "worldfork.cell/2"] = Field(alias="schema")
     cell: str
-    registration: str
+    registration: str  # digest
     seed: int
     coordinates: Coordinates
     arm: dict[str, Any]  # as resolved
     task: dict[str, Any]
+    signals: tuple[str, ...]
     units: Units
-    after_end: str | None = None  # what an episode does once it has ended, in a world where it can end early
     checkpoint: ForkedCheckpoint
-    shares: Shares
-    block: dict[str, Any] | None
+    block: dict[str, Any] | None  # batch shapes, for agents whose results depend on them
     precision: str
     device: str
+    processor: str | None  # maker of the processor, where a CPU computes
+    compiler_flags: tuple[str, ...]
     simulator: str
     packages: dict[str, str | None]
-    source: str
+    code: dict[str, Any]  # origin of each plug-in that does not come with worldfork
+    source: str  # digest of sources/<source>.json
+
+
+class CellRecord(ChainRecord):
+    """cell.json of a cell of forks."""
+
+    schema_: Literal["worldfork.cell/2"] = Field(alias="schema")
+    after_end: str | None = None  # after an early end of an episode: "reset" or "wait"
+    shares: Shares
+
+
+def as_file(value: Any) -> bytes:
+    """Return the bytes of a JSON file of a study: canonical JSON and a line end."""
+    return (canonical(value) + "\n").encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object at `path`."""
+    """Return the JSON object at `path`."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        digest(value)  # a number or a text that has no canonical spelling is no record of ours
+        digest(value)  # refuses numbers and texts that have no canonical form
     except FileNotFoundError as error:
         raise WorldforkError(f"There is no `{path}`.") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -135,7 +161,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check(value: Any, model: type[Checked], *, where: str) -> Checked:
-    """`value` as a record, or one sentence that says what is wrong with it."""
+    """Return `value` as a record of that model; raise with the first mistake and where it is."""
     try:
         return model.model_validate_json(json.dumps(value))  # in JSON strict means strict, and lists become tuples
     except ValidationError as error:

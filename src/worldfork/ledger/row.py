@@ -1,22 +1,24 @@
-"""A fork row: what was known at a decision point, and what both branches then earned.
+"""Rows of a ledger and the chain that they form: what was known at a decision point, and what both branches earned.
 
-Strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count beside
-them; `seal` and `read_line` are each other's inverse, byte for byte.
+Rows are strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count
+beside them. Every row holds the digest of the row before it; `seal` writes what `read_row` checks, byte for byte.
 """
 
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.records import Record
 from worldfork.registration.records import canonical, digest
 
 __all__ = [
+    "CellRow",
     "ChainedRow",
     "Count",
     "Counts",
@@ -27,90 +29,97 @@ __all__ = [
     "Signals",
     "finite",
     "gain",
-    "has_one_spelling",
+    "is_canonical",
     "mean",
-    "read_line",
     "read_row",
+    "restore_digests",
     "seal",
+    "strip_digests",
 ]
 
-SCHEMA = "worldfork.row/1"
 Number = float | None
 Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the analysis can hold
 
 
-def _plain(name: str) -> str:
+def _printable(name: str) -> str:
     if not name.isprintable():
         raise ValueError(f"{name!a:.60} has characters that can not be shown")
     return name
 
 
-Signals = dict[Annotated[str, AfterValidator(_plain)], Number]  # their names are printed as they are
-
-
-def _on_disk(name: str) -> Any:
-    """A field whose name in the ledger, which version 1 fixed, says less than its name here."""
-    return Field(validation_alias=AliasChoices(name), serialization_alias=name)
+Signals = dict[Annotated[str, AfterValidator(_printable)], Number]  # tables and pages print the names as they are
 
 
 class ChainedRow(Record):
-    """What every row of a chain has, whatever it says."""
+    """A row of any chain, with the digests that chain it; `k` is its decision point or episode."""
 
-    version: ClassVar[str]  # its schema
-    subject: ClassVar[str]  # what one row is about, in words
+    version: ClassVar[str]  # the row's schema
+    subject: ClassVar[str]  # the noun for one row in messages
 
-    cell: str
     k: int = Field(ge=1)
     prev: str
     digest: str
 
+    @property
+    def place(self) -> str:
+        """Return the name of the deployment that the row is of, for messages."""
+        raise NotImplementedError
+
     def payload(self) -> dict[str, object]:
-        """Everything that the digest covers."""
+        """Return every field that the digest covers."""
         return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+
+class CellRow(ChainedRow):
+    """A row in the folder of a cell."""
+
+    cell: str
+
+    @property
+    def place(self) -> str:
+        """Return the cell's id."""
+        return self.cell
 
 
 Row = TypeVar("Row", bound=ChainedRow)
 
 
 class Counts(Record):
-    """Something counted in each branch."""
+    """A count for each branch."""
 
     hold: Count
     update: Count
 
 
 class Digests(Record):
-    """SHA-256 of the random arrays each branch received: equal, or the pair is no pair."""
+    """SHA-256 of the random arrays that each branch received; unequal ones break common random numbers."""
 
     hold: str
     update: str
 
 
 class FitRecord(Record):
-    """What the mechanism did."""
-
-    model_config = ConfigDict(populate_by_name=True)
+    """Record of one update: losses, gradient, movement of the parameters."""
 
     loss_before: Number
     loss_after: Number
     grad_norm: Number  # of the last step
     param_shift: Number  # Euclidean norm of the change
-    transitions: Count = _on_disk("window")  # that it could see
+    window: Count  # transitions that the mechanism could see
     non_finite: Count  # parameters that are not finite afterwards
 
 
-class ForkRow(ChainedRow):
-    """One fork (paper, "Paired labels"). Steps count from the start of the stream."""
+class ForkRow(CellRow):
+    """A fork (paper, "Paired labels"). Steps count from the start of the stream."""
 
-    model_config = ConfigDict(populate_by_name=True)
-    version: ClassVar = SCHEMA
+    version: ClassVar = "worldfork.row/1"
     subject: ClassVar = "fork"
 
     schema_: Literal["worldfork.row/1"] = Field(default="worldfork.row/1", alias="schema")
     step: Count  # control steps before the fork
     env_step: Count
     level: float  # drift level at the fork
-    drift_rate: float = _on_disk("rate")  # its change over the last control step
+    rate: float  # change of the level over the last control step
     signals: Signals  # from the stream before the fork alone
     hold: tuple[Number, ...]  # return of each episode
     update: tuple[Number, ...]
@@ -123,48 +132,43 @@ class ForkRow(ChainedRow):
     unstable_episodes: Counts  # episodes in which the simulator warned of divergence
     draws: Digests
     stream: str  # content digest of stream.parquet
-    recording: str = _on_disk("window")  # content digest of window.npz, which holds the recording
+    window: str  # content digest of window.npz
 
 
 def seal(row: Row, *, prev: str) -> Row:
-    """The row chained to `prev`, with its digest."""
+    """Return the row chained to `prev`, with its digest."""
     chained = row.model_copy(update={"prev": prev})
     return chained.model_copy(update={"digest": digest(chained.payload())})
 
 
-def read_line(line: str, *, where: str) -> ForkRow:
-    """The row on one line of forks.jsonl, after checking it against its digest."""
-    return read_row(line, ForkRow, where=where)
-
-
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:
-    """A row of that kind on one line, after checking that every byte of the line is what its digest was taken of.
+    """Return the row on one line, after checking that its digest covers every byte of the line.
 
-    That the line is also the row's canonical spelling takes five times as long to see, and nothing but a line whose
-    digest was taken of another spelling could differ in it: `has_one_spelling` is for whoever verifies a study.
+    A line in another spelling of the same row passes here if its digest was taken of that spelling: `is_canonical`
+    finds it, at five times the cost, when a study is verified.
     """
     try:
         row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
         _require_version(line, kind, where=where)
         raise WorldforkError(f"{where}: not a {kind.subject} row ({error}).") from error
-    # The payload is spelled as the row is, less the digest, which is never a row's last field (`prev` follows it).
+    # In canonical JSON the payload is the line without its digest, which `prev` follows.
     before, _, after = line.partition(f'"digest":"{row.digest}",')
     covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
-    if not covered and not has_one_spelling(line, row):
+    if not covered and not is_canonical(line, row):
         raise WorldforkError(
-            f"{where}: {kind.subject} {row.k} of {row.cell} is not what was written: its digest does not match."
+            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match."
         )
     return row
 
 
-def has_one_spelling(line: str, row: ChainedRow) -> bool:
-    """Whether the line is the row's canonical spelling, and the digest that of its payload."""
+def is_canonical(line: str, row: ChainedRow) -> bool:
+    """Return whether the line is the row's canonical JSON and its digest that of the payload."""
     return canonical(row.model_dump(mode="json", by_alias=True)) == line and digest(row.payload()) == row.digest
 
 
 def _require_version(line: str, kind: type[ChainedRow], *, where: str) -> None:
-    """Say so where a line that could not be read is a row of another version."""
+    """Raise if the line has another schema version."""
     try:
         given = json.loads(line)
     except (ValueError, RecursionError):
@@ -178,28 +182,27 @@ def _require_version(line: str, kind: type[ChainedRow], *, where: str) -> None:
 
 
 def finite(values: Iterable[float]) -> tuple[Number, ...]:
-    """Non-finite values as null."""
+    """Return the values with None in place of those that are not finite."""
     return tuple(float(value) if math.isfinite(value) else None for value in values)
 
 
 def mean(values: tuple[Number, ...]) -> Number:
-    """The mean, correctly rounded whatever the order; undefined where one of them is, or where their sum overflows.
+    """Return the mean, correctly rounded in any order; None if a value is None or the sum overflows.
 
     >>> mean((1.0, 2.0)), mean((1.0, None)), mean((1e308, 1e308))
     (1.5, None, None)
     """
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
         return None
     try:
-        return math.fsum(known) / len(known)
+        return math.fsum(numbers) / len(numbers)
     except OverflowError:
         return None
 
 
 def gain(r_hold: Number, r_update: Number) -> Number:
-    """Return what UPDATE returned more than HOLD: r_update - r_hold, undefined where one of them is, or where their
-    difference overflows.
+    """Return r_update - r_hold; None if either is None or the difference overflows.
 
     >>> gain(1.0, 1.5), gain(None, 1.5), gain(-1e308, 1e308)
     (0.5, None, None)
@@ -207,3 +210,51 @@ def gain(r_hold: Number, r_update: Number) -> Number:
     if r_hold is None or r_update is None:
         return None
     return finite([r_update - r_hold])[0]
+
+
+DIGEST: Final = re.compile(rb'"digest":"[0-9a-f]{64}",')
+PREVIOUS: Final = re.compile(rb'"prev":"[0-9a-f]{64}"')
+NO_DIGEST: Final = b'"digest":"",'
+NO_PREVIOUS: Final = b'"prev":""'
+
+
+def strip_digests(lines: bytes, *, genesis: str) -> bytes:
+    """Return the rows with every digest blank but the last, for a published copy; `genesis` chains the first row.
+
+    Digests do not compress, and the last one determines the others. Rows that could not be restored stay as they
+    are, so that a reader of the copy sees where the chain is broken.
+    """
+    *before, last = lines.splitlines(keepends=True) or [b""]
+    blank = [PREVIOUS.sub(NO_PREVIOUS, DIGEST.sub(NO_DIGEST, line, count=1), count=1) for line in before]
+    stripped = b"".join([*blank, PREVIOUS.sub(NO_PREVIOUS, last, count=1)])
+    try:
+        return stripped if restore_digests(stripped, genesis=genesis, where="") == lines else lines
+    except WorldforkError:
+        return lines
+
+
+def restore_digests(lines: bytes, *, genesis: str, where: str) -> bytes:
+    """Return the rows with the digests that `strip_digests` left out; whole rows are returned unchanged."""
+    if NO_PREVIOUS not in lines and NO_DIGEST not in lines:
+        return lines
+    whole: list[bytes] = []
+    previous = genesis.encode()
+    rows = lines.splitlines(keepends=True)
+    for number, row in enumerate(rows, start=1):
+        chained = row.replace(NO_PREVIOUS, b'"prev":"%b"' % previous, 1)
+        if NO_DIGEST in chained:
+            if number == len(rows):
+                raise WorldforkError(f"{where}, line {number}: the last row has no digest for the rows to end at.")
+            payload = chained.replace(NO_DIGEST, b"", 1).rstrip(b"\n")
+            previous = hashlib.sha256(payload).hexdigest().encode()
+            chained = chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1)
+        elif stated := DIGEST.search(chained):
+            previous = stated[0][10:-2]
+            computed = hashlib.sha256(DIGEST.sub(b"", chained, count=1).rstrip(b"\n")).hexdigest().encode()
+            if number == len(rows) and computed != previous:
+                raise WorldforkError(
+                    f"{where}: a row is not what was written. Which of the {number} can not be said: a copy in one "
+                    "file keeps one digest for all of them."
+                )
+        whole.append(chained)
+    return b"".join(whole)

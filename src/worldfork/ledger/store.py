@@ -4,7 +4,7 @@
         rows, notes = study.begin(configurations)    # every cell is asked before anything is written
         study.cell("corrected-cartpole-c0-away-s0").append(new_rows)    # chained, flushed and fsynced
 
-A run that is refused, for whatever reason, has written nothing. docs/ledger.md describes every file.
+A refused run has written nothing. docs/ledger.md describes every file.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from worldfork.ledger import archive, files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
 from worldfork.ledger.deployments import DeploymentFolder, DeploymentRow
 from worldfork.ledger.provenance import changed_modules
-from worldfork.ledger.records import Amendment, Kept, Registered, check, read_json
+from worldfork.ledger.records import Amendment, Kept, Registered, as_file, check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Registration, canonical, cells, deployments, difference, digest, parse, restore
 
 __all__ = ["PUBLISHED", "CellFolder", "Deployed", "Study", "StudyWriter", "writing"]
 
-PUBLISHED = "published.json"  # is in copies alone (`ledger.publish`)
+PUBLISHED = "published.json"  # of published copies (`ledger.publish`)
 Deployed = tuple[str, str]  # a policy and the id of a cell
 
-# What a run leaves in a folder before its registration is there: such a folder may be carried on with.
+# Files that a killed run may leave before its registration is complete: a folder with one of them is a study's.
 BEGUN = {
     "registration.json",
     "registration.toml",
@@ -39,7 +39,7 @@ BEGUN = {
     ".registration.toml.partial",
     ".registration.json.partial",
 }
-# Everything a cell without rows may hold.
+# Files that a cell without rows may hold.
 ROWLESS = {
     "cell.json",
     "execution.json",
@@ -52,10 +52,10 @@ ROWLESS = {
 
 
 class Study:
-    """A study, for reading: a folder, or one file (`ledger.archive`); `writing` opens a folder to write.
+    """A study for reading, in a folder or in one file NAME.tar.xz (`ledger.archive`).
 
-    `origin` is what was opened, `path` the folder that it is read from. They differ for a file: `path` is then a
-    temporary folder, and NAME stands for NAME.tar.xz beside it where there is no folder NAME.
+    `origin` is the path that was opened and `path` the folder that is read; for a file, that is a temporary folder.
+    NAME stands for the file NAME.tar.xz if there is no folder NAME.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -67,26 +67,28 @@ class Study:
 
     @property
     def packed(self) -> bool:
-        """Whether this is a study in one file, into which nothing is written."""
+        """Return whether this is a study in one file, into which nothing is written."""
         return self.path != self.origin
 
     @property
     def registration(self) -> Registration:
-        """What was registered, as last amended."""
+        """Return the registration, as last amended."""
         return restore(canonical(self.registered().registration), name=str(self.path / "registration.json"))
 
     @property
     def registration_digest(self) -> str:
-        """The digest of what is stored: what every cell points to. A version that knows more settings, and so
-        would spell the same registration at greater length, reads the same digest."""
+        """Return the digest of the stored registration, to which every cell points.
+
+        It is taken of the file: a version with more settings would write the same registration at greater length.
+        """
         return digest(self.registered().registration)
 
     def registered(self) -> Registered:
-        """registration.json."""
+        """Return registration.json."""
         path = self.path / "registration.json"
         if not os.path.lexists(path):
             raise WorldforkError(archive.no_study(self.path))
-        if not self._seen_to_be_plain:  # everything that is read of a study begins here
+        if not self._seen_to_be_plain:  # every reader of a study comes by here first
             files.refuse_what_is_not_plain(self.path)
             self._seen_to_be_plain = True
         try:
@@ -95,7 +97,7 @@ class Study:
             raise WorldforkError(f"`{self.path}` is not a study. {error}") from error
 
     def amendments(self) -> list[Amendment]:
-        """Every change to the registration after rows existed."""
+        """Return every change to the registration after rows existed, in order."""
         path = self.path / "amendments.jsonl"
         if not path.exists():
             return []
@@ -104,24 +106,24 @@ class Study:
         return [_amendment(line, where=f"`{path}`, line {number}") for number, line in enumerate(lines, start=1)]
 
     def kept(self) -> Kept:
-        """The digests of what lies beside the cells; none in a study of a version that did not keep them."""
+        """Return the digests of the files beside the cells; none before the first file is there."""
         path = self.path / "kept.json"
         if not path.exists():
             return Kept(digest=digest({}), files={})
         return check(read_json(path), Kept, where=f"`{path}`")
 
     def cell(self, cell_id: str) -> CellFolder:
-        """The folder of one cell, whether or not it exists yet."""
+        """Return the folder of one cell, which need not exist yet."""
         if Path(cell_id).name != cell_id or cell_id in ("", ".."):
             raise WorldforkError(f"A cell's name is that of a folder; got `{cell_id}`.")
         return self._cells.setdefault(cell_id, CellFolder(self.path / "cells" / cell_id))
 
     def cells(self) -> list[CellFolder]:
-        """The cells that have begun, by name."""
+        """Return the cells that have begun, by name."""
         return [CellFolder(path.parent) for path in sorted(self.path.glob("cells/*/cell.json"))]
 
     def deployment(self, policy: str, cell_id: str) -> DeploymentFolder:
-        """The folder of one policy on one cell, whether or not it exists yet."""
+        """Return the folder of one policy on one cell, which need not exist yet."""
         for name in (policy, cell_id):
             if Path(name).name != name or name in ("", ".."):
                 raise WorldforkError(f"A policy's or a cell's name is that of a folder; got `{name}`.")
@@ -129,12 +131,12 @@ class Study:
         return self._deployments.setdefault((policy, cell_id), DeploymentFolder(path))
 
     def deployments(self) -> list[DeploymentFolder]:
-        """The deployments that have begun, by policy and cell."""
+        """Return the closed-loop deployments that have begun, by policy and cell."""
         return [DeploymentFolder(path.parent) for path in sorted(self.path.glob("deployments/*/*/cell.json"))]
 
 
 class StudyWriter(Study):
-    """A study that this process may write to, while `writing` holds its lock."""
+    """A study that this process may write to, for as long as `writing` holds its lock."""
 
     def __init__(self, path: Path, registration: Registration, *, authored: str, reason: str | None) -> None:
         super().__init__(path)
@@ -151,13 +153,16 @@ class StudyWriter(Study):
         deployed: Mapping[Deployed, Mapping[str, Any]] | None = None,
         sources: Mapping[str, Mapping[str, str]] | None = None,
     ) -> tuple[dict[str, list[ForkRow]], list[str]]:
-        """Open the cells under these configurations: the rows of each so far, and notes on what was put right.
-        `deployed` are the configurations of policies that are followed all the way (`deployed_rows` has theirs);
-        `sources` are the modules behind each digest of source, so that a refusal can name those that changed.
+        """Open the cells under these configurations; return the rows of each so far, and notes on repairs.
 
-        First every cell is asked, and the registration against the cells that are there; if any refuses, nothing
-        has been written. Then come the amendment, the registration and the cells, each file whole, in an order
-        that the same call carries on from, wherever it was killed.
+        First every cell is checked against its rows; if any refuses, nothing has been written. Then the amendment,
+        the registration and the cells are written, each file whole, in an order from which the same call carries on
+        wherever it was killed.
+
+        Args:
+            configurations: cell.json of each cell, by id.
+            deployed: cell.json of each closed-loop deployment, by policy and cell; `deployed_rows` has their rows.
+            sources: the modules behind each digest of source, so that a refusal can name those that changed.
         """
         abandoned = self._abandoned()
         plans = self._plan(configurations, sources or {})
@@ -172,7 +177,7 @@ class StudyWriter(Study):
         return {cell_id: plan.rows for cell_id, plan in plans.items()}, notes
 
     def keep(self, name: str, content: bytes | Path) -> None:
-        """Put a file, or a copy of one, beside the cells (`checkpoints/walker-walk-0.json`), unless it is there."""
+        """Write a file, or copy one, beside the cells (`checkpoints/walker-walk-0.json`), unless it is there."""
         assert self.begun, "`begin` comes before `keep`: a study that is refused writes nothing"
         path = files.confined(self.path / name, within=self.path)
         if not path.exists():
@@ -184,13 +189,12 @@ class StudyWriter(Study):
 
     def _list(self, name: str) -> None:
         listed = {**self.kept().files, name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()}
-        record = canonical({"digest": digest(listed), "files": listed}) + "\n"
-        _replace_if_other(self.path / "kept.json", record.encode())
+        _replace_if_other(self.path / "kept.json", as_file({"digest": digest(listed), "files": listed}))
 
     def _decide(self, reason: str | None) -> tuple[Registered, list[Amendment]]:
-        """The registration and the amendments as they will be on disk; refuses one that rows do not allow."""
-        spelled = self._wanted.model_dump(mode="json", by_alias=True)
-        wanted = Registered(digest=digest(spelled), registration=spelled)
+        """Return registration and amendments as they will be on disk; refuse a change that was given no reason."""
+        tables = self._wanted.model_dump(mode="json", by_alias=True)
+        wanted = Registered(digest=digest(tables), registration=tables)
         if not (self.path / "registration.json").exists():
             return wanted, []
         stored = self.registered()
@@ -201,7 +205,7 @@ class StudyWriter(Study):
             return stored, amendments
         if not any(cell.has_rows() for cell in self.cells()):
             return wanted, []
-        changes = difference(stored.registration, spelled)
+        changes = difference(stored.registration, tables)
         if reason is None:
             raise WorldforkError(
                 f"`{self.path}` holds rows of another registration. The difference:\n  "
@@ -212,8 +216,10 @@ class StudyWriter(Study):
         return wanted, [*amendments, entry.model_copy(update={"digest": digest(entry.payload())})]
 
     def _amendments_in_force(self, current: str) -> list[Amendment]:
-        """The amendments that lead to the registration as it is stored. A last one that leads from it was written
-        by a run that was killed before its registration came: it does not count."""
+        """Return the amendments that lead to the stored registration.
+
+        A run that was killed between the two files left a last one that leads from it: it does not count.
+        """
         amendments = self.amendments()
         if amendments and amendments[-1].before == current:
             amendments.pop()
@@ -248,7 +254,7 @@ class StudyWriter(Study):
     def _plan_deployed(
         self, configurations: Mapping[Deployed, Mapping[str, Any]]
     ) -> dict[Deployed, CellPlan[DeploymentRow]]:
-        """What is followed all the way, asked like any cell: one refusal refuses the run."""
+        """Plan the closed-loop deployments like cells: one refusal refuses the run."""
         earlier = {amendment.before for amendment in self._amendments}
         plans = {}
         for place, configuration in configurations.items():
@@ -260,7 +266,7 @@ class StudyWriter(Study):
         return plans
 
     def _changed_modules(self, cell_id: str, sources: Mapping[str, str] | None) -> list[str]:
-        """The modules whose source is not what this cell's rows were made with, as far as the study kept it."""
+        """Return a line per module that changed since this cell's rows, as far as the study kept the list."""
         stored = str(self.cell(cell_id).configuration.get("source"))
         path = self.path / "sources" / f"{stored}.json"
         if sources is None or not re.fullmatch("[0-9a-f]{64}", stored) or not path.is_file():
@@ -269,7 +275,7 @@ class StudyWriter(Study):
         return changed_modules(before, sources) if isinstance(before, dict) else []
 
     def _abandoned(self) -> list[CellFolder | DeploymentFolder]:
-        """Cells without rows that are registered no longer; cells with rows must stay registered."""
+        """Return the cells without rows that are registered no longer; cells with rows must stay registered."""
         registered = {cell.id for cell in cells(self._wanted)}
         followed = {(policy, cell.id) for policy, cell in deployments(self._wanted)}
         others: list[CellFolder | DeploymentFolder] = [cell for cell in self.cells() if cell.id not in registered]
@@ -284,27 +290,30 @@ class StudyWriter(Study):
         return others
 
     def _write_registration(self) -> None:
-        lines = "".join(canonical(entry.model_dump(mode="json")) + "\n" for entry in self._amendments).encode()
+        lines = b"".join(as_file(entry.model_dump(mode="json")) for entry in self._amendments)
         _replace_if_other(self.path / "amendments.jsonl", lines)
         if not _is_text_of(self.path / "registration.toml", self._wanted):
             files.replace(self.path / "registration.toml", self._authored.encode())
-        record = canonical(self._new.model_dump(mode="json")) + "\n"
-        _replace_if_other(self.path / "registration.json", record.encode())
+        _replace_if_other(self.path / "registration.json", as_file(self._new.model_dump(mode="json")))
 
 
 @contextlib.contextmanager
 def writing(
     folder: Path | str, registration: Registration, *, authored: str, amend: str | None = None
 ) -> Iterator[StudyWriter]:
-    """Open `folder` for this registration, alone. A registration that rows already point to is not edited in
-    silence: it is refused with the difference, or amended for a reason (`amend`) that stays in the study.
+    """Open `folder` to write under this registration, as its only writer.
 
-    `authored` is the registration's text, complete in itself. Nothing is written before `begin`, and a folder that
-    was made for a run that never began is removed again.
+    Nothing is written before `begin`, and a folder that was made for a run that never began is removed again.
+
+    Args:
+        folder: the study's folder; made if there is none.
+        registration: the registration to run. If rows point to another, it is refused with the difference.
+        authored: the registration's text, complete in itself.
+        amend: reason for changing a registration that has rows; it stays in the study.
     """
     path = Path(folder)
     _refuse_other_folders(path)
-    made = files.make_folders(path)
+    created = files.make_folders(path)
     lock = path / ".lock"
     locked_before = lock.exists()
     begun = False
@@ -323,12 +332,12 @@ def writing(
     finally:
         if not begun:
             with contextlib.suppress(OSError):
-                for empty in reversed(made):
+                for empty in reversed(created):
                     empty.rmdir()
 
 
 def _naming(modules: Sequence[str], changes: Sequence[str]) -> tuple[str, ...]:
-    """The changes, with modules by name in place of the digest of all of them."""
+    """Return the changes, with changed modules by name in place of their common digest."""
     if not modules:
         return tuple(changes)
     return (*modules, *(change for change in changes if not change.startswith("source: ")))
@@ -346,7 +355,7 @@ def _amendment(line: str, *, where: str) -> Amendment:
 
 
 def _is_text_of(path: Path, registration: Registration) -> bool:
-    """Whether the TOML at `path` says this registration, in whatever words."""
+    """Return whether the TOML at `path` reads as this registration."""
     try:
         return parse(path.read_text(encoding="utf-8"), name=path.name) == registration
     except (OSError, UnicodeDecodeError, WorldforkError):
@@ -354,7 +363,7 @@ def _is_text_of(path: Path, registration: Registration) -> bool:
 
 
 def _replace_if_other(path: Path, data: bytes) -> None:
-    """See to it that `path` holds `data`, or is not there where there are none."""
+    """Make `path` hold `data`; remove it if `data` is empty."""
     stored = path.read_bytes() if path.exists() else b""
     if stored != data and data:
         files.replace(path, data)
@@ -363,7 +372,7 @@ def _replace_if_other(path: Path, data: bytes) -> None:
 
 
 def _remove(cell: CellFolder | DeploymentFolder) -> str:
-    """Take away what a cell without rows holds, and nothing else."""
+    """Remove the files of a cell without rows, and nothing else."""
     for name in ROWLESS:
         (cell.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -372,7 +381,7 @@ def _remove(cell: CellFolder | DeploymentFolder) -> str:
 
 
 def _refuse_other_folders(path: Path) -> None:
-    """A study is written to a folder of its own."""
+    """Raise if `path` is neither new, nor empty, nor a study that can be written to."""
     if archive.is_archive(packed := archive.locate(path)) and packed.exists():
         raise WorldforkError(
             f"`{packed}` is a study in one file, to be read: nothing is run into it. Use a new folder; "

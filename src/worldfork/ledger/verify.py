@@ -1,4 +1,4 @@
-"""Is a study what was written? Every chain, every digest, every pair, and the registration they all point to."""
+"""Verification of a study: every chain, every digest, every pair, and the registration that they point to."""
 
 import collections
 import contextlib
@@ -12,23 +12,23 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import ANSWERS, Answers, read_answers
 from worldfork.ledger.arrays import Columns, content_digest, read_parquet
-from worldfork.ledger.cell import departures
-from worldfork.ledger.consistency import Expected, expected, unlisted
+from worldfork.ledger.consistency import check_configuration, expected, of_another_registration, unlisted
 from worldfork.ledger.deployments import segment_files
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
-from worldfork.ledger.records import read_json
+from worldfork.ledger.recorded import RecordedLedger, deployments_of, is_recorded
+from worldfork.ledger.records import as_file, read_json
 from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_deployments import verify_deployments
-from worldfork.registration import Cell, Registration, canonical, cells, digest, parse
+from worldfork.registration import Cell, Registration, cells, digest, parse
 
-__all__ = ["Verdict", "require_as_registered", "root", "verify"]
+__all__ = ["Verdict", "identity", "require_as_registered", "root", "verify"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What was found. `problems` are damage; a study that is merely unfinished has none. `notes` say what is not
-    here, and so could not be checked."""
+    """Findings of `verify`. `problems` are damage, which an unfinished study has none of; `notes` name what is not
+    here and so could not be checked."""
 
     rows: int
     expected: int
@@ -40,74 +40,92 @@ class Verdict:
 
     @property
     def complete(self) -> bool:
+        """Return whether every registered row is there."""
         return (self.rows, self.episodes) == (self.expected, self.expected_episodes)
 
 
 def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
-    """Check the whole study; the first problem of each cell is named with its row."""
+    """Check the whole study at `folder`; of each damaged cell the first problem is named with its row.
+
+    `progress(done, total)` is called after every cell.
+
+    >>> verify("results/demo").complete
+    True
+    """
+    if is_recorded(Path(folder)):
+        return _verify_recorded(RecordedLedger(folder))
     study = Study(folder)
     registration = _registered(study)
     problems = _beside_the_rows(study, arrays=True)
     grid = {cell.id: cell for cell in cells(registration)}
-    begun = study.cells()
-    known = _known_registrations(study)
-    rows: dict[str, list[ForkRow]] = {}
+    registrations = _registration_digests(study)
     published = read_published(study)
     left_out = None if published is None else published.left_out
-    windowless = left_out is not None and WINDOWS in left_out
-    for number, folder_of_cell in enumerate(begun, start=1):
+    begun = study.cells()
+    rows: dict[str, list[ForkRow]] = {}
+    for number, cell in enumerate(begun, start=1):
         try:
-            cell = grid.get(folder_of_cell.id)
-            if cell is None:
-                raise WorldforkError(f"{folder_of_cell.id} is not a cell of the registration.")
-            _check_configuration(folder_of_cell, study, cell, known=known)
-            episodes = registration.arm(cell.arm).evaluation.episodes
-            points = registration.arm(cell.arm).stream.decision_points
-            said = expected(
-                folder_of_cell.configuration, registration.arm(cell.arm).stream, signals=registration.signals
+            rows[cell.id] = _checked_rows(
+                cell, study, registration, grid, registrations=registrations, left_out=left_out
             )
-            rows[cell.id] = _checked_rows(folder_of_cell, points, episodes=episodes, left_out=left_out, said=said)
         except WorldforkError as error:
             problems.append(str(error))
         progress(number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
-    followed = verify_deployments(study, registration, known=known, left_out=left_out or ())
-    problems += followed.problems
+    deployed = verify_deployments(study, registration, registrations=registrations, left_out=left_out or ())
+    problems += deployed.problems
     computed = [cell.configuration for cell in whole if rows[cell.id]]
-    computed += [folder.configuration for folder in followed.whole if folder.has_rows()]
+    computed += [folder.configuration for folder in deployed.whole if folder.has_rows()]
     problems += _source_problems(study, computed)
     damaged, notes = _models(study, whole)
-    absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
-    if windowless and absent:
-        notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
     answers = None
-    if len(whole) == len(begun):  # where a row is damaged, that is named, and what is said of its stream is not
+    if len(whole) == len(begun):  # answers are checked against rows, so damage to rows is named alone
         try:
             answers = _stored_answers(study, rows, left_out=left_out or ())
         except WorldforkError as error:
             problems.append(str(error))
-    unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
-    if left_out is not None and STREAMS in left_out and unlogged:
-        notes.append(_streams_note([path.name for path in unlogged], answers))
-    for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
-        absent_of_all = not segment_files(study.path, suffix=Path(pattern).suffix)
-        if followed.episodes and absent_of_all and left_out is not None and pattern in left_out:
-            notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
-    with contextlib.suppress(WorldforkError):  # where kept.json can not be read, which is a problem named above
-        notes += unlisted(study, followed.segments)
+    notes += _left_out_notes(study, whole, answers, left_out=left_out or (), episodes=deployed.episodes)
+    with contextlib.suppress(WorldforkError):  # of an unreadable kept.json, which is a problem named above
+        notes += unlisted(study, deployed.segments)
     registered = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     count = sum(map(len, rows.values()))
     found = (*problems, *damaged)
-    return Verdict(count, registered, len(begun), found, tuple(notes), followed.episodes, followed.expected)
+    return Verdict(count, registered, len(begun), found, tuple(notes), deployed.episodes, deployed.expected)
+
+
+def _verify_recorded(ledger: RecordedLedger) -> Verdict:
+    rows, problems = ledger.problems()
+    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(ledger.notes()))
+
+
+def _left_out_notes(
+    study: Study,
+    whole: Collection[CellFolder],
+    answers: Answers | None,
+    *,
+    left_out: Collection[str],
+    episodes: int,
+) -> list[str]:
+    """Return a note on each kind of file that a published copy leaves out."""
+    notes = []
+    absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
+    if WINDOWS in left_out and absent:
+        notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
+    unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
+    if STREAMS in left_out and unlogged:
+        notes.append(_streams_note([path.name for path in unlogged], answers))
+    for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
+        if episodes and pattern in left_out and not segment_files(study.path, suffix=Path(pattern).suffix):
+            notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
+    return notes
 
 
 def root(study: Study) -> str:
-    """One digest over the whole ledger: the registration, its amendments, what was kept, and the end of every
-    cell's chain.
+    """Return one digest over the whole ledger: registration, amendments, kept files, and the end of every chain.
 
-    Who rewrites a ledger and computes every digest anew passes `verify`, but can not keep its root. Publish it
-    where it can not be changed together with the ledger.
+    A forger who computes every digest anew passes `verify`, but can not keep the root. Publish it where it can not
+    be changed together with the ledger.
     """
     ends = sorted([cell.id, cell.last_digest()] for cell in study.cells())
     amendments = [amendment.digest for amendment in study.amendments()]
@@ -123,18 +141,29 @@ def root(study: Study) -> str:
     )
 
 
+def identity(folder: Path | str) -> tuple[str, str, str]:
+    """Return the name of a ledger, the digest of its registration or its recorder's settings, and its root."""
+    if is_recorded(Path(folder)):
+        ledger = RecordedLedger(folder)
+        return Path(folder).resolve().name, ledger.settings.digest, ledger.root()
+    study = Study(folder)
+    return study.registration.name, study.registration_digest, root(study)
+
+
 def require_as_registered(study: Study) -> None:
-    """Refuse a study whose rows would be read by something else than what they were made by. Whoever scores it
-    checks the rows as they are read; models are not hashed, which takes a while and which no score reads."""
-    known = _known_registrations(study)
+    """Raise if the registration, or a file beside the cells, is not the one that the rows were made under.
+
+    For readers that score: rows are checked as they are read, and models, which no score reads, are not hashed.
+    """
+    registrations = _registration_digests(study)
     problems = _beside_the_rows(study, arrays=False)
-    problems += filter(None, (_of_another_registration(cell, known) for cell in study.cells()))
+    problems += filter(None, (of_another_registration(cell, registrations) for cell in study.cells()))
     if problems:
         raise WorldforkError(f"`{study.path}`: {problems[0]} Run `worldfork verify {study.path}`.")
 
 
 def _beside_the_rows(study: Study, *, arrays: bool) -> list[str]:
-    """What does not hold of the registration, its amendments and what was kept beside the cells."""
+    """Return the problems of the registration, its amendments and the files beside the cells."""
     return [
         *_registration_problems(study, _registered(study)),
         *_amendment_problems(study),
@@ -144,7 +173,7 @@ def _beside_the_rows(study: Study, *, arrays: bool) -> list[str]:
 
 
 def _registered(study: Study) -> Registration:
-    """The registration; one that was changed may well contradict itself, which is not what is wrong with it."""
+    """Return the registration; of one that was edited, name that and not the contradictions that followed."""
     try:
         return study.registration
     except WorldforkError as error:
@@ -157,10 +186,10 @@ def _registered(study: Study) -> Registration:
 
 
 def _registration_problems(study: Study, registration: Registration) -> list[str]:
-    """registration.json says its own digest and is what registration.toml says."""
+    """Check registration.json against its digest and against registration.toml."""
     stored = study.registered()
-    spelled = _spelled(stored.model_dump(mode="json"))
-    if not stored.intact or (study.path / "registration.json").read_bytes() != spelled:
+    written = as_file(stored.model_dump(mode="json"))
+    if not stored.intact or (study.path / "registration.json").read_bytes() != written:
         return ["registration.json is not what was written: its digest does not match."]
     try:
         authored = parse((study.path / "registration.toml").read_text(encoding="utf-8"), name="registration.toml")
@@ -170,7 +199,7 @@ def _registration_problems(study: Study, registration: Registration) -> list[str
 
 
 def _amendment_problems(study: Study) -> list[str]:
-    """The amendments lead, one after the other, to the registration."""
+    """Check that the amendments lead, one after the other, to the registration."""
     try:
         amendments = study.amendments()
     except WorldforkError as error:
@@ -186,7 +215,7 @@ def _amendment_problems(study: Study) -> list[str]:
 
 
 def _copy_problems(study: Study) -> list[str]:
-    """A published copy names the registration that it is a copy of."""
+    """Check that published.json names this study's registration."""
     published = read_published(study)
     if published is not None and published.registration != study.registration_digest:
         return ["published.json belongs to another study."]
@@ -194,13 +223,13 @@ def _copy_problems(study: Study) -> list[str]:
 
 
 def _kept_problems(study: Study, *, arrays: bool) -> list[str]:
-    """What lies beside the cells is what was put there; a published copy may leave some of it out."""
+    """Check the files beside the cells against kept.json; a published copy may lack those it leaves out."""
     path = study.path / "kept.json"
     try:
         kept, published = study.kept(), read_published(study)
     except WorldforkError as error:
         return [str(error)]
-    if not kept.intact or (path.exists() and path.read_bytes() != _spelled(kept.model_dump(mode="json"))):
+    if not kept.intact or (path.exists() and path.read_bytes() != as_file(kept.model_dump(mode="json"))):
         return ["kept.json is not what was written: its digest does not match."]
     problems = []
     for name, written in kept.files.items():
@@ -215,19 +244,8 @@ def _kept_problems(study: Study, *, arrays: bool) -> list[str]:
     return problems
 
 
-def _spelled(value: Any) -> bytes:
-    return (canonical(value) + "\n").encode()
-
-
-def _of_another_registration(folder: CellFolder, known: set[str]) -> str | None:
-    named = read_json(folder.path / "cell.json").get("registration")
-    if named in known:
-        return None
-    return f"{folder.id}: cell.json belongs to another registration, {str(named)[:12]}, which no amendment names."
-
-
-def _known_registrations(study: Study) -> set[str]:
-    """The digests that a cell may point to: that of the registration, and of those that were amended."""
+def _registration_digests(study: Study) -> set[str]:
+    """Return the digests that a cell may point to: of the registration, and of those before its amendments."""
     try:
         earlier = {amendment.before for amendment in study.amendments()}
     except WorldforkError:  # named already
@@ -235,60 +253,60 @@ def _known_registrations(study: Study) -> set[str]:
     return {study.registration_digest, *earlier}
 
 
-def _check_configuration(folder: CellFolder, study: Study, cell: Cell, *, known: set[str]) -> None:
-    configuration = folder.configuration
-    if (folder.path / "cell.json").read_bytes() != _spelled(configuration):
-        raise WorldforkError(f"{folder.id}: cell.json is not in canonical form; it was edited.")
-    if configuration["cell"] != folder.id:
-        raise WorldforkError(f"{folder.id}: cell.json belongs to another cell, {configuration['cell']}.")
-    if problem := _of_another_registration(folder, known):
-        raise WorldforkError(problem)
-    if differing := departures(configuration, cell, study.registered().registration):
-        raise WorldforkError(f"{folder.id}: its rows were not made as registered: {'; '.join(differing)}.")
-
-
 def _checked_rows(
-    folder: CellFolder, points: int, *, episodes: int, left_out: Collection[str] | None, said: Expected
+    folder: CellFolder,
+    study: Study,
+    registration: Registration,
+    grid: Mapping[str, Cell],
+    *,
+    registrations: set[str],
+    left_out: Collection[str] | None,
 ) -> list[ForkRow]:
-    """The rows, each held against what it names, and against what is `said` of them elsewhere; `left_out` is what a
-    published copy is without."""
-    rows = folder.rows(spelling=True)
+    """Return the rows of a cell, each checked against the files that it names and the registration.
+
+    `left_out` are the patterns of the files that a published copy lacks; None for a study that is no copy.
+    """
+    if folder.id not in grid:
+        raise WorldforkError(f"{folder.id} is not a cell of the registration.")
+    arm = registration.arm(grid[folder.id].arm)
+    check_configuration(folder, study, grid[folder.id], registrations=registrations)
+    rows, points = folder.rows(spelling=True), arm.stream.decision_points
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     if not rows:
         return rows
     log = _log(folder, left_out=left_out)
-    stream, window = rows[0].stream if log is None else content_digest(log), rows[0].recording
+    stream, window = rows[0].stream if log is None else content_digest(log), rows[0].window
     if (folder.path / "window.npz").exists() or left_out is None or WINDOWS not in left_out:
         window = content_digest(folder.read_window())
+    calculated = expected(folder.configuration, arm.stream, signals=registration.signals)
     for row in rows:
         where = f"{folder.id}, fork {row.k}"
-        if (row.stream, row.recording) != (stream, window):
+        if (row.stream, row.window) != (stream, window):
             raise WorldforkError(f"{where}: stream.parquet or window.npz is not the one this row was made from.")
         if row.draws.hold != row.draws.update:
             raise WorldforkError(f"{where}: the branches received different random draws; the pair is no pair.")
-        if {len(row.hold), len(row.update)} != {episodes}:
+        if {len(row.hold), len(row.update)} != {arm.evaluation.episodes}:
             raise WorldforkError(
-                f"{where}: {len(row.hold)} episodes of HOLD and {len(row.update)} of UPDATE where {episodes} are "
-                "registered."
+                f"{where}: {len(row.hold)} episodes of HOLD and {len(row.update)} of UPDATE where "
+                f"{arm.evaluation.episodes} are registered."
             )
         means = mean(row.hold), mean(row.update)
         if (row.r_hold, row.r_update, row.delta) != (*means, gain(*means)):
             raise WorldforkError(f"{where}: the means or their difference do not follow from the episodes.")
-        if wrong := said.of_row(row):
+        if wrong := calculated.of_row(row):
             raise WorldforkError(f"{where}: {wrong}.")
     if log is not None:
-        if wrong := said.of_log(log):
+        if wrong := calculated.of_log(log):
             raise WorldforkError(f"{folder.id}: {wrong}.")
         for row in rows:
-            if wrong := said.beside_log(row, log):
+            if wrong := calculated.beside_log(row, log):
                 raise WorldforkError(f"{folder.id}, fork {row.k}: {wrong}.")
     return rows
 
 
 def _log(folder: CellFolder, *, left_out: Collection[str] | None) -> Columns | None:
-    """The stream that the rows were made from: of the cell's own file, or of its owner's in a copy. None where it
-    was left out, so that all that can be asked is that the rows name one."""
+    """Return the log that the rows were made from, in a copy perhaps the owner's; None if it was left out."""
     log, _ = folder.stream_files()
     if left_out is None:  # only a copy keeps a shared stream once
         log = folder.path / log.name
@@ -300,7 +318,7 @@ def _log(folder: CellFolder, *, left_out: Collection[str] | None) -> Columns | N
 def _stored_answers(
     study: Study, rows: Mapping[str, list[ForkRow]], *, left_out: Collection[str]
 ) -> Answers | None:
-    """What stands in for streams that a copy leaves out. Nothing else has such a file."""
+    """Return the answers that stand in for streams; raise if a study with streams has such a file."""
     answers = read_answers(study, rows)
     if answers is not None and STREAMS not in left_out:
         raise WorldforkError(f"{ANSWERS} is for copies that were published without streams, and this is none.")
@@ -308,20 +326,21 @@ def _stored_answers(
 
 
 def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
-    """How many streams are not here, and what stands in for them."""
-    known = set(absent) & set(answers.streams if answers is not None else ())
+    """Return the note on streams that are not here, and on the answers in their place."""
+    answered_streams = set(absent) & set(answers.streams if answers is not None else ())
     note = (
         f"{plural(len(absent), 'stream')} {'is' if len(absent) == 1 else 'are'} not here; rows hold their digests. "
     )
-    if answers is None or not known:
+    if answers is None or not answered_streams:
         return f"{note}The detectors that read them can not be scored from this copy."
-    who = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
-    on = "them" if len(known) == len(absent) else f"{len(known)} of them"
-    return f"{note}What {who} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its digest."
+    detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
+    on = "them" if len(answered_streams) == len(absent) else f"{len(answered_streams)} of them"
+    answered = f"What {detectors} answered on {on} is in {ANSWERS}"
+    return f"{note}{answered}, as the publisher's word: no row holds its digest."
 
 
 def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> list[str]:
-    """A cell that took its HOLD branch from another has the other's returns and draws."""
+    """Check that a cell which took its HOLD branch from another has the other's returns and draws."""
     owner = cell.configuration["shares"]["hold"]
     for row, held in zip(rows[cell.id], rows.get(owner, []), strict=False):
         if (row.hold, row.draws.hold, row.stream) != (held.hold, held.draws.hold, held.stream):
@@ -330,8 +349,8 @@ def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> lis
 
 
 def _source_problems(study: Study, configurations: list[dict[str, Any]]) -> list[str]:
-    """The modules that rows were computed with are listed, by the digest that the cells name."""
-    named = {made["source"] for made in configurations if made["schema"] != "worldfork.cell/1"}  # it kept no list
+    """Check that the list of modules is there for every digest of source that the cells name."""
+    named = {configuration["source"] for configuration in configurations}
     problems = []
     for source in sorted(named):
         path = study.path / "sources" / f"{source}.json"
@@ -344,10 +363,7 @@ def _source_problems(study: Study, configurations: list[dict[str, Any]]) -> list
 
 
 def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]]:
-    """Every model that the cells were made from: damage, and a note on those that are not here.
-
-    A study that is passed on may leave its models behind; their manifests then stand for them.
-    """
+    """Return the problems of the models that were deployed, and a note on those that are not here."""
     wanted: dict[str, set[str]] = {}
     for cell in begun:
         configuration = cell.configuration
@@ -359,11 +375,11 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
         folder = study.path / "checkpoints"
         manifest = folder / f"{name}.json"
         named = digests | _digests_in(manifest)
-        # An agent says itself which files a checkpoint has; the first of them is the one that the digest is of.
+        # An agent chooses the files of a checkpoint; the digest is of one of them.
         models = sorted(path for path in folder.glob(f"{name}.*") if path.suffix != ".json")
         if models:
             sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in models]
-            named.add(next((one for one in sums if one in digests), sums[0]))
+            named.add(next((found for found in sums if found in digests), sums[0]))
         else:
             absent.append("the digests in their manifests" if manifest.exists() else "the digests in the cells")
         if len(named) > 1:
@@ -375,8 +391,7 @@ def _models(study: Study, begun: list[CellFolder]) -> tuple[list[str], list[str]
 
 
 def _digests_in(manifest: Path) -> set[str]:
-    """The digest that a manifest names. An agent from elsewhere may keep something else in a .json of its own; that
-    it is what was put there is kept.json's to say."""
+    """Return the digest that a manifest names; none for a .json in which an agent keeps something else."""
     if not manifest.exists():
         return set()
     try:

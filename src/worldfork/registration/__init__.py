@@ -1,4 +1,4 @@
-"""What will be run: frozen, hashed and readable before anything runs."""
+"""Registrations: the settings of a study, frozen and hashed before anything runs."""
 
 from worldfork.registration.grid import Cell, cells, deployments, hold_owner, stream_owner
 from worldfork.registration.reading import (

@@ -1,4 +1,4 @@
-"""Settings of a registration that change nothing, and arms that are one arm twice."""
+"""Advice on a registration: settings without effect, and arms that are equal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -11,8 +11,12 @@ FEW: Final = 3  # arms that are named even where a sentence is true of all
 
 
 def idle_settings(registration: Registration, episode_steps: Mapping[str, tuple[int, int]]) -> list[str]:
-    """One sentence per finding, with every arm that it is true of. `episode_steps` gives (control, environment)
-    steps per episode of each task."""
+    """Return one sentence per finding, with the arms that it is true of.
+
+    Args:
+        registration: the registration to examine.
+        episode_steps: control and environment steps per episode, by task.
+    """
     findings: dict[tuple[str, str], list[str]] = {}  # task and sentence -> arms
     for look in (_windows, _levels):
         for arm in registration.arms:
@@ -27,7 +31,7 @@ def idle_settings(registration: Registration, episode_steps: Mapping[str, tuple[
 
 
 def _named(arms: Sequence[str], *, of: int) -> str:
-    """The arms by name, unless they are all of many."""
+    """Return the names of the arms, or their number if they are all of many."""
     return f"all {of} arms" if len(arms) == of > FEW else ", ".join(arms)
 
 
@@ -69,7 +73,7 @@ def _twins(registration: Registration, episode_steps: Mapping[str, tuple[int, in
 
 
 def _effective(mechanism: Mechanism, length: int) -> dict[str, object]:
-    """The mechanism as it acts in a stream of `length` transitions."""
+    """Return the mechanism's settings as they act in a stream of `length` transitions."""
     if mechanism.name == "none" or (mechanism.name == "finetune" and mechanism.steps == 0):
         return {"name": "none"}
     return {**mechanism.model_dump(), "window": min(mechanism.window, length)}

@@ -1,4 +1,4 @@
-"""[deployment]: policies that are followed all the way (paper, Discussion: the committing variant).
+"""[deployment]: policies of closed-loop deployments (paper, Discussion: the committing variant).
 
 Where a policy fires, its update persists: the stream goes on with the updated model, its window and its optimiser.
 """
@@ -20,7 +20,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Policy(Record):
-    """A trigger, the rule that makes decisions of its answers, and the mechanism that it fires."""
+    """A trigger, the rule that turns its answers into decisions, and the mechanism that it fires."""
 
     trigger: Named  # a recorded signal, a trigger by name, "never" or "always"
     settings: dict[str, Any] = {}  # settings of the trigger
@@ -47,7 +47,7 @@ class Policy(Record):
 
     @property
     def needs_ledger(self) -> bool:
-        """Whether a threshold has to be taken from a one-step ledger."""
+        """Return whether a threshold is fitted on a one-step ledger."""
         return self.threshold == "fitted" or self.matches is not None
 
 
@@ -81,8 +81,10 @@ class Deployment(Record):
         return self
 
     def every(self) -> dict[str, Policy]:
-        """All policies in the order in which they are run: the references first, then by name, since a canonical
-        file keeps no other order."""
+        """Return all policies in the order in which they run.
+
+        The references come first, then the others by name, since canonical JSON keeps no other order.
+        """
         return {**{name: Policy(trigger=name) for name in REFERENCES}, **dict(sorted(self.policies.items()))}
 
 

@@ -1,4 +1,4 @@
-"""The grid of cells that a registration spells out, and which of them share a stream or their HOLD evaluations."""
+"""The grid of cells of a registration, and the cells that share a stream or a HOLD branch."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,7 +11,7 @@ __all__ = ["Cell", "cells", "deployments", "hold_owner", "stream_owner"]
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One arm on one task, checkpoint, direction and stream seed, with one draw of its updates."""
+    """An arm on a task, checkpoint, direction and stream seed, with one draw of its updates."""
 
     arm: str
     task: str
@@ -22,18 +22,21 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Stable and readable: `corrected-cartpole-c0-away-s0`, and `...-s0-u1` for another draw of its updates."""
+        """Return the id, `corrected-cartpole-c0-away-s0`, or `...-s0-u1` for another draw of the updates."""
         name = f"{self.arm}-{self.task}-c{self.checkpoint}-{self.direction}-s{self.stream_seed}"
         return f"{name}-u{self.update_seed}" if self.update_seed else name
 
     @property
     def coordinates(self) -> dict[str, str | int]:
-        """Where it is in the grid, as cell.json says it."""
+        """Return the position in the grid, as in cell.json."""
         return dataclasses.asdict(self)
 
     def event(self, purpose: Purpose, seed: int) -> Event:
-        """The address of this cell's draws. The arm is no part of it: arms share their draws. Nor is the draw of
-        the updates, which enters the keys of minibatches alone (`update_event`)."""
+        """Return the address of this cell's draws.
+
+        Arms share their draws, so the arm is no part of it. Nor is the update seed, which enters the keys of
+        minibatches alone (`update_event`).
+        """
         return Event(
             purpose=purpose,
             seed=seed,
@@ -44,12 +47,12 @@ class Cell:
         )
 
     def update_event(self, seed: int) -> Event:
-        """The address of the minibatches of this cell's updates: `episode` counts their draws."""
+        """Return the address of the minibatches of this cell's updates; `episode` is the update seed."""
         return self.event(Purpose.UPDATE_BATCH, seed).at(episode=self.update_seed)
 
 
 def cells(registration: Registration) -> tuple[Cell, ...]:
-    """Every cell, arm by arm in the order registered."""
+    """Return every cell, arm by arm in the order registered."""
     grid = registration.grid
     return tuple(
         Cell(arm.name, task, checkpoint, direction, stream_seed, update_seed)
@@ -63,8 +66,10 @@ def cells(registration: Registration) -> tuple[Cell, ...]:
 
 
 def deployments(registration: Registration) -> tuple[tuple[str, Cell], ...]:
-    """Every policy of [deployment] on every cell, policy by policy. A cell is named after the arm whose mechanism
-    the policy fires."""
+    """Return every policy of [deployment] with every cell, policy by policy.
+
+    A cell is named after the arm whose mechanism the policy fires.
+    """
     registered = registration.deployment
     if registered is None:
         return ()
@@ -78,12 +83,12 @@ def deployments(registration: Registration) -> tuple[tuple[str, Cell], ...]:
 
 
 def stream_owner(registration: Registration) -> dict[Cell, Cell]:
-    """For each cell the first one with the same stream: the one that runs it."""
+    """Return for each cell the first cell with the same stream, which runs it."""
     return _owners(registration, lambda arm: canonical(arm.stream.model_dump()))
 
 
 def hold_owner(registration: Registration) -> dict[Cell, Cell]:
-    """For each cell the first one whose HOLD branch is the same computation."""
+    """Return for each cell the first cell whose HOLD branch is the same computation."""
     return _owners(registration, lambda arm: canonical(arm.model_dump(include=HOLD)))
 
 

@@ -10,7 +10,7 @@ __all__ = ["BUNDLED", "find", "find_recipe", "is_file", "recipe_of", "recipes", 
 PACKAGE = Path(__file__).parents[1]
 BUNDLED = PACKAGE / "bundled"  # checkpoints that come with the package
 FOLDERS = (PACKAGE / "registrations", PACKAGE.parents[1] / "registrations")  # installed, or in a checkout
-# Studies with power name their checkpoints as the paper's arms do, and have more of them, by recipes of their own.
+# Recipe -> registrations whose checkpoints it trains, where the name of their folder does not tell.
 WITH_POWER: Final = {
     "pretrain-cartpole-32": ("power-cartpole", "choose-cartpole", "judge-cartpole", "which-policy-cartpole"),
     "pretrain-locomotion-12": (
@@ -21,24 +21,24 @@ WITH_POWER: Final = {
 
 
 def find(name: str | Path) -> Path:
-    """The file `name`, or the registration of that name that comes with the package."""
+    """Return the file `name`, or the registration of that name that comes with the package."""
     if is_file(name):
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no registration at `{name}`.")
-    known = registrations()
+    available = registrations()
     if str(name) in recipes():
         raise WorldforkError(f"`{name}` is a recipe for pretraining, not a registration: worldfork pretrain {name}")
-    if str(name) not in known:
+    if str(name) not in available:
         raise WorldforkError(
             f"There is no registration `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
+            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
         )
-    return known[str(name)]
+    return available[str(name)]
 
 
 def is_file(name: str | Path) -> bool:
-    """Tell a file from what is none, a name that no file can have among it."""
+    """Return whether `name` is a file; raise for a name that no file can have."""
     try:
         return Path(name).is_file()
     except OSError as error:
@@ -47,24 +47,24 @@ def is_file(name: str | Path) -> bool:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file `name`, or the recipe for pretraining of that name that comes with the package."""
+    """Return the file `name`, or the recipe for pretraining of that name that comes with the package."""
     if is_file(name):
         return Path(name)
     if Path(name).suffix == ".toml":
         raise WorldforkError(f"There is no recipe at `{name}`.")
-    known = recipes()
+    available = recipes()
     if str(name) in registrations():
         raise WorldforkError(f"`{name}` is a registration, not a recipe for pretraining: worldfork run {name}")
-    if str(name) not in known:
+    if str(name) not in available:
         raise WorldforkError(
             f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), known)} There are {', '.join(sorted(known))}."
+            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
         )
-    return known[str(name)]
+    return available[str(name)]
 
 
 def recipe_of(registration: str, folder: str) -> str:
-    """The name of the recipe that trains the checkpoints of a registration, which are in checkpoints/`folder`.
+    """Return the recipe that trains the checkpoints of a registration, which are in checkpoints/`folder`.
 
     >>> recipe_of("corrected", "cartpole"), recipe_of("power-cartpole", "cartpole")
     ('pretrain-cartpole', 'pretrain-cartpole-32')
@@ -73,12 +73,12 @@ def recipe_of(registration: str, folder: str) -> str:
 
 
 def registrations() -> dict[str, Path]:
-    """Those that come with the package, by name."""
+    """Return the registrations that come with the package, by name."""
     return {name: path for name, path in _files().items() if not name.startswith("pretrain")}
 
 
 def recipes() -> dict[str, Path]:
-    """The recipes for pretraining that come with the package, by name."""
+    """Return the recipes for pretraining that come with the package, by name."""
     return {name: path for name, path in _files().items() if name.startswith("pretrain")}
 
 

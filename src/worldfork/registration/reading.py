@@ -1,4 +1,4 @@
-"""TOML in and out: what a stranger may hand us to read, and the few kinds of value that a registration holds."""
+"""Registrations as TOML: reading, completing, checking and writing them. A file may come from a stranger."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ def loads(text: str, *, name: str, kind: str) -> dict[str, Any]:
 
 
 def dumps(tables: dict[str, Any]) -> str:
-    """The tables as text that `tomllib` reads back to the same values.
+    """Return the tables as text that `tomllib` reads back to the same values.
 
     >>> arms = [{"name": "x", "stream": {"noise": 0.5}}]
     >>> print(dumps({"name": "a", "grid": {"seeds": [0, 1]}, "arms": arms}), end="")
@@ -103,7 +103,7 @@ def _value(value: Any) -> str:
 
 
 SHARED = ("stream", "evaluation", "mechanism")
-# Whose settings they are: the key that names a thing, the key of its settings, and the name that it has unsaid.
+# The key that names a plug-in, the key of its settings, and the name's default.
 SETTINGS = (
     ("agent", "settings", None),
     ("environment", "environment_settings", None),
@@ -115,19 +115,19 @@ SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Authored:
-    """A registration, and the text that says all of it: as it was written, or with what it extends filled in."""
+    """A registration with its text: as written, or completed with the file that it extends."""
 
     registration: records.Registration
     text: str
 
 
 def read(path: Path | str) -> records.Registration:
-    """Load, complete and check the registration at `path`."""
+    """Return the registration at `path`, completed and checked."""
     return read_authored(path).registration
 
 
 def read_authored(path: Path | str) -> Authored:
-    """As `read`, with the text that a study keeps."""
+    """Return the registration at `path` with the text that a study keeps."""
     path = Path(path)
     text = _text(path)
     given = _tables(text, str(path))
@@ -139,8 +139,10 @@ def read_authored(path: Path | str) -> Authored:
 
 
 def open_authored(registration: records.Registration | Path | str) -> tuple[Authored, Path]:
-    """A registration that is a record, a file, or the name of one that comes with worldfork: with its text, and the
-    folder that its relative paths start from."""
+    """Return a registration with its text, and the folder that its relative paths start from.
+
+    `registration` is a record, a file, or the name of one that comes with worldfork.
+    """
     if isinstance(registration, records.Registration):
         return authored(registration), Path.cwd()
     path = find(registration)
@@ -148,7 +150,7 @@ def open_authored(registration: records.Registration | Path | str) -> tuple[Auth
 
 
 def authored(registration: records.Registration) -> Authored:
-    """A registration that was made in Python, with a text that says the same."""
+    """Return a registration that was made in Python, with a text that reads back to it."""
     tables = registration.model_dump(mode="json", by_alias=True, exclude_none=True)
     if registration.scoring.divergence_fraction is None:
         tables["scoring"]["divergence_fraction"] = "off"
@@ -158,7 +160,7 @@ def authored(registration: records.Registration) -> Authored:
 
 
 def parse(text: str, *, name: str = "registration") -> records.Registration:
-    """A registration from a text that says all of it."""
+    """Return the registration of a text that extends no other."""
     given = _tables(text, name)
     if "extends" in given:
         raise WorldforkError(f"{name} extends another file: read it from where it lies.")
@@ -166,12 +168,12 @@ def parse(text: str, *, name: str = "registration") -> records.Registration:
 
 
 def restore(canonical: str, *, name: str = "registration.json") -> records.Registration:
-    """The registration back from its canonical JSON; what an older version did not have yet is at its default."""
+    """Return the registration of a canonical JSON text; fields that it lacks are at their defaults."""
     return _validated(json.loads(canonical), name)
 
 
 def difference(before: Any, after: Any, where: str = "") -> list[str]:
-    """The leaves at which two JSON values differ, one readable line each.
+    """Return one readable line per leaf at which two JSON values differ.
 
     >>> difference({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
     ['b.c: 2 -> 3']
@@ -201,7 +203,7 @@ def _tables(text: str, name: str) -> dict[str, Any]:
 
 
 def _extended(given: dict[str, Any], path: Path, *, seen: tuple[Path, ...]) -> dict[str, Any]:
-    """The tables with those of the file that they extend underneath."""
+    """Return the tables merged over those of the file that they extend."""
     named = given.pop("extends", None)
     if named is None:
         return given
@@ -216,7 +218,7 @@ def _extended(given: dict[str, Any], path: Path, *, seen: tuple[Path, ...]) -> d
 
 
 def _without_unused_tasks(tables: dict[str, Any]) -> dict[str, Any]:
-    """A file that runs fewer tasks than the one it extends leaves the tables of the others behind."""
+    """Return the tables without those of tasks that no arm runs."""
     try:
         run = {task for table in (tables["grid"], *tables.get("arms", ())) for task in table.get("tasks", ())}
         kept = {**tables, "tasks": {name: table for name, table in tables["tasks"].items() if name in run}}
@@ -225,7 +227,7 @@ def _without_unused_tasks(tables: dict[str, Any]) -> dict[str, Any]:
             scoring["contraction_edges"] = {name: values for name, values in edges.items() if name in run}
         return {**kept, "scoring": scoring} if scoring else kept
     except (AttributeError, KeyError, TypeError):
-        return tables  # not the shape of a registration: what is wrong with it is said later
+        return tables  # not the shape of a registration, which validation will explain
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +239,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_settings_of_another(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """What lies below, without settings of what `above` replaces by something else."""
+    """Return `below` without the settings of plug-ins that `above` replaces by others."""
     another = {
         settings for key, settings, unsaid in SETTINGS if key in above and above[key] != below.get(key, unsaid)
     }
@@ -245,7 +247,7 @@ def _without_settings_of_another(below: dict[str, Any], above: dict[str, Any]) -
 
 
 def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
-    """Write every arm out in full."""
+    """Return the tables with every arm in full."""
     shared = {key: given.pop(key, {}) for key in SHARED}
     grid = given.get("grid", {})
     arms = given.get("arms", [{"name": given.get("name", "")}])
@@ -274,7 +276,7 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_shared(shared: dict[str, Any], name: str) -> None:
-    """What is wrong with a shared table is said once, under the table's own name, and not once for every arm."""
+    """Raise for mistakes in shared tables once, under the table's name, and not once for every arm."""
     kinds: dict[str, type[Record]] = {
         "stream": records.Stream,
         "evaluation": records.Evaluation,
@@ -291,7 +293,7 @@ def _check_shared(shared: dict[str, Any], name: str) -> None:
 
 
 def _texts(tables: dict[str, Any]) -> Iterator[str]:
-    """Walk over every key and every text, however deep."""
+    """Yield every key and every text, however deep."""
     waiting: list[Any] = [tables]
     while waiting:
         value = waiting.pop()
@@ -319,8 +321,10 @@ def _validated(complete: dict[str, Any], name: str) -> records.Registration:
 
 
 def only_tasks(registration: Registration, tasks: Collection[str]) -> Registration:
-    """What of a registration is about these tasks. The draws of a cell and the shape of its blocks are those of the
-    whole study, and so are its rows; the registration's digest is another."""
+    """Return the registration restricted to `tasks`.
+
+    Draws and block shapes are those of the whole study, and so are the rows; the registration's digest is another.
+    """
     require_tasks(registration, tasks)
     if set(tasks) >= set(registration.tasks):
         return registration
@@ -343,7 +347,7 @@ def only_tasks(registration: Registration, tasks: Collection[str]) -> Registrati
 
 
 def require_tasks(registration: Registration, tasks: Collection[str]) -> None:
-    """Refuse tasks that the registration does not have."""
+    """Raise unless the registration has all of these tasks."""
     if unknown := sorted(set(tasks) - set(registration.tasks)):
         raise WorldforkError(
             f"`{registration.name}` has no task {', '.join(map(repr, unknown))}; its tasks are "

@@ -1,19 +1,22 @@
-"""One spelling per value: the canonical JSON that every digest is taken of."""
+"""Records of a registration, and the canonical JSON that every digest is taken of.
+
+A field with `exclude_if` is absent from the canonical JSON at its default: it was added later, and registrations
+that do not use it keep their digests. The comments beside fields are the reference that users read.
+"""
 
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_serializer, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from worldfork.records import Record
 from worldfork.registration.deployment import Count, Deployment
 
 
 def canonical(value: Any) -> str:
-    """Sorted keys, no spaces, UTF-8, shortest float form; non-finite numbers are an error, not a word.
+    """Return JSON with sorted keys, no spaces, UTF-8 and shortest floats; raise ValueError on non-finite numbers.
 
     >>> canonical({"b": 0.1, "a": [1, None]})
     '{"a":[1,null],"b":0.1}'
@@ -22,7 +25,7 @@ def canonical(value: Any) -> str:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON, in hexadecimal."""
+    """Return the SHA-256 of the canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
@@ -70,7 +73,7 @@ SIGNALS: Final = (
 
 
 class Grid(Record):
-    """The cells that every arm shares."""
+    """Axes of the cells that every arm shares."""
 
     tasks: tuple[Name, ...] = Field(min_length=1)  # each has a table [tasks.TASK]
     checkpoints: tuple[Index, ...] = Field(min_length=1)  # trained models, by number: the unit of every interval
@@ -92,20 +95,13 @@ class Stream(Record):
     decision_points: Count = 24  # episodes of a deployment, with a fork at the end of each
     drift_period: Steps = 20_000  # environment steps from one end of the drift to the other
     action_noise: Amount = 0.0  # standard deviation of the noise that is added to each planned action
-    schedule: Named = "ramp"  # how the drift level moves: `worldfork list schedules`
-    schedule_settings: Settings = {}  # settings of the schedule
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, write: Callable[[Any], Any]) -> dict[str, Any]:
-        """A ramp is not written down: registrations from before there was another have the digest they had."""
-        written: dict[str, Any] = write(self)
-        if self.schedule == "ramp" and not self.schedule_settings:
-            return {name: value for name, value in written.items() if not name.startswith("schedule")}
-        return written
+    # How the drift level moves: `worldfork list schedules`.
+    schedule: Named = Field(default="ramp", exclude_if=lambda schedule: schedule == "ramp")
+    schedule_settings: Settings = Field(default={}, exclude_if=lambda settings: not settings)  # of the schedule
 
 
 class Evaluation(Record):
-    """How both branches are evaluated."""
+    """Evaluation of both branches."""
 
     # Pinned: the drift level stays as it was at the fork. Forward: it goes on along the schedule.
     mode: Literal["pinned", "forward"] = "pinned"
@@ -113,7 +109,7 @@ class Evaluation(Record):
 
 
 class Mechanism(Record):
-    """What UPDATE does."""
+    """The update of the UPDATE branch."""
 
     name: Named = "finetune"  # `worldfork list mechanisms`, or module:attribute
     steps: Annotated[int, Field(ge=0, le=10**9)] = 200  # gradient steps of an update (N)
@@ -123,10 +119,10 @@ class Mechanism(Record):
 
 
 class Arm(Record):
-    """One way of running the grid, complete."""
+    """An experimental condition: every setting of the grid's cells, in full."""
 
     name: Name  # in cells, tables and predictions
-    # Readable name for pages and screens. An empty one is not spelled, so the digest is as without the field.
+    # Readable name for pages and screens, such as "a tenth of the learning rate".
     label: str = Field(default="", exclude_if=lambda label: not label)
     tasks: tuple[Name, ...] = Field(min_length=1)  # those of [grid] where the arm names none
     stream_seeds: tuple[Index, ...] = Field(min_length=1)  # those of [grid] where the arm names none
@@ -136,7 +132,7 @@ class Arm(Record):
     mechanism: Mechanism  # [mechanism] with the arm's changes
     precision: str | None = None  # of evaluation and update; else the task's
     settings: Settings = {}  # changes to the task's agent settings, for evaluation and update
-    # Forks that are computed together, where it is not the number in [execution]. Not spelled where it is.
+    # Forks that are computed together, where it is not the number in [execution].
     forks_per_block: Count | None = Field(default=None, exclude_if=lambda size: size is None)
 
     @field_validator("label")
@@ -152,7 +148,7 @@ class Arm(Record):
 
 
 class Task(Record):
-    """What runs in a task, and how its world drifts."""
+    """Agent, environment and drift of a task."""
 
     agent: Named  # `worldfork list agents`, or module:attribute
     environment: Named | None = None  # `worldfork list environments`, or module:attribute; else the task's name
@@ -164,7 +160,7 @@ class Task(Record):
     precision: str = "float32"  # of streams, updates and evaluations: float32, tf32, fp16, bf16 or float64
     competence_floor: float | None = None  # clean return below which a checkpoint is not forked
     # After an early end an episode begins anew within its control steps (reset, the default) or earns nothing more
-    # (wait). Not spelled where it is not set.
+    # (wait).
     after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda choice: choice is None)
     settings: Settings = {}  # settings of the agent
 
@@ -178,7 +174,7 @@ class Execution(Record):
 
 
 class Premise(Record):
-    """What a prediction takes for granted, on a measured figure: where it is not so, nothing was tested."""
+    """Condition on a measured figure, without which a prediction is not tested."""
 
     figure: str  # a path into the score's JSON, such as `clean_return.mean`
     task: Name | None = None  # else the prediction's
@@ -193,7 +189,7 @@ class Premise(Record):
 
 
 class Prediction(Record):
-    """A figure said beforehand: the score answers held, falsified, unresolved or not tested."""
+    """Prediction of a figure, which the score reports as held, falsified, unresolved or not tested."""
 
     name: Name  # in tables and on the page
     task: Name  # that the figure is of
@@ -225,7 +221,7 @@ class Prediction(Record):
 
 
 class Scoring(Record):
-    """What scoring will use; chosen before the ledger it scores exists."""
+    """Rules of scoring, chosen before the ledger exists."""
 
     # A fork diverged where its updated return is below this share of its cell's mean HOLD return; "off": no rule.
     divergence_fraction: float | None = Field(default=0.30, gt=0, lt=1)
@@ -236,10 +232,9 @@ class Scoring(Record):
     severity_edges: tuple[float, ...] = (0.5, 0.75, 0.95)  # of r_hold / clean return, between classes of severity
     # What a branch counts as whose return is not finite; else 0, or the lowest return where returns go below 0.
     failure_return: float | None = None
-    # Price of an update in return units, taken off every update's value. The two fields below are not spelled at
-    # their defaults, so that registrations without them keep their digests.
+    # Price of an update in return units, taken off the value of every update.
     update_cost: Amount = Field(default=0.0, exclude_if=lambda cost: cost == 0)
-    # Adjustment over a family of tests that share rows; None: both are reported, and Holm's decides.
+    # Adjustment over a family of tests that share rows; else both are reported, and Holm's decides.
     correction: Literal["holm", "max_t"] | None = Field(default=None, exclude_if=lambda method: method is None)
 
     @model_validator(mode="after")
@@ -262,7 +257,7 @@ class Guess(Record):
 
 
 class Registration(Record):
-    """A whole study, decided."""
+    """All settings of a study, decided before it runs."""
 
     schema_: Literal["worldfork.registration/1"] = Field(alias="schema")  # form of the file
     name: Name  # of the study, in small letters
@@ -276,20 +271,20 @@ class Registration(Record):
     scoring: Scoring = Scoring()
     predictions: tuple[Prediction, ...] = ()
     guess: dict[Name, Guess] = {}
-    # Policies whose updates persist; where there are none, a registration is spelled as before there could be any.
+    # Policies whose updates persist.
     deployment: Deployment | None = Field(default=None, exclude_if=lambda registered: registered is None)
 
     @property
     def digest(self) -> str:
-        """What every row of the study's ledger points to."""
+        """Return the digest to which every cell of the ledger points."""
         return digest(self.model_dump(mode="json", by_alias=True))
 
     def arm(self, name: str) -> Arm:
-        """The arm of that name."""
+        """Return the arm of that name."""
         return next(arm for arm in self.arms if arm.name == name)
 
     def forks_per_block(self, arm: str) -> int:
-        """How many forks of that arm are computed together."""
+        """Return the number of forks of that arm that are computed together."""
         return self.arm(arm).forks_per_block or self.execution.forks_per_block
 
     @model_validator(mode="after")
@@ -306,33 +301,36 @@ class Registration(Record):
         forks = sum(map(self._forks_of, self.arms))
         if forks > FORKS:
             raise ValueError(f"{forks:,} forks are registered, arms together; a study has at most {FORKS:,}")
-        for said in self.predictions:
-            tasks = {said.task, *([said.premise.task] if said.premise and said.premise.task else [])}
-            arms = {arm for arm in (said.arm, said.against) if arm is not None}
+        for prediction in self.predictions:
+            premised = prediction.premise.task if prediction.premise is not None else None
+            tasks = {task for task in (prediction.task, premised) if task is not None}
+            arms = {arm for arm in (prediction.arm, prediction.against) if arm is not None}
             if not tasks <= set(self.tasks) or not arms <= set(names):
-                raise ValueError(f"prediction `{said.name}` is about a task or an arm that is not registered")
-            self._require_policy(said)
+                raise ValueError(f"prediction `{prediction.name}` is about a task or an arm that is not registered")
+            self._require_policy(prediction)
         return self
 
     def _forks_of(self, arm: Arm) -> int:
-        """Count an arm's forks from the lengths of its axes, without spelling its cells out."""
+        """Return the number of an arm's forks from the lengths of its axes."""
         axes = (arm.tasks, arm.stream_seeds, arm.update_seeds, self.grid.checkpoints, self.grid.directions)
         return math.prod(map(len, axes)) * arm.stream.decision_points
 
     def _require_policy(self, prediction: Prediction) -> None:
-        """A prediction about a deployment, `deployment.policies.NAME...`, is about a policy that there will be."""
+        """Raise unless a prediction about `deployment.policies.NAME` names a registered policy."""
         first, *path = prediction.figure.split(".")
         if first != "deployment":
             return
         if self.deployment is None:
             raise ValueError(f"prediction `{prediction.name}` is about a deployment, and none is registered")
         if path[:1] == ["policies"] and path[1:2] and path[1] not in self.deployment.every():
-            known = ", ".join(self.deployment.every())
-            raise ValueError(f"prediction `{prediction.name}` is about the policy `{path[1]}`; there are {known}")
+            policies = ", ".join(self.deployment.every())
+            raise ValueError(
+                f"prediction `{prediction.name}` is about the policy `{path[1]}`; there are {policies}"
+            )
 
     @model_validator(mode="after")
     def _deployable(self) -> "Registration":
-        """Policies differ in when they update and by which mechanism, and in nothing else."""
+        """Raise unless policies differ in trigger and mechanism alone, so that they can be compared."""
         if self.deployment is None:
             return self
         names = {arm.name: arm for arm in self.arms}
@@ -351,8 +349,8 @@ class Registration(Record):
                 raise ValueError(
                     f"policy `{name}` reads the signal `{policy.trigger}`, a number: it needs a threshold"
                 )
-            same = {"name", "label", "mechanism"}
-            if arm.model_dump(exclude=same) != base.model_dump(exclude=same):
+            may_differ = {"name", "label", "mechanism"}
+            if arm.model_dump(exclude=may_differ) != base.model_dump(exclude=may_differ):
                 raise ValueError(
                     f"policy `{name}`: arm `{arm.name}` differs from `{base.name}` in more than its mechanism, so "
                     "that their deployments could not be compared"

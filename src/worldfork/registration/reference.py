@@ -39,7 +39,7 @@ FIELD: Final = re.compile(r"^    (\w+): [^#]*?(?:=|$|#)")
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """One key of a registration: the table it is in, what it holds, its default and what it is for."""
+    """A key of a registration: its table, type, default and purpose."""
 
     table: str
     name: str

@@ -269,7 +269,7 @@ def tiny_study(folder: Path, *, text=AUTHORED, clean=None, **changes) -> Path:
 
     registration = parse(text)
     none = Counts(hold=0, update=0)
-    fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, transitions=9, non_finite=0)
+    fit = FitRecord(loss_before=1.0, loss_after=0.5, grad_norm=0.1, param_shift=0.2, window=9, non_finite=0)
     with writing(folder, registration, authored=text) as study:
         study.begin({})
         for checkpoint in (0, 1):
@@ -293,7 +293,7 @@ def tiny_study(folder: Path, *, text=AUTHORED, clean=None, **changes) -> Path:
                         step=10 * k,
                         env_step=40 * k,
                         level=k / 3,
-                        drift_rate=0.1,
+                        rate=0.1,
                         signals={"residual": 0.3 * k, "kl": None},
                         update=(2.0 + k, 2.0 + k),
                         delta=None,
@@ -303,7 +303,7 @@ def tiny_study(folder: Path, *, text=AUTHORED, clean=None, **changes) -> Path:
                         unstable_episodes=none,
                         draws=Digests(hold="d", update="d"),
                         stream="s",
-                        recording="w",
+                        window="w",
                         prev="",
                         digest="",
                         **fields,

@@ -53,7 +53,7 @@ def test_level_and_rate_are_those_at_the_fork_and_of_the_step_before_it(
 ) -> None:
     (row,) = rows_of(context_of(("drift_period = 100", f"drift_period = {period}")), 2)
     assert row.level == pytest.approx(level)
-    assert row.drift_rate == pytest.approx(rate, abs=1e-12)
+    assert row.rate == pytest.approx(rate, abs=1e-12)
     assert (row.step, row.env_step) == (2 * STEPS, 2 * STEPS)
 
 
@@ -170,7 +170,7 @@ def test_a_shared_hold_is_the_owners_in_every_part() -> None:
         assert row.unstable_episodes == Counts(hold=3, update=0)
         assert row.nonfinite_returns == Counts(hold=1, update=0)
         assert row.draws.update == evaluated.draws.update  # its own, and the same
-        assert row.fit.transitions == min(100, STEPS * row.k)
+        assert row.fit.window == min(100, STEPS * row.k)
 
 
 SEEN: set[tuple[str, int]] = set()
@@ -252,4 +252,4 @@ def test_an_update_is_given_its_checkpoints_optimiser_its_own_window_and_its_own
         fit = agent.fit(checkpoint.parameters, velocity, seen, steps=5, scope="model", batch_keys=key)
         assert (row.fit.loss_before, row.fit.loss_after) == (fit.loss_before[0], fit.loss_after[0])
         assert row.fit.grad_norm == fit.grad_norm[0]
-        assert row.fit.transitions == seen.size[0] == min(100, STEPS * row.k)
+        assert row.fit.window == seen.size[0] == min(100, STEPS * row.k)

@@ -15,6 +15,7 @@ from worldfork.triggers import CellKey
 if TYPE_CHECKING:
     from worldfork.analysis.read.files import write_frame
     from worldfork.analysis.read.frames import deployment_frame, stream_frame, study_frame
+    from worldfork.analysis.read.recorded import recorded_frame
     from worldfork.analysis.read.table import read_table
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "deployment_frame",
     "open_ledger",
     "read_table",
+    "recorded_frame",
     "stream_frame",
     "study_frame",
     "write_frame",
@@ -37,6 +39,7 @@ __all__ = [
 WITH_POLARS: Final = {
     "deployment_frame": "frames",
     "read_table": "table",
+    "recorded_frame": "recorded",
     "stream_frame": "frames",
     "study_frame": "frames",
     "write_frame": "files",

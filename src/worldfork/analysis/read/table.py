@@ -25,7 +25,7 @@ from worldfork.analysis.read.outcomes import (
     pad,
 )
 from worldfork.analysis.read.prefork import Prefork
-from worldfork.errors import WorldforkError
+from worldfork.errors import WorldforkError, nearest
 from worldfork.triggers import CellKey
 
 MISSING: Final = ("", "nan", "na", "null", "none")
@@ -180,12 +180,20 @@ class _Returns:
 
 
 def read_table(
-    source: str | Path | Frame, *, higher_is_better: bool = True, failure_return: float | None = None
+    source: str | Path | Frame,
+    *,
+    higher_is_better: bool = True,
+    failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Table:
     """Return the flat table in a .csv, .parquet or .jsonl file, or in a data frame.
 
-    `higher_is_better=False` is said of costs, losses, latencies: their signs are turned. `failure_return` is what a
-    branch without a finite return counts as, in the table's own sign; without it such a row is refused.
+    Args:
+        source: a path or a data frame.
+        higher_is_better: False for costs, losses and latencies, whose signs are turned.
+        failure_return: return that a branch without a finite one counts as, in the table's own sign; without it
+            such a row is refused.
+        columns: names in the table -> names that worldfork reads, such as {"seed": "checkpoint"}.
 
     >>> rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [3.0, 1.0, 2.0], "r_hold": [2.0, 2.0, 2.0]}
     >>> table = read_table(pl.DataFrame(rows))
@@ -196,15 +204,32 @@ def read_table(
     if isinstance(source, str | Path):
         path = Path(source)
         header = path.suffix.lower() == ".csv"
-        return _assemble(read_frame(path), place=Place(str(path), header), task=path.stem, means=means)
+        place = Place(str(path), header)
+        return _assemble(_renamed(read_frame(path), columns, place), place=place, task=path.stem, means=means)
+    place = Place("table", header=False)
     try:
         frame = source if isinstance(source, pl.DataFrame) else pl.DataFrame(source)
-        return _assemble(frame, place=Place("table", header=False), task="table", means=means)
+        return _assemble(_renamed(frame, columns, place), place=place, task="table", means=means)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError) as error:
         raise WorldforkError(
             f"Expected the path of a flat table, or a data frame with one row per fork; got "
             f"{type(source).__name__} ({str(error).splitlines()[0]})."
         ) from error
+
+
+def _renamed(frame: pl.DataFrame, columns: Mapping[str, str] | None, place: Place) -> pl.DataFrame:
+    """Return the table with its columns renamed; raise for a column that is not there or a name taken twice."""
+    if not columns:
+        return frame
+    if absent := [name for name in columns if name not in frame.columns]:
+        raise WorldforkError(
+            f"`{place.name}` has no column `{absent[0]}` to read as `{columns[absent[0]]}`; it has "
+            f"{', '.join(frame.columns)}.{nearest(absent[0], frame.columns)}"
+        )
+    renamed = [columns.get(name, name) for name in frame.columns]
+    if twice := sorted({name for name in renamed if renamed.count(name) > 1}):
+        raise WorldforkError(f"`{place.name}`: two columns would be `{twice[0]}`. Rename or leave out one of them.")
+    return frame.rename(dict(columns))
 
 
 def _finite(failure: object) -> float | None:

@@ -368,6 +368,7 @@ def score_ledger(
     contrast: str | tuple[str, str] | None = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
     **changes: Any,
 ) -> Score:
@@ -380,10 +381,13 @@ def score_ledger(
             asks for (`compared_pairs`); of a table each later arm with the first.
         higher_is_better: False where a flat table has costs.
         failure_return: the return that a branch of a flat table counts as that is missing or not finite.
+        columns: names of a flat table's columns, by the names that are expected.
         progress: hears how many forks are scored.
         changes: rules by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
-    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
+    ledger = open_ledger(
+        source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns
+    )
     registration, table = ledger.registration, ledger.table
     arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
     rules, followed = rules_of(ledger, **changes), None

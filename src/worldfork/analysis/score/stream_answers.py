@@ -1,8 +1,8 @@
-"""Answers of triggers that read every step of a stream, for copies of a study that leave its streams out.
+"""Answers of detectors that read every step of a stream, for published copies without streams.
 
-A score asks worldfork's own triggers with their default settings, and those of the policies that were followed as
-they are registered. Whoever scores the copy, under the seeds that these draw by, finds the figures of the study.
-Nobody else's code is imported.
+Asked are the ten usual candidates and the registered ones with their default settings, and the triggers of
+registered policies with theirs, each under the seed that a score uses. A score of the copy then has the figures of
+the study. Triggers that do not come with worldfork are left out, so that publishing imports nobody else's code.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
 from worldfork.analysis.read.triggers import ENROLLED, answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
-from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, ran_by, spelled
+from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.deployments import recorded_signals
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
+from worldfork.registration.records import CANDIDATES
 from worldfork.triggers import Asked, Trigger
 from worldfork.triggers.policy import CONSTANT
 
@@ -23,8 +24,10 @@ __all__ = ["stream_answers"]
 
 
 def stream_answers(study: Study) -> Answers | None:
-    """Return the answers on every stream of a study; None where no stream is here. A copy into which some streams
-    were put back also has what it knew of the others."""
+    """Return the answers on every stream of a study; None if no stream is here.
+
+    A copy into which some streams were put back keeps the answers that it has on the others.
+    """
     rows = read_rows(study)
     cells = _one_cell_of_each_stream(study, rows)
     ran = {(cell.arm, cell.task, cell_key(cell)): owner for owner, cell in cells.items()}
@@ -47,15 +50,15 @@ def stream_answers(study: Study) -> Answers | None:
     return Answers(
         triggers=tuple(AskedTrigger.of(who) for who in triggers),
         streams={
-            owner: AnsweredStream(stream=rows[cells[owner]][0].stream, answers=tuple(map(spelled, answers)))
+            owner: AnsweredStream(stream=rows[cells[owner]][0].stream, answers=tuple(map(as_letters, answers)))
             for owner, answers in zip(owners, zip(*by_trigger, strict=True), strict=True)
-            if any(known is not None for known in answers)
+            if any(alarms is not None for alarms in answers)
         },
     )
 
 
 def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
-    """Return, by the cell that ran a stream, the cell with the most rows of those that have it."""
+    """Return, by the cell that ran a stream, the cell on that stream with the most rows."""
     furthest: dict[str, Cell] = {}
     for cell in sorted((cell for cell, of_cell in rows.items() if of_cell), key=lambda cell: -len(rows[cell])):
         furthest.setdefault(ran_by(study.cell(cell.id)), cell)
@@ -63,20 +66,18 @@ def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
 
 
 def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
-    """Return the triggers that read every step and that a score of this study asks, with the seed of each."""
-    seed = Rules.registered(registration).seed
-    candidates = [name for name in registration.scoring.triggers if comes_with_worldfork(name)]
+    """Return the triggers of this study that read every step, each with the seed of its draws."""
+    seed_of_scores = Rules.registered(registration).seed
     named: list[tuple[str, Mapping[str, Any], int]]
-    named = [(name, {}, seed) for name in dict.fromkeys([*ENROLLED, *candidates])]
-    known = (*CONSTANT, *recorded_signals(registration))
+    candidates = dict.fromkeys((*CANDIDATES, *registration.scoring.triggers))
+    named = [(name, {}, seed_of_scores) for name in candidates]
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
-    named += [
-        (policy.trigger, policy.settings, registration.seed)
-        for policy in policies
-        if policy.trigger not in known and comes_with_worldfork(policy.trigger)
-    ]
+    named += [(policy.trigger, policy.settings, registration.seed) for policy in policies]
+    recorded = (*CONSTANT, *recorded_signals(registration))
     readers: dict[Asked, tuple[Trigger, int]] = {}
     for name, settings, seed in named:
+        if name in recorded or not comes_with_worldfork(name):
+            continue
         if registry.load("triggers", name, Trigger).needs:
             trigger = registry.build("triggers", name, Trigger, settings=settings)
             readers.setdefault(Asked.of(name, trigger, seed=seed), (trigger, seed))

@@ -193,7 +193,7 @@ def _row(
         evaluation_draws=None if evaluated is None else evaluated.draws,
         state=state,
         stream=stream,
-        recording=recording,
+        window=recording,
         prev="",
         digest="",
     )

@@ -213,7 +213,7 @@ def fit_record(update: Update, index: int) -> FitRecord:
         loss_after=after,
         grad_norm=norm,
         param_shift=shift,
-        transitions=int(update.transitions[index]),
+        window=int(update.transitions[index]),
         non_finite=int(update.non_finite[index]),
     )
 
@@ -247,7 +247,7 @@ def _row(
         step=step,
         env_step=step * environment.action_repeat,
         level=level,
-        drift_rate=float(fork.stream.log.rate[step - 1]),
+        rate=float(fork.stream.log.rate[step - 1]),
         signals=read_signals(context, fork, level=level, validation_loss=validation_loss),
         hold=hold.returns,
         update=update.returns,
@@ -260,7 +260,7 @@ def _row(
         unstable_episodes=Counts(hold=hold.unstable, update=update.unstable),
         draws=Digests(hold=hold.draws, update=update.draws),
         stream=stream,
-        recording=recording,
+        window=recording,
         prev="",
         digest="",
     )

@@ -172,7 +172,7 @@ def _film(
         for cell, k in block
     ]
     index = block.index(fork)
-    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.recording):
+    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.window):
         raise WorldforkError(
             f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
             "says where the study was changed."

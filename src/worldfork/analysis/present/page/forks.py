@@ -145,7 +145,7 @@ def _recorded(shown: Places, detail: np.ndarray) -> dict[str, object]:
     drawn = [shown.rows[shown.keys[place]] for place in detail.tolist()]
     first = [draws[0] for draws in drawn]
     fits = [
-        [row.fit.loss_before, row.fit.loss_after, row.fit.grad_norm, row.fit.param_shift, row.fit.transitions]
+        [row.fit.loss_before, row.fit.loss_after, row.fit.grad_norm, row.fit.param_shift, row.fit.window]
         for row in first
     ]
     most = max(map(len, drawn), default=1)

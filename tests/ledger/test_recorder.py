@@ -1,0 +1,297 @@
+"""A recorded ledger is chained, resumed and read like any other, whatever happens to the loop that writes it."""
+
+import json
+import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tiny import forge
+from typer.testing import CliRunner
+
+import worldfork as wf
+from worldfork.cli.main import app
+from worldfork.errors import WorldforkError
+from worldfork.ledger.recorded import RecordedLedger
+from worldfork.ledger.verify import identity, verify
+
+TASK = {"task": "churn model", "question": "Does weekly retraining pay?"}
+
+
+def recorded(folder: Path, *, checkpoints: int = 8, points: int = 4, **settings: Any) -> wf.Recorder:
+    """A ledger in which an update earns as much more as its checkpoint's number, and its signal says so."""
+    recorder = wf.Recorder(folder, **{**TASK, **settings})
+    for checkpoint in range(checkpoints):
+        for k in range(1, points + 1):
+            signals = {"error": float(k), "lost": None}
+            hold, update = [1.0, 2.0], [2.0 + checkpoint, 3.0 + k]
+            recorder.fork(checkpoint=checkpoint, k=k, hold=hold, update=update, signals=signals, level=k / points)
+    return recorder
+
+
+def test_what_is_recorded_is_what_is_scored(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine")
+    rows = [
+        {"checkpoint": checkpoint, "k": k, "r_hold": 1.5, "r_update": (5.0 + checkpoint + k) / 2, "signal_error": k}
+        for checkpoint in range(8)
+        for k in range(1, 5)
+    ]
+    by_table = wf.score(pl.DataFrame(rows), permutations=50)["table"]
+    by_recorder = wf.score(tmp_path / "mine", permutations=50)
+    assert by_recorder.name == "mine"
+    effect = by_recorder["churn model"].effect.all_attempted
+    assert effect == by_table.effect.all_attempted
+    assert effect.by_checkpoint["3"] == pytest.approx(3.75)
+    of_both = [task.triggers.retained["error"].auc for task in (by_recorder["churn model"], by_table)]
+    assert of_both[0] == of_both[1]
+
+
+def test_every_verb_takes_it(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", common_random_numbers=True)
+
+    def invoke(*arguments: object) -> str:
+        done = CliRunner().invoke(app, list(map(str, arguments)))
+        assert done.exit_code == 0, done.exception
+        return done.output
+
+    assert "32 forks in 8 cells, complete; 0 problems." in invoke("verify", tmp_path / "mine")
+    name, _, root = identity(tmp_path / "mine")
+    assert f"root {root}" in invoke("verify", tmp_path / "mine", "--root")
+    invoke("verify", tmp_path / "mine", "--expect", root)
+    stated = "On the recorder's word: common random numbers: yes; exact restore: not stated."
+    assert stated in invoke("verify", tmp_path / "mine")
+    assert stated in " ".join(invoke("score", tmp_path / "mine", "--permutations", 50).split())
+    invoke("export", tmp_path / "mine", "-o", tmp_path / "forks.parquet")
+    assert (
+        wf.score(tmp_path / "forks.parquet", permutations=50)["churn model"]
+        == (wf.score(tmp_path / "mine", permutations=50)["churn model"])
+    )
+    invoke("report", tmp_path / "mine", "--permutations", 50)
+    assert (tmp_path / "mine" / "report" / "index.html").stat().st_size > 10_000
+    assert verify(tmp_path / "mine").problems == ()
+    assert name == "mine"
+
+
+def test_a_loop_that_is_run_again_goes_on_and_records_nothing_twice(tmp_path: Path) -> None:
+    recorded(tmp_path / "once")
+    recorded(tmp_path / "twice", checkpoints=3)
+    again = wf.Recorder(tmp_path / "twice", **TASK)
+    assert (len(again), again.has(checkpoint=2, k=4), again.has(checkpoint=3, k=1)) == (12, True, False)
+    with pytest.raises(WorldforkError, match=r"Fork 2 of checkpoint 1 is in .* already"):
+        again.fork(checkpoint="1", k=2, hold=1.0, update=2.0)
+    for checkpoint in range(3, 8):
+        for k in range(1, 5):
+            again.fork(
+                checkpoint=checkpoint,
+                k=k,
+                hold=[1.0, 2.0],
+                update=[2.0 + checkpoint, 3.0 + k],
+                signals={"error": float(k), "lost": None},
+                level=k / 4,
+            )
+    assert identity(tmp_path / "twice")[1:] == identity(tmp_path / "once")[1:]
+
+
+@pytest.mark.parametrize(
+    "other", [{"direction": "away"}, {"stream_seed": 1}, {"update_seed": 1}, {"arm": "gentle"}, {"k": 2}]
+)
+def test_forks_that_differ_in_any_coordinate_are_two(tmp_path: Path, other: dict[str, Any]) -> None:
+    recorder = wf.Recorder(tmp_path / "mine", **TASK)
+    recorder.fork(checkpoint="a", k=1, hold=1.0, update=2.0)
+    recorder.fork(**{"checkpoint": "a", "k": 1, "hold": 1.0, "update": 2.0, **other})
+    assert len(recorder) == 2
+    assert verify(tmp_path / "mine").problems == ()
+    assert (
+        len(wf.read_table(pl.DataFrame({"checkpoint": ["a"], "k": [1], "r_hold": [1.0], "r_update": [2.0]}))) == 1
+    )
+    assert wf.score(tmp_path / "mine", permutations=5).arms
+
+
+def test_several_processes_record_into_one_folder(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_record, args=(tmp_path / "mine", name)) for name in "abc"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    verdict = verify(tmp_path / "mine")
+    assert (verdict.rows, verdict.cells, verdict.problems) == (60, 3, ())
+
+
+def _record(folder: Path, checkpoint: str) -> None:
+    recorder = wf.Recorder(folder, **TASK)
+    for k in range(1, 21):
+        recorder.fork(checkpoint=checkpoint, k=k, hold=1.0, update=float(k))
+
+
+def test_a_torn_line_is_cut_off_and_named(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    path = tmp_path / "mine" / "forks.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"arm":"","checkp')
+    assert "ends in a torn line of 17 bytes" in " ".join(verify(tmp_path / "mine").notes)
+    assert len(RecordedLedger(tmp_path / "mine").rows()) == 4
+    notes: list[str] = []
+    assert len(wf.Recorder(tmp_path / "mine", **TASK, notify=notes.append)) == 4
+    assert notes == [f"{path}: cut off a torn line of 17 bytes after 4 forks."]
+    assert path.read_bytes() == whole
+
+
+def test_kills_lose_nothing_and_record_nothing_twice() -> None:
+    script = Path(__file__).parents[1] / "kill_and_resume.py"
+    arguments = ["--recorder", "--injected", "12", "--random", "0"]
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    assert done.stdout.startswith("12 injected"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda row: row.update(level=0.5), "is not what was written"),
+        (lambda row: row.update(update=[9.0, 9.0]), "is not what was written"),
+    ],
+)
+def test_a_changed_row_is_found(tmp_path: Path, change: Any, problem: str) -> None:
+    recorded(tmp_path / "mine", checkpoints=2)
+    path = tmp_path / "mine" / "forks.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    row = json.loads(lines[3])
+    change(row)
+    lines[3] = json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n"
+    path.write_text("".join(lines))
+    assert problem in verify(tmp_path / "mine").problems[0]
+    with pytest.raises(WorldforkError, match=problem):
+        wf.score(tmp_path / "mine")
+    with pytest.raises(WorldforkError, match=problem):
+        wf.Recorder(tmp_path / "mine", **TASK)
+
+
+def test_rows_that_were_lost_doubled_or_moved_are_found(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=2)
+    path = tmp_path / "mine" / "forks.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for other in (lines[:2] + lines[3:], lines[:2] + lines[1:], [lines[1], lines[0], *lines[2:]]):
+        path.write_text("".join(other))
+        assert "A row was lost, doubled or moved" in verify(tmp_path / "mine").problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda row: row.update(k=1), "fork 1 of checkpoint 0 is recorded twice"),
+        (lambda row: row.update(delta=9.0), "the means or their difference do not follow"),
+        (lambda row: row.update(hold=[1.5]), "its branches have different numbers of episodes"),
+    ],
+)
+def test_what_a_forger_chains_anew_is_still_calculated(tmp_path: Path, change: Any, problem: str) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    ledger = tmp_path / "mine"
+    before = identity(ledger)[2]
+    forge(ledger / "forks.jsonl", lambda row: change(row) if row["k"] == 4 else None, configuration="recorder.json")
+    assert problem in " ".join(verify(ledger).problems)
+    assert identity(ledger)[2] != before
+
+
+def test_settings_that_differ_are_refused_with_the_difference(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    with pytest.raises(WorldforkError, match=r"guarantees\.exact_restore: null -> true"):
+        wf.Recorder(tmp_path / "mine", **TASK, exact_restore=True)
+    with pytest.raises(WorldforkError, match='task: "churn model" -> "another"'):
+        wf.Recorder(tmp_path / "mine", task="another", question=TASK["question"])
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(WorldforkError, match=r"it holds notes\.txt"):
+        wf.Recorder(tmp_path, **TASK)
+    with pytest.raises(WorldforkError, match="is a file"):
+        wf.Recorder(tmp_path / "notes.txt", **TASK)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    outside = tmp_path / "outside.jsonl"
+    (tmp_path / "mine" / "forks.jsonl").rename(outside)
+    (tmp_path / "mine" / "forks.jsonl").symlink_to(outside)
+    before = outside.read_bytes()
+    with pytest.raises(WorldforkError, match="is a link that leads out"):
+        wf.Recorder(tmp_path / "mine", **TASK)
+    assert outside.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("fork", "message"),
+    [
+        ({"k": 0}, "k: expected 1 or more"),
+        ({"hold": "many"}, "`hold` is a return, or a list"),
+        ({"hold": [[1.0]]}, "got an array"),
+        ({"hold": []}, "got an array"),
+        ({"update": [1.0, 2.0]}, "`hold` has 1 returns and `update` 2"),
+        ({"signals": {"bad\nname": 1.0}}, "can not be shown"),
+        ({"signals": {"error": "high"}}, "`signals.error` is a number or None"),
+        ({"level": "far"}, "`level` is a number or None"),
+        ({"checkpoint": ""}, "checkpoint: "),
+        ({"arm": "two\nlines"}, "arm: expected one line of text"),
+    ],
+)
+def test_a_fork_that_could_not_be_read_is_refused_before_it_is_written(
+    tmp_path: Path, fork: dict[str, Any], message: str
+) -> None:
+    recorder = wf.Recorder(tmp_path / "mine", **TASK)
+    with pytest.raises(WorldforkError, match=message):
+        recorder.fork(**{"checkpoint": "a", "k": 1, "hold": 1.0, "update": 2.0, **fork})
+    assert not (tmp_path / "mine" / "forks.jsonl").exists()
+    assert recorder.fork(checkpoint="a", k=1, hold=1.0, update=2.0) == 1.0
+
+
+def test_numbers_of_other_libraries_are_taken(tmp_path: Path) -> None:
+    recorder = wf.Recorder(tmp_path / "mine", **TASK)
+    hold, update = np.float32([1.0, 2.0]), np.array([2, 4])
+    signals = {"error": np.float64(0.5), "alarm": True}
+    assert recorder.fork(checkpoint=np.int64(3), k=np.int64(1), hold=hold, update=update, signals=signals) == 1.5
+    (row,) = RecordedLedger(tmp_path / "mine").rows()
+    assert (row.checkpoint, row.hold, row.update, row.signals) == (
+        "3",
+        (1.0, 2.0),
+        (2.0, 4.0),
+        {"error": 0.5, "alarm": 1.0},
+    )
+
+
+def test_a_failed_branch_is_recorded_and_counts_as_it_was_said(tmp_path: Path) -> None:
+    for name, failure in (("stated", -10.0), ("silent", None)):
+        recorder = recorded(tmp_path / name, checkpoints=3, failure_return=failure)
+        assert recorder.fork(checkpoint="crashed", k=1, hold=[1.0, 2.0], update=[float("nan"), 2.0]) is None
+        assert verify(tmp_path / name).problems == ()
+    score = wf.score(tmp_path / "stated", permutations=5)
+    assert score["churn model"].effect.all_attempted.by_checkpoint["crashed"] == -11.5
+    assert score.failed
+    with pytest.raises(WorldforkError, match="failure_return"):
+        wf.score(tmp_path / "silent", permutations=5)
+    assert wf.score(tmp_path / "silent", permutations=5, failure_return=-10.0).failed == score.failed
+    with pytest.raises(WorldforkError, match="records that a failure counts as -10; got 0"):
+        wf.score(tmp_path / "stated", failure_return=0.0)
+
+
+def test_costs_are_turned_once(tmp_path: Path) -> None:
+    recorder = wf.Recorder(tmp_path / "mine", task="latency", higher_is_better=False)
+    for checkpoint in range(6):
+        recorder.fork(checkpoint=checkpoint, k=1, hold=9.0 + checkpoint, update=7.0)
+    score = wf.score(tmp_path / "mine", permutations=5)
+    assert score.higher_is_better is False
+    assert score["latency"].effect.all_attempted.by_checkpoint["1"] == 3.0
+    with pytest.raises(WorldforkError, match="a recorder states what its returns mean"):
+        wf.score(tmp_path / "mine", higher_is_better=False)
+
+
+def test_an_empty_ledger_verifies_and_is_not_scored(tmp_path: Path) -> None:
+    wf.Recorder(tmp_path / "mine", **TASK)
+    assert verify(tmp_path / "mine").complete
+    with pytest.raises(WorldforkError, match="has no forks yet"):
+        wf.score(tmp_path / "mine")
