@@ -36,6 +36,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "linear_quadratic": "worldfork.lab.agents.linear_quadratic:LinearQuadraticPlugin",
         "rssm_cem": "worldfork.lab.agents.rssm_cem:RSSMCEMPlugin",
         "tdmpc2": "worldfork.lab.agents.tdmpc2:TDMPC2Plugin",
+        "sb3": "worldfork.lab.adapters.sb3:SB3Plugin",
     },
     "environments": {
         "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",
