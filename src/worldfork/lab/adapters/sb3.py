@@ -184,7 +184,8 @@ class _OnPolicy(_Agent):
         rollout.rewards[:, 0] = self.earned(window) + np.where(cut, model.gamma * later, 0.0)
         rollout.values[:, 0], rollout.log_probs[:, 0] = self.value(window.observation), log_probability
         rollout.episode_starts[:, 0] = window.first
-        rollout.compute_returns_and_advantage(torch.tensor(later[-1:]), dones=window.terminated[-1:])
+        last = torch.as_tensor(later[-1:], dtype=torch.float32)
+        rollout.compute_returns_and_advantage(last, dones=window.terminated[-1:])
         rollout.full, model.rollout_buffer, model.n_epochs = True, rollout, 1
         # A call of `train` goes through all minibatches: it is given the first of them, and called for each step.
         rollout.get = lambda batch_size=None: itertools.islice(RolloutBuffer.get(rollout, batch_size), 1)

@@ -120,6 +120,8 @@ def read_archive(path: Path, model: Any, *, registered: Mapping[str, Any]) -> tu
 def _require_same_settings(
     saved: Mapping[str, Any], model: Any, *, path: Path, registered: Mapping[str, Any]
 ) -> None:
+    if others := [name for name in DECISIVE if (name in saved) != hasattr(model, name)]:
+        raise WorldforkError(f"`{path.name}` is not a {type(model).__name__}: they differ in {', '.join(others)}.")
     spaces = [_plain_text(space) for space in (saved["action_space"], model.action_space)]
     if any(spaces[0].get(name) not in (None, spaces[1].get(name)) for name in ("_shape", "low", "high")):
         raise WorldforkError(
@@ -129,7 +131,7 @@ def _require_same_settings(
     wanted = {}
     for name in DECISIVE:
         before, here = (_plain_text(value) for value in (saved.get(name), getattr(model, name, None)))
-        if name in saved and name not in registered and before != here:
+        if name not in registered and before != here:
             both = isinstance(before, dict) and isinstance(here, dict)
             wanted[name] = {k: v for k, v in before.items() if here.get(k) != v} if both else before
     if wanted:
@@ -150,6 +152,8 @@ def _plain_text(value: Any) -> Any:
     parts = {name: part for name, part in value.items() if not name.startswith(":")}
     if constant := re.fullmatch(r"ConstantSchedule\(val=(.+)\)", str(parts.get("value_schedule"))):
         return float(constant[1])
+    if not parts and ":type:" in value:
+        return value[":type:"]
     return {
         name: str(part) if (plain := _as_json(part)) is None and part is not None else plain
         for name, part in parts.items()

@@ -34,7 +34,7 @@ def torch_state(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
         dict_keys(['model.weight', 'model.bias'])
     """
     return {
-        name: np.array(held[key].detach().cpu() if hasattr(held[key], "detach") else held[key])
+        name: np.array(held[key].detach().cpu().numpy() if hasattr(held[key], "detach") else held[key])
         for name, held, key in _slots(parts)
     }
 
