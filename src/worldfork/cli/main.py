@@ -25,6 +25,7 @@ from worldfork.cli.reproduce import reproduce
 from worldfork.cli.run import run
 from worldfork.cli.score import score
 from worldfork.cli.template import template
+from worldfork.cli.test import examine
 from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError, printable
 
@@ -40,6 +41,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "score": score,
     "report": report,
     "template": template,
+    "test": examine,
     "replay": replay,
     "export": export,
     "calibrate": calibrate,

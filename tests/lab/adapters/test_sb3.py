@@ -22,7 +22,7 @@ from worldfork.lab.agents.seeding import seeded  # noqa: E402
 from worldfork.lab.agents.stateful import Transitions, transitions_of  # noqa: E402
 from worldfork.lab.environments.restorable import RestorablePlugin  # noqa: E402
 from worldfork.testing import check_agent  # noqa: E402
-from worldfork.testing.deployments import random_window  # noqa: E402
+from worldfork.testing.samples import random_window  # noqa: E402
 
 KEY = np.array([3, 4], np.uint32)
 

@@ -120,7 +120,8 @@ def read_archive(path: Path, model: Any, *, registered: Mapping[str, Any]) -> tu
 def _require_same_settings(
     saved: Mapping[str, Any], model: Any, *, path: Path, registered: Mapping[str, Any]
 ) -> None:
-    if others := [name for name in DECISIVE if (name in saved) != hasattr(model, name)]:
+    names = (*DECISIVE, *(["n_steps"] if hasattr(model, "replay_buffer") else []))  # else a rollout's length
+    if others := [name for name in names if (name in saved) != hasattr(model, name)]:
         raise WorldforkError(f"`{path.name}` is not a {type(model).__name__}: they differ in {', '.join(others)}.")
     spaces = [_plain_text(space) for space in (saved["action_space"], model.action_space)]
     if any(spaces[0].get(name) not in (None, spaces[1].get(name)) for name in ("_shape", "low", "high")):
@@ -129,7 +130,7 @@ def _require_same_settings(
             f"world takes {spaces[1].get('low')} to {spaces[1].get('high')}: train it in gymnasium's RescaleAction."
         )
     wanted = {}
-    for name in DECISIVE:
+    for name in names:
         before, here = (_plain_text(value) for value in (saved.get(name), getattr(model, name, None)))
         if name not in registered and before != here:
             both = isinstance(before, dict) and isinstance(here, dict)
