@@ -39,7 +39,7 @@ def examine(
     try:
         report = check_by_name(
             name,
-            kind=kind,
+            kind=kind,  # type: ignore[arg-type]
             world=world,
             settings=settings_of(setting),
             checkpoints=checkpoint,

@@ -137,7 +137,7 @@ class _Bench:
     @functools.cached_property
     def agent(self) -> Agent:
         if self.plugin is None:
-            return self._subject  # type: ignore[no-any-return]
+            return self._subject
         return self.plugin.build(self.world, precision=self.precision)
 
     @rule(GIVES_ITSELF_AWAY, foundation=True, applies=lambda bench: isinstance(bench.plugin, StatefulPlugin))
@@ -198,8 +198,10 @@ class _Bench:
             before, self.play(stage), "the same episodes with the same keys were played otherwise", PLAN_KEYS
         )
         belief = self.agent.begin(stage.parameters, self.starts(stage.seeds))
-        actions = [np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2)]
-        demand_same(*actions, "the same belief with the same keys gave another action", IN_BELIEF)
+        first, second = (
+            np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2)
+        )
+        demand_same(first, second, "the same belief with the same keys gave another action", IN_BELIEF)
 
     @rule("A belief is data and is not kept inside", foundation=True)
     def keeps_no_belief(self) -> None:
@@ -282,9 +284,9 @@ class _Bench:
     def reads_no_padding(self) -> None:
         spoilt = spoil(self.window, np.arange(ROWS) >= self.window.size[:, None])
         remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
-        losses = [np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (self.window, spoilt)]
-        demand_same(*losses, "`loss` reads them", remedy)
-        demand_same(*(self.fit(window=seen) for seen in (self.window, spoilt)), "`fit` reads them", remedy)
+        before, after = (np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (self.window, spoilt))
+        demand_same(before, after, "`loss` reads them", remedy)
+        demand_same(self.fit(), self.fit(window=spoilt), "`fit` reads them", remedy)
 
     @rule("Nothing is read across from one attempt to the next")
     def reads_attempts_apart(self) -> None:
@@ -353,11 +355,9 @@ class _Bench:
         for chosen in dict.fromkeys((group, *list(agent.groups)[-1:])):
             after = self.train(dataclasses.replace(plain, groups=(chosen,))).parameters
             others = [name for name in names if not name.startswith(agent.groups[chosen])]
-            demand_same(
-                *({name: values[name] for name in others} for values in (parameters, after)),
-                f"training the group `{chosen}` changed others",
-                "Train the parameters of `course.groups` alone.",
-            )
+            before, changed = ({name: values[name] for name in others} for values in (parameters, after))
+            seen = f"training the group `{chosen}` changed others"
+            demand_same(before, changed, seen, "Train the parameters of `course.groups` alone.")
 
     @rule("Fresh parameters are like the others, and drawn from the keys", applies=_composes)
     def begins_afresh(self) -> None:

@@ -100,7 +100,7 @@ class _Bench:
         """Return a world that nothing has been done with yet."""
         if self.plugin is not None:
             return self.plugin.build(scale=self.scale, threads=1)
-        return self._subject if self._pristine is None else copy.deepcopy(self._pristine)  # type: ignore[no-any-return]
+        return self._subject if self._pristine is None else copy.deepcopy(self._pristine)
 
     @rule(PAIR, foundation=True, applies=lambda bench: isinstance(bench.plugin, RestorablePlugin))
     def restores_its_simulator(self) -> None:

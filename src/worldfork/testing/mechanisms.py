@@ -229,12 +229,12 @@ class _Bench:
         assert replay is not None
         short = dataclasses.replace(replay, size=np.maximum(1, replay.size - 8))
         beyond = np.arange(replay.reward.shape[1]) >= short.size[:, None]
-        updates = (
+        before, after = (
             self.update(origin=dataclasses.replace(self.origin, replay=seen))
             for seen in (short, spoil(short, beyond))
         )
         remedy = "Rows from `size` on are padding, of the replay as of the window."
-        demand_same(*updates, "spoiling them changed the update", remedy)
+        demand_same(before, after, "spoiling them changed the update", remedy)
 
     def update(self, window: Window | None = None, *, steps: int = 5, **arguments: Any) -> Update:
         record = self.mechanism.model_copy(update={"steps": steps, "window": LENGTH, "scope": self.agent.scopes[0]})

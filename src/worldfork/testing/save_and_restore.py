@@ -47,7 +47,8 @@ class _Simulator:
         self.env = make()
         inner = getattr(self.env, "unwrapped", self.env)
         pairs = [(owner, *pair) for pair in PAIRS for owner in (self.env, inner) if _has(owner, pair)]
-        self.owner, self.saving, self.restoring = pairs[0] if pairs else (None, "", "")
+        self.owner: Any = pairs[0][0] if pairs else None  # the environment, or the one inside its wrappers
+        self.saving, self.restoring = pairs[0][1:] if pairs else ("", "")
 
     def begin(self, seed: int) -> None:
         self.start = self.env.reset(seed=seed)
@@ -89,7 +90,7 @@ class _Bench:
             simulator.begin(3)
             shown.append([copied(simulator.start), simulator.steps(STEPS, seed=5)])
         seen = "two new simulators were reset with one seed, took the same steps, and differ"
-        demand_same(*shown, seen, "Draw from a generator of its own, which `reset(seed=...)` seeds.")
+        demand_same(shown[0], shown[1], seen, "Draw from a generator of its own, which `reset(seed=...)` seeds.")
 
     @rule(PAIR, foundation=True)
     def restores(self) -> None:

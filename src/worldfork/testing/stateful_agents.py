@@ -143,7 +143,7 @@ class _Bench:
         def taught(**replayed: Any) -> dict[str, np.ndarray]:
             agent.set_state(copied(start))
             self.learn(agent, steps=REHEARSED, **replayed)
-            return copied(agent.get_state())  # type: ignore[no-any-return]
+            return copied(agent.get_state())
 
         plain, replays = taught(), [self.window(stream) for stream in (1, 2)]
         before = copied(vars(replays[0]))

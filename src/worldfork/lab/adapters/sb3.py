@@ -59,7 +59,8 @@ class _Agent:
         """Train on the window, and of the second source, if there is one, take `share` of each minibatch."""
         before, usual = self.loss(sources[0]), float(self.model.learning_rate)
         self.model.lr_schedule = lambda remaining: usual * rate
-        self.train(sources, steps=steps, share=share)
+        if steps > 0:
+            self.train(sources, steps=steps, share=share)
         return {"loss_before": before, "loss_after": self.loss(sources[0])}
 
     def surprise(
