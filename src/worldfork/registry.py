@@ -27,7 +27,7 @@ from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
 from worldfork.version import __version__
 
-__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "load", "locate", "names"]
+__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "find", "known", "load", "locate", "names"]
 
 Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "schedules", "executors"]
 
@@ -36,6 +36,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "linear_quadratic": "worldfork.lab.agents.linear_quadratic:LinearQuadraticPlugin",
         "rssm_cem": "worldfork.lab.agents.rssm_cem:RSSMCEMPlugin",
         "tdmpc2": "worldfork.lab.agents.tdmpc2:TDMPC2Plugin",
+        "sb3": "worldfork.lab.adapters.sb3:SB3Plugin",
     },
     "environments": {
         "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",
@@ -184,20 +185,7 @@ def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
     Importing it runs the code of whoever wrote it.
     """
     located = locate(group, name)
-    _, _, attribute = located.target.partition(":")
-    try:
-        thing: Any = importlib.import_module(located.module)
-    except ModuleNotFoundError as error:
-        if located.module != error.name and not located.module.startswith(f"{error.name}."):
-            raise  # the module is there; what is missing is something that it imports
-        raise WorldforkError(
-            f"The {group[:-1]} `{name}` is in a module `{located.module}` that can not be found. Install it, or "
-            "run where it lies: the current folder and PYTHONPATH are searched."
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(thing, part):
-            raise WorldforkError(f"The {group[:-1]} `{name}`: module `{located.module}` has no `{attribute}`.")
-        thing = getattr(thing, part)
+    thing = find(located)
     if not (isinstance(thing, type) and issubclass(thing, contract)):
         if group == "triggers" and _kind(thing) == "Signal":
             raise WorldforkError(
@@ -209,6 +197,31 @@ def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
             f"{contract.__module__}.{contract.__qualname__} (docs/extending.md)."
         )
     return thing
+
+
+def find(located: Located) -> Any:
+    """Import what was located, whatever it is."""
+    kind, name = located.group[:-1], located.name
+    _, _, attribute = located.target.partition(":")
+    try:
+        thing: Any = importlib.import_module(located.module)
+    except ModuleNotFoundError as error:
+        if located.module != error.name and not located.module.startswith(f"{error.name}."):
+            raise  # the module is there; what is missing is something that it imports
+        raise WorldforkError(
+            f"The {kind} `{name}` is in a module `{located.module}` that can not be found. Install it, or "
+            "run where it lies: the current folder and PYTHONPATH are searched."
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(thing, part):
+            raise WorldforkError(f"The {kind} `{name}`: module `{located.module}` has no `{attribute}`.")
+        thing = getattr(thing, part)
+    return thing
+
+
+def known(group: Group, name: str) -> bool:
+    """Return True for a name that comes with worldfork, a family among them, or that a package offers."""
+    return name in names(group) or _family(group, name) is not None
 
 
 def build(

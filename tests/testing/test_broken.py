@@ -8,6 +8,7 @@ import broken_agents
 import broken_environments
 import broken_others
 import broken_pairs
+import broken_simulators
 import broken_stateful
 import pytest
 
@@ -21,6 +22,7 @@ from worldfork.testing import (
     check_executor,
     check_mechanism,
     check_signal,
+    check_simulator,
     check_trigger,
 )
 
@@ -50,6 +52,20 @@ def test_a_pair_that_is_whole() -> None:
     report = check_environment(broken_pairs.Whole)
     assert "What `save` returns, `restore` puts back" in report.kept
     assert not report.not_examined
+
+
+@pytest.mark.parametrize(("broken", "words"), broken_simulators.SIMULATORS)
+def test_broken_simulators(broken: Any, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_simulator(broken)
+    refused(caught.value, words)
+
+
+@pytest.mark.parametrize("whole", [broken_simulators.Whole, broken_simulators.Copied])
+def test_a_simulator_that_is_whole(whole: Any) -> None:
+    report = check_simulator(whole)
+    assert len(report.kept) == 3
+    assert not report.not_reached
 
 
 @pytest.mark.parametrize(("broken", "words"), broken_agents.BROKEN)

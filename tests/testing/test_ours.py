@@ -64,7 +64,8 @@ def test_signals(name: str) -> None:
 
 def test_an_object_that_is_already_built_is_examined_as_far_as_it_goes() -> None:
     report = check_environment(World(scale=0.5))
-    assert report.not_examined == ("Level 0 is the nominal world whatever the scale", "Threads change nothing")
+    left_out = [promise.partition(" (")[0] for promise in report.not_examined]
+    assert left_out == ["Level 0 is the nominal world whatever the scale", "Threads change nothing"]
     assert "keeps its contract" in str(report)
     world, plugin = World(scale=0.5), LinearQuadraticPlugin()
     agent = plugin.build(world, precision="float64")

@@ -21,7 +21,7 @@ from worldfork.lab.run import run
 from worldfork.randomness import Purpose
 from worldfork.registration import parse
 from worldfork.testing import check_agent
-from worldfork.testing.deployments import keys, random_window
+from worldfork.testing.samples import keys, random_window
 
 WORLD = World(scale=2.0)
 

@@ -26,6 +26,7 @@ from worldfork.cli.report import report
 from worldfork.cli.reproduce import reproduce
 from worldfork.cli.run import run
 from worldfork.cli.score import score
+from worldfork.cli.test import examine
 from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError, printable
 
@@ -38,6 +39,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "report": report,
     "new": new,
     "list": list_names,
+    "test": examine,
     "check": check,
     "run": run,
     "verify": verify,

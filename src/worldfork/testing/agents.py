@@ -1,4 +1,4 @@
-"""The contract of an agent: every method is pure, a belief is data, and everything random comes from the keys."""
+"""Contract of an agent: every method is pure, a belief is data, and everything random comes from the keys."""
 
 import dataclasses
 import functools
@@ -11,23 +11,40 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fit, Window, needs_full_blocks
+from worldfork.lab.agents.base import (
+    Agent,
+    AgentPlugin,
+    Arrays,
+    Checkpoint,
+    Fit,
+    Window,
+    needs_full_blocks,
+    taken_by,
+)
 from worldfork.lab.agents.stateful import StatefulPlugin
-from worldfork.lab.agents.training import black_box
+from worldfork.lab.agents.training import Course, Trainable, black_box
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_end
 from worldfork.lab.stream.deployment import LOGGED
-from worldfork.randomness import Purpose
-from worldfork.testing.agents_inside import GIVES_ITSELF_AWAY, examine_stateful
-from worldfork.testing.attempts import BEGINS_ANEW, begins_anew, reads_attempts_apart
-from worldfork.testing.deployments import (
+from worldfork.randomness import Purpose, fold_in
+from worldfork.testing.contract import (
+    Report,
+    demand,
+    demand_same,
+    examine,
+    has_shape,
+    name_of,
+    no_global_draws,
+    no_writes,
+    resolved,
+    rule,
+)
+from worldfork.testing.samples import (
     EPISODES,
     SETS,
     Stage,
     Step,
-    agent_plugin,
     checkpoints_of,
     episodes,
-    fields,
     frozen,
     half_steps,
     keys,
@@ -38,18 +55,19 @@ from worldfork.testing.deployments import (
     spoil_set,
     take_window,
 )
-from worldfork.testing.environments import environment_plugin
-from worldfork.testing.mechanisms import begins_afresh, offers_training
-from worldfork.testing.report import Report, Rule, demand, difference, examine, has_shape, no_global_draws
+from worldfork.testing.stateful_agents import GIVES_ITSELF_AWAY, examine_stateful
 
 __all__ = ["check_agent"]
 
 ROWS: Final = 96  # transitions of a window
 SIZES: Final = (96, 64, 80)  # of which are real
 TRAINED: Final = 2  # gradient steps
+RATE: Final = 0.5
 PLAN_KEYS = "Draw from `plan_keys` alone: they seed any generator, and `randomness.fold_in` derives more."
 BATCH_KEYS = "Draw minibatches from `batch_keys` alone."
 IN_BELIEF = "Put what carries over into the belief that is returned, and leave the one that came as it is."
+FLAGGED = "Replace the action by zero and set `replaced` there: divergence is an outcome, never an error."
+COPY = "Copy before you write: HOLD goes on with the same arrays."
 SHAPES = (
     "Compute every set and episode alone (explicit sums, no batched product), or say shape_sensitive = True, "
     "and the block's shape becomes part of the ledger."
@@ -65,80 +83,74 @@ def check_agent(
     checkpoints: Sequence[Checkpoint | Path | str] = (),
     precision: str = "float32",
 ) -> Report:
-    """Examine an agent in a world: a name of the registry, a plug-in class or record, or an agent that is built.
+    """Examine an agent in a world. Examine the world first: an agent is judged by what the world answers.
 
-    `checkpoints` are files of the agent, or `Checkpoint` records; without them it generates its own. Examine the
-    world first, with `check_environment`: an agent is judged by what the world answers. Raises `ContractError`.
+    Args:
+        agent: a name of the registry, a plug-in class or record, or an agent that is built.
+        environment: the world, likewise.
+        settings: settings of the agent's name or class.
+        environment_settings: settings of the world's name or class.
+        checkpoints: files of the agent, or `Checkpoint` records. Without them it generates its own, and one that
+            keeps its state inside is examined as it is made.
+        precision: the precision to build it in.
+
+    Raises:
+        ContractError: with everything that is wrong.
+
+    Example:
+        >>> check_agent("linear_quadratic", "linear_quadratic", precision="float64").problems
+        ()
     """
-    worlds = environment_plugin(environment, environment_settings)
-    world: Any = environment if worlds is None else worlds.build(scale=0.5, threads=1)
-    plugin = agent_plugin(agent, settings)
-    name = agent if isinstance(agent, str) else (agent if isinstance(agent, type) else type(agent)).__name__
-    bench = _Bench(plugin, world, tuple(checkpoints), precision, None if plugin else agent)  # type: ignore[arg-type]
-    rules = [
-        Rule("An agent says what it is", bench.says_what_it_is, foundation=True),
-        Rule("A checkpoint comes back the same", bench.comes_back, foundation=True),
-        Rule("Actions are a function of parameters, belief and keys", bench.acts_purely, foundation=True),
-        Rule("A belief is data and is not kept inside", bench.keeps_no_belief, foundation=True),
-        Rule("A set acts the same whoever its neighbours are", bench.ignores_neighbours, foundation=True),
-        Rule("Actions that are not finite are zero and flagged", bench.flags_what_is_not_finite),
-        Rule("What is measured has a name, a shape, and `error`", bench.measures),
-        Rule("Training changes nothing that it is given", bench.leaves_its_arguments, foundation=True),
-        Rule("Training draws from its keys alone", bench.trains_purely, foundation=True),
-        Rule("Rows beyond a window's size are not read", bench.reads_no_padding, foundation=True),
-        Rule(
-            "Nothing is read across from one attempt to the next",
-            lambda: reads_attempts_apart(
-                bench.agent, world, bench.stacked(), fit=lambda window: bench.fit(window=window)
-            ),
-        ),
-        Rule("A set is trained the same whoever its neighbours are", bench.trains_alone, foundation=True),
-        Rule("A scope that it does not know is refused", bench.refuses_scopes),
-    ]
-    if isinstance(plugin, StatefulPlugin):  # the agent inside, before the shim around it
-        rules.insert(0, Rule(GIVES_ITSELF_AWAY, lambda: examine_stateful(plugin, world), foundation=True))
-    if bench.composes():
-        rules += [
-            Rule("What it offers to mechanisms is what `fit` does", bench.offers_its_training),
-            Rule("Fresh parameters are like the others, and drawn from the keys", bench.begins_afresh),
-        ]
-    skipped = [] if plugin else ["A precision that it does not know is refused"]
-    if bench.can_begin_again():
-        rules.append(Rule(BEGINS_ANEW, lambda: begins_anew(bench.agent, world, bench.stage())))
-    elif can_end(world):
-        skipped.append(f'{BEGINS_ANEW} (it has no `begin_again`: register after_end = "wait")')
-    if plugin:
-        rules.append(Rule("A precision that it does not know is refused", bench.refuses_precisions))
-    return examine(f"The agent `{name}`", rules, not_examined=skipped)
+    worlds = resolved("environments", environment, EnvironmentPlugin, environment_settings)
+    world: Any = worlds.build(scale=0.5, threads=1) if isinstance(worlds, EnvironmentPlugin) else worlds
+    subject = resolved("agents", agent, AgentPlugin, settings)
+    bench = _Bench(subject, world, tuple(checkpoints), precision)
+    return examine(f"The agent `{name_of(agent)}`", bench)
+
+
+def _composes(bench: "_Bench") -> bool:
+    """Return True for an agent that offers more than `fit`; one that can not be built is another rule's matter."""
+    try:
+        return not black_box(bench.agent)
+    except Exception:
+        return False
+
+
+def _begins_again(bench: "_Bench") -> bool | str:
+    try:
+        able = getattr(bench.agent, "begin_again", None) is not None
+    except Exception:
+        able = False
+    return able or (can_end(bench.world) and 'it has no `begin_again`: register after_end = "wait"')
 
 
 class _Bench:
     """An agent in its world with a few checkpoints, and what the examinations share."""
 
     def __init__(
-        self,
-        plugin: AgentPlugin | None,
-        world: Environment,
-        checkpoints: tuple[Checkpoint | Path | str, ...],
-        precision: str,
-        agent: Agent | None,
+        self, subject: Any, world: Environment, given: tuple[Checkpoint | Path | str, ...], precision: str
     ) -> None:
-        self.plugin, self.world, self.precision = plugin, world, precision
-        self.given, self.built = checkpoints, agent
+        self.plugin = subject if isinstance(subject, AgentPlugin) else None
+        self.world, self.given, self.precision, self._subject = world, given, precision, subject
         self.checkpoints: list[Checkpoint] = []
 
     @functools.cached_property
     def agent(self) -> Agent:
-        if self.built is not None:
-            return self.built
-        assert self.plugin is not None
+        if self.plugin is None:
+            return self._subject
         return self.plugin.build(self.world, precision=self.precision)
 
+    @rule(GIVES_ITSELF_AWAY, foundation=True, applies=lambda bench: isinstance(bench.plugin, StatefulPlugin))
+    def gives_its_state_away(self) -> None:
+        """Ask the agent inside, before the shim around it is examined."""
+        assert isinstance(self.plugin, StatefulPlugin)
+        examine_stateful(self.plugin, self.world)
+
+    @rule("An agent says what it is", foundation=True)
     def says_what_it_is(self) -> None:
         agent = self.agent
-        members = [name for name in vars(Agent) if not name.startswith("_")]
-        missing = [name for name in members if not hasattr(agent, name)]
-        demand(not missing, f"it has no `{', '.join(missing)}`.", "Add what worldfork.lab.agents.base asks for.")
+        missing = ", ".join(name for name in vars(Agent) if not name.startswith("_") and not hasattr(agent, name))
+        demand(not missing, f"it has no `{missing}`.", "Add what worldfork.lab.agents.base asks for.")
         demand(
             isinstance(agent.device, str) and bool(agent.device),
             f"`device` is {agent.device!r}.",
@@ -151,51 +163,47 @@ class _Bench:
         )
         names = agent.scopes
         texts = isinstance(names, tuple) and bool(names) and all(isinstance(name, str) for name in names)
-        remedy = 'It lists what `fit` can be asked to train, as in ("model",).'
-        demand(texts, f"`scopes` is {names!r}.", remedy)
+        demand(texts, f"`scopes` is {names!r}.", 'It lists what `fit` can be asked to train, as in ("model",).')
 
+    @rule("A checkpoint comes back the same", foundation=True)
     def comes_back(self) -> None:
         """Loaded or generated twice it is the same, with a leading axis of one, in arrays that can be stacked."""
         with no_global_draws("loading or generating", "Draw from the `event` that `generate` is given."):
             self.checkpoints = self._checkpoints()
         for before, after in zip(self.checkpoints, self._checkpoints(), strict=True):
             for part in ("parameters", "optimiser"):
-                text = difference(getattr(before, part), getattr(after, part))
+                seen = f"the `{part}` are others the second time"
                 remedy = "`load` is a function of the files, `generate` of the event."
-                demand(not text, f"the `{part}` are others the second time ({text}).", remedy)
+                demand_same(getattr(before, part), getattr(after, part), seen, remedy)
             same = before.digest == after.digest and bool(before.digest)
             demand(same, f"`digest` is {before.digest!r}, then {after.digest!r}.", "It stands for the arrays.")
         first = self.checkpoints[0]
         for name, array in (*first.parameters.items(), *first.optimiser.items()):
-            stackable = hasattr(array, "__array_namespace__")
-            demand(
-                stackable, f"`{name}` is a {type(array).__name__}.", "Keep parameters as NumPy or JAX arrays here."
-            )
-            demand(
-                len(array) == 1,
-                f"`{name}` has shape {array.shape}.",
-                "A checkpoint's arrays have a leading axis of one.",
-            )
-        demand(
-            isinstance(first.clean_return, float) and bool(np.isfinite(first.clean_return)),
-            f"`clean_return` is {first.clean_return!r}.",
-            "It is the mean return at drift level 0, a finite float.",
-        )
+            seen = f"`{name}` is a {type(array).__name__}."
+            demand(hasattr(array, "__array_namespace__"), seen, "Keep parameters as NumPy or JAX arrays here.")
+            seen = f"`{name}` has shape {array.shape}."
+            demand(len(array) == 1, seen, "A checkpoint's arrays have a leading axis of one.")
+        clean = first.clean_return
+        seen, remedy = f"`clean_return` is {clean!r}.", "It is the mean return at drift level 0, a finite float."
+        demand(isinstance(clean, float) and bool(np.isfinite(clean)), seen, remedy)
 
+    @rule("Actions are a function of parameters, belief and keys", foundation=True)
     def acts_purely(self) -> None:
         stage = self.stage()
         with no_global_draws("`act` or another method", PLAN_KEYS):
             before = self.play(stage)
         has_shape("the action", before[0].action, (SETS, EPISODES, self.world.action_size))
         has_shape("`replaced`", before[0].replaced, (SETS, EPISODES))
-        text = _steps(before, self.play(stage))
-        demand(not text, f"the same episodes with the same keys were played otherwise ({text}).", PLAN_KEYS)
-        start = self.world.reset(stage.seeds.reshape(-1)).observation.reshape(*stage.seeds.shape, -1)
-        belief = self.agent.begin(stage.parameters, start)
-        actions = [np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2)]
-        text = difference(*actions)
-        demand(not text, f"the same belief with the same keys gave another action ({text}).", IN_BELIEF)
+        demand_same(
+            before, self.play(stage), "the same episodes with the same keys were played otherwise", PLAN_KEYS
+        )
+        belief = self.agent.begin(stage.parameters, self.starts(stage.seeds))
+        first, second = (
+            np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2)
+        )
+        demand_same(first, second, "the same belief with the same keys gave another action", IN_BELIEF)
 
+    @rule("A belief is data and is not kept inside", foundation=True)
     def keeps_no_belief(self) -> None:
         """Two groups of episodes on one agent, turn by turn, also between `act` and `observe`: each goes on as it
         does alone."""
@@ -203,9 +211,10 @@ class _Bench:
         other = dataclasses.replace(stage, seeds=stage.seeds + 1000, plan_keys=stage.plan_keys[::-1])
         alone = self.play(stage)
         turns = itertools.zip_longest(*(half_steps(self.agent, self.world, group) for group in (stage, other)))
-        text = _steps(alone, [step for step, _ in turns if step is not None])
-        demand(not text, f"other episodes in between changed what it did ({text}).", IN_BELIEF)
+        played = [step for step, _ in turns if step is not None]
+        demand_same(alone, played, "other episodes in between changed what it did", IN_BELIEF)
 
+    @rule("A set acts the same whoever its neighbours are", foundation=True)
     def ignores_neighbours(self) -> None:
         stage, whole = self.stage(), self.play(self.stage())
         order, copies = [2, 0, 1], [1] * SETS
@@ -213,30 +222,29 @@ class _Bench:
             "Compute every parameter set from its own arrays: UPDATE and HOLD lie at different places of a block."
         )
         for chosen in (order, copies):
-            text = _steps([pick_steps(step, chosen) for step in whole], self.play(stage.take(chosen)))
-            demand(not text, f"sets {order} acted otherwise at the places {chosen} ({text}).", remedy)
+            expected = [pick_steps(step, chosen) for step in whole]
+            seen = f"sets {order} acted otherwise at the places {chosen}"
+            demand_same(expected, self.play(stage.take(chosen)), seen, remedy)
         if needs_full_blocks(self.agent):
             return
         every = list(range(EPISODES)) if self.agent.shape_sensitive else None
         for sets, rows in (([1], every or [0]), ([2, 0], every or [1, 0]), ([0, 1, 2, 2, 1], every or [1])):
             expected = [pick_steps(step, sets, rows) for step in whole]
-            text = _steps(expected, self.play(stage.take(sets, rows)))
-            demand(not text, f"a batch of {len(sets)} sets by {len(rows)} acts otherwise ({text}).", SHAPES)
+            seen = f"a batch of {len(sets)} sets by {len(rows)} acts otherwise"
+            demand_same(expected, self.play(stage.take(sets, rows)), seen, SHAPES)
 
+    @rule("Actions that are not finite are zero and flagged")
     def flags_what_is_not_finite(self) -> None:
-        broken = self.stage(parameters=spoil_set(self.stacked(), 1))
         with np.errstate(all="ignore"):
-            steps = self.play(broken)
-        remedy = "Replace the action by zero and set `replaced` there: divergence is an outcome, never an error."
-        demand(
-            bool(np.isfinite(steps[0].action).all()), "parameters of NaN gave an action that is not finite.", remedy
-        )
-        if not steps[0].replaced[1].all():
-            unmoved = not difference(steps[0].action[1], np.zeros_like(steps[0].action[1]))
-            demand(not unmoved, "parameters of NaN gave a zero action without saying so in `replaced`.", remedy)
-            demand(False, "parameters of NaN gave an action as if nothing were wrong.", remedy)
-        demand(not steps[0].replaced[[0, 2]].any(), "sets that are finite were flagged too.", remedy)
+            first = self.play(self.stage(parameters=spoil_set(self.stacked(), 1)))[0]
+        finite = bool(np.isfinite(first.action).all())
+        demand(finite, "parameters of NaN gave an action that is not finite.", FLAGGED)
+        if not first.replaced[1].all():
+            said = "a zero action without saying so in `replaced`" if not first.action[1].any() else "an action"
+            demand(False, f"parameters of NaN gave {said}, as if nothing were wrong.", FLAGGED)
+        demand(not first.replaced[[0, 2]].any(), "sets that are finite were flagged too.", FLAGGED)
 
+    @rule("What is measured has a name, a shape, and `error`")
     def measures(self) -> None:
         for step in self.play(self.stage()):
             names = sorted(step.signals)
@@ -245,55 +253,60 @@ class _Bench:
                 f"`observe` measured {names}.",
                 "`error`, the one-step error, is there unless the agent says `predicts = False`.",
             )
-            taken = sorted(set(names) & set(LOGGED))
-            demand(
-                not taken, f"`{', '.join(taken)}` is a column of the stream's log already.", "Choose another name."
-            )
+            taken = ", ".join(sorted(set(names) & set(LOGGED)))
+            demand(not taken, f"`{taken}` is a column of the stream's log already.", "Choose another name.")
             for name, values in step.signals.items():
                 has_shape(f"the signal `{name}`", values, (SETS, EPISODES))
 
+    @rule("Training changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
         parameters, optimiser = frozen(self.stacked()), frozen(self.stacked("optimiser"))
         window, batch_keys = frozen(self.window), frozen(keys(Purpose.UPDATE_BATCH, SETS))
-        arguments = {"parameters": parameters, "optimiser": optimiser, "window": fields(window)}
+        arguments = {"parameters": parameters, "optimiser": optimiser, "window": vars(window)}
         before = _copies(arguments)
-        remedy = "Copy before you write: HOLD goes on with the same arrays."
-        try:
+        with no_writes("`fit` writes into what it is given.", COPY):
             fit = self.fit(parameters, optimiser, window, batch_keys)
             self.agent.loss(parameters, window)
-        except ValueError as error:
-            demand("read-only" not in str(error), "`fit` writes into what it is given.", remedy)
-            raise
-        text = difference(before, _copies(arguments))
-        demand(not text, f"`fit` changed what it was given ({text}).", remedy)
+        demand_same(before, _copies(arguments), "`fit` changed what it was given", COPY)
         for part, group in (("parameters", parameters), ("optimiser", optimiser)):
             expected, came = kinds(group), kinds(getattr(fit, part))
             demand(came == expected, f"`fit` returned other {part}: {came}.", f"They are as they came: {expected}.")
         for name in ("loss_before", "loss_after", "grad_norm"):
             has_shape(f"`{name}`", np.asarray(getattr(fit, name)), (SETS,))
 
+    @rule("Training draws from its keys alone", foundation=True)
     def trains_purely(self) -> None:
         with no_global_draws("`fit`", BATCH_KEYS):
             before = self.fit()
-        text = difference(fields(before), fields(self.fit()))
-        demand(not text, f"the same training with the same keys came out otherwise ({text}).", BATCH_KEYS)
+        demand_same(before, self.fit(), "the same training with the same keys came out otherwise", BATCH_KEYS)
 
+    @rule("Rows beyond a window's size are not read", foundation=True)
     def reads_no_padding(self) -> None:
-        window = self.window
-        spoilt = spoil(window, np.arange(ROWS) >= window.size[:, None])
+        spoilt = spoil(self.window, np.arange(ROWS) >= self.window.size[:, None])
         remedy = "Rows from `size` on are padding: leave them out of every minibatch and sum."
-        losses = [np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (window, spoilt)]
-        demand(not (text := difference(*losses)), f"`loss` reads them ({text}).", remedy)
-        text = difference(*(fields(self.fit(window=seen)) for seen in (window, spoilt)))
-        demand(not text, f"`fit` reads them ({text}).", remedy)
+        before, after = (np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (self.window, spoilt))
+        demand_same(before, after, "`loss` reads them", remedy)
+        demand_same(self.fit(), self.fit(window=spoilt), "`fit` reads them", remedy)
 
-    def can_begin_again(self) -> bool:
-        """Whether it can be deployed where episodes end; one that can not be built is somebody else's rule."""
-        try:
-            return getattr(self.agent, "begin_again", None) is not None
-        except Exception:
-            return False
+    @rule("Nothing is read across from one attempt to the next")
+    def reads_attempts_apart(self) -> None:
+        """Attempts of one row each, some of them falls: their order means nothing."""
+        length = self.agent.minibatch[1] if isinstance(self.agent, Trainable) else 1
+        rows = ROWS // length * length
+        whole = random_window(self.world, rows=rows, sizes=(rows,) * SETS)
+        alone = np.ones((SETS, rows), np.bool_)
+        apart = dataclasses.replace(whole, first=alone, terminated=alone & (np.arange(rows) % 5 == 0))
+        turned = Window(**{name: values[:, ::-1] for name, values in apart.columns.items()}, size=apart.size)
+        before, after = (np.asarray(self.agent.loss(self.stacked(), seen)) for seen in (apart, turned))
+        demand(
+            np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True),
+            f"`loss` depends on the order of attempts: {before}, and turned round {after}.",
+            "Take what an action led to from `next_observation`, and carry nothing over where `first` is True: the "
+            "next row may be another attempt.",
+        )
+        self.fit(window=apart)
 
+    @rule("A set is trained the same whoever its neighbours are", foundation=True)
     def trains_alone(self) -> None:
         whole, order = self.fit(), [2, 0, 1]
         for sets in [order] if needs_full_blocks(self.agent) else [order, [1], [2, 0]]:
@@ -309,22 +322,9 @@ class _Bench:
                 arrays.take(whole.optimiser, chosen),
                 *(np.asarray(getattr(whole, name))[chosen] for name in ("loss_before", "loss_after", "grad_norm")),
             )
-            text = difference(fields(expected), fields(part))
-            demand(not text, f"sets {sets} were trained otherwise than among others ({text}).", SHAPES)
+            demand_same(expected, part, f"sets {sets} were trained otherwise than among others", SHAPES)
 
-    def composes(self) -> bool:
-        """Whether it offers more than `fit`; an agent that can not be built is somebody else's rule to tell."""
-        try:
-            return not black_box(self.agent)
-        except Exception:
-            return False
-
-    def offers_its_training(self) -> None:
-        offers_training(self.agent, self.stacked(), self.stacked("optimiser"), self.window, plain_fit=self.fit)
-
-    def begins_afresh(self) -> None:
-        begins_afresh(self.agent, self.stacked(), self.stacked("optimiser"))
-
+    @rule("A scope that it does not know is refused")
     def refuses_scopes(self) -> None:
         for scope in self.agent.scopes:
             self.fit(scope=scope)
@@ -335,6 +335,73 @@ class _Bench:
         remedy = f"Raise WorldforkError and name those that are known: {', '.join(self.agent.scopes)}."
         demand(False, "`fit(scope='no such scope')` trained something.", remedy)
 
+    @rule("What it offers to mechanisms is what `fit` does", applies=_composes)
+    def offers_its_training(self) -> None:
+        agent, parameters = self.agent, self.stacked()
+        assert isinstance(agent, Trainable)
+        names, scope = sorted(parameters), agent.scopes[0]
+        for group, prefixes in agent.groups.items():
+            held = any(name.startswith(prefixes) for name in names)
+            demand(held, f"no parameter begins with {prefixes}, the group `{group}`.", f"There are {names[:9]}.")
+        counted = all(isinstance(count, int) and count > 0 for count in agent.minibatch)
+        remedy = "It is (sequences, transitions of a sequence), and `passes` are counted by it."
+        demand(counted, f"`minibatch` is {agent.minibatch!r}.", remedy)
+        plain = Course(TRAINED, scope, RATE)
+        seen = "a course of nothing but steps trains otherwise than `fit`"
+        demand_same(
+            self.fit(), self.train(plain), seen, "Let `fit` call `train` with `Course(steps, scope, rate)`."
+        )
+        group = next(name for name, starts in agent.groups.items() if any(agent.trained(scope, s) for s in starts))
+        for chosen in dict.fromkeys((group, *list(agent.groups)[-1:])):
+            after = self.train(dataclasses.replace(plain, groups=(chosen,))).parameters
+            others = [name for name in names if not name.startswith(agent.groups[chosen])]
+            before, changed = ({name: values[name] for name in others} for values in (parameters, after))
+            seen = f"training the group `{chosen}` changed others"
+            demand_same(before, changed, seen, "Train the parameters of `course.groups` alone.")
+
+    @rule("Fresh parameters are like the others, and drawn from the keys", applies=_composes)
+    def begins_afresh(self) -> None:
+        agent, batch_keys = self.agent, keys(Purpose.UPDATE_BATCH, SETS)
+        assert isinstance(agent, Trainable)
+        with no_global_draws("`fresh`", BATCH_KEYS):
+            before, after = (agent.fresh(self.stacked(), batch_keys) for _ in range(2))
+        for part, group, again in zip(("parameters", "optimiser"), before, after, strict=True):
+            expected, came = kinds(self.stacked(part)), kinds(group)
+            others = sorted(name for name in {*expected, *came} if expected.get(name) != came.get(name))[:5]
+            shown, wanted = ({name: held.get(name) for name in others} for held in (came, expected))
+            demand(not others, f"`fresh` has other {part}: {shown}.", f"They are as a checkpoint's: {wanted}.")
+            demand_same(group, again, f"the same keys gave other {part}", BATCH_KEYS)
+
+    @rule("Where an episode begins anew a belief does, and nowhere else", applies=_begins_again)
+    def begins_anew(self) -> None:
+        """Some episodes of a stage that has gone on for a while begin anew."""
+        stage, agent = self.stage(), self.agent
+        shape, parameters = stage.seeds.shape, stage.parameters
+        belief: Any = agent.begin(parameters, self.starts(stage.seeds))
+        for step in range(2):
+            decision = agent.act(parameters, belief, fold_in(stage.plan_keys, step))
+            seen = self.starts(stage.seeds + step + 1)
+            outcome = {"reward": np.ones(shape), "terminated": np.zeros(shape, np.bool_)}
+            named = {name: outcome[name] for name in taken_by(agent.observe, *outcome)}
+            belief = agent.observe(parameters, decision.belief, seen, **named).belief
+        where = np.arange(shape[0] * shape[1]).reshape(shape) % 3 == 0
+        observation = np.where(where[..., None], self.starts(stage.seeds + 500), seen)
+        begun = agent.begin_again(parameters, belief, observation, where)  # type: ignore[attr-defined]
+        whole = agent.begin(parameters, observation)
+        acted, going_on, anew = (
+            np.array(agent.act(parameters, held, fold_in(stage.plan_keys, 9)).action)
+            for held in (begun, belief, whole)
+        )
+        remedy = "`begin_again` gives the episodes in `where` the belief that `begin` would, and leaves the others."
+        said = "an episode that begins anew acts otherwise than one that begins"
+        demand_same(anew[where], acted[where], said, remedy)
+        said = "an episode that goes on acts otherwise beside one that begins anew"
+        demand_same(going_on[~where], acted[~where], said, remedy)
+
+    @rule(
+        "A precision that it does not know is refused",
+        applies=lambda bench: bench.plugin is not None or "an agent that is built already has its precision",
+    )
     def refuses_precisions(self) -> None:
         assert self.plugin is not None
         try:
@@ -343,6 +410,10 @@ class _Bench:
             return
         remedy = "Raise WorldforkError and name those that are known: the ledger says which one was used."
         demand(False, "`build(precision='no such precision')` gave an agent.", remedy)
+
+    def starts(self, seeds: np.ndarray) -> np.ndarray:
+        """Return first observations [P, E, O]."""
+        return self.world.reset(seeds.reshape(-1)).observation.reshape(*seeds.shape, -1)
 
     def stage(self, *, parameters: Arrays | None = None) -> Stage:
         seeds = np.arange(SETS * EPISODES).reshape(SETS, EPISODES)
@@ -368,8 +439,13 @@ class _Bench:
             steps=TRAINED,
             scope=scope or self.agent.scopes[0],
             batch_keys=keys(Purpose.UPDATE_BATCH, SETS) if batch_keys is None else batch_keys,
-            rate=0.5,
+            rate=RATE,
         )
+
+    def train(self, course: Course) -> Fit:
+        assert isinstance(self.agent, Trainable)
+        given = self.stacked(), self.stacked("optimiser"), self.window
+        return self.agent.train(*given, course=course, batch_keys=keys(Purpose.UPDATE_BATCH, SETS))
 
     def stacked(self, part: str = "parameters") -> Arrays:
         return arrays.concatenate([getattr(checkpoint, part) for checkpoint in self.checkpoints])
@@ -386,13 +462,6 @@ class _Bench:
             raise WorldforkError("An agent that is built already is examined with `checkpoints=[Checkpoint(...)]`.")
         files = [item for item in self.given if not isinstance(item, Checkpoint)]
         return checkpoints_of(self.plugin, self.agent, self.world, files)
-
-
-def _steps(before: Sequence[Step], after: Sequence[Step]) -> str:
-    """How two plays of the same episodes differ; empty where they do not."""
-    return difference(
-        *([{"action": s.action, "replaced": s.replaced, **s.signals} for s in steps] for steps in (before, after))
-    )
 
 
 def _copies(groups: Mapping[str, Arrays]) -> dict[str, dict[str, np.ndarray]]:

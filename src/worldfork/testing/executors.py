@@ -1,8 +1,7 @@
-"""The contract of an executor: every task once, a few ahead, whoever dies, and the same ledger as anywhere else."""
+"""Contract of an executor: every task once, a few ahead, whoever dies, and the same ledger as anywhere else."""
 
 import contextlib
 import dataclasses
-import functools
 import os
 import platform
 import tempfile
@@ -10,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from worldfork import registry
 from worldfork.errors import Failed
 from worldfork.executors.base import Executor, ExecutorPlugin
-from worldfork.testing.report import Report, Rule, demand, examine
+from worldfork.testing.contract import Report, demand, examine, name_of, resolved, rule
 
 __all__ = ["check_executor"]
 
@@ -51,116 +49,120 @@ def check_executor(
     settings: Mapping[str, Any] | None = None,
     study: bool = True,
 ) -> Report:
-    """Examine an executor: a name of the registry, a plug-in class or record, or an object with its method `map`.
+    """Examine an executor.
 
-    With `study` a small study of the linear-quadratic world is run with it, interrupted and carried on. Raises
-    `ContractError` with everything that is wrong.
+    Args:
+        executor: a name of the registry, a plug-in class or record, or an object with its method `map`.
+        settings: settings of a name or class.
+        study: run a small study of the linear-quadratic world with it too, interrupt it and carry it on.
+
+    Raises:
+        ContractError: with everything that is wrong.
+
+    Example:
+        >>> check_executor("local", study=False).kept[0]
+        'Every task comes back once, under its own index'
     """
-    if isinstance(executor, str):
-        chosen: Executor = registry.build("executors", executor, ExecutorPlugin, settings=settings)
-    elif isinstance(executor, type):
-        chosen = executor.model_validate(dict(settings or {}))
-    else:
-        chosen = executor
-    name = executor if isinstance(executor, str) else type(chosen).__name__
-    rules = [
-        Rule(
-            "Every task comes back once, under its own index", functools.partial(_returns_everything, chosen), True
-        ),
-        Rule("A task that failed spares the others", functools.partial(_spares_the_others, chosen), True),
-        Rule("A worker that dies spares the others", functools.partial(_outlives_a_worker, chosen), True),
-        Rule("Tasks are taken a few ahead, not all at once", functools.partial(_takes_a_few, chosen), True),
-    ]
-    if study:
-        rules.append(Rule("A study has the same bytes wherever it runs", functools.partial(_same_bytes, chosen)))
+    chosen: Executor = resolved("executors", executor, ExecutorPlugin, settings)
+    name = executor if isinstance(executor, str) else name_of(chosen)
     try:
-        return examine(
-            f"The executor `{name}`", rules, not_examined=() if study else ("A study has the same bytes",)
-        )
+        return examine(f"The executor `{name}`", _Bench(chosen, study=study))
     finally:
         if chosen is not executor and isinstance(chosen, ExecutorPlugin):  # who builds one closes it
             chosen.close()
 
 
-def _returns_everything(executor: Executor) -> None:
-    for count in (0, TASKS):
-        results = list(executor.map(square, iter(range(count))))
-        indices = sorted(index for index, _ in results)
-        remedy = "Yield (index, result) for every task, where index counts the tasks as they were given, from 0."
-        demand(indices == list(range(count)), f"{count} tasks came back as the indices {indices}.", remedy)
-        wrong = [index for index, result in results if result != index * index]
-        demand(not wrong, f"the results of tasks {wrong} are those of others.", remedy)
+class _Bench:
+    """An executor, and the tasks that it is given."""
 
+    def __init__(self, executor: Executor, *, study: bool) -> None:
+        self.executor, self.study = executor, study
 
-def _spares_the_others(executor: Executor) -> None:
-    remedy = "`function` never raises: a failure is a result like any other. Yield it and go on."
-    try:
-        results = dict(executor.map(fail_at_three, iter(range(TASKS))))
-    except Exception as error:
-        demand(False, f"a failure among the results became {type(error).__name__}: {error}.", remedy)
-    lost = sorted(set(range(TASKS)) - set(results))
-    demand(not lost, f"tasks {lost} were lost beside a task that failed.", remedy)
-    demand(isinstance(results[3], Failed), f"the failure of task 3 became {results[3]!r:.60}.", remedy)
+    @rule("Every task comes back once, under its own index", foundation=True)
+    def returns_everything(self) -> None:
+        for count in (0, TASKS):
+            results = list(self.executor.map(square, iter(range(count))))
+            indices = sorted(index for index, _ in results)
+            remedy = (
+                "Yield (index, result) for every task, where index counts the tasks as they were given, from 0."
+            )
+            demand(indices == list(range(count)), f"{count} tasks came back as the indices {indices}.", remedy)
+            wrong = [index for index, result in results if result != index * index]
+            demand(not wrong, f"the results of tasks {wrong} are those of others.", remedy)
 
+    @rule("A task that failed spares the others", foundation=True)
+    def spares_the_others(self) -> None:
+        remedy = "`function` never raises: a failure is a result like any other. Yield it and go on."
+        try:
+            results = dict(self.executor.map(fail_at_three, iter(range(TASKS))))
+        except Exception as error:
+            demand(False, f"a failure among the results became {type(error).__name__}: {error}.", remedy)
+        lost = sorted(set(range(TASKS)) - set(results))
+        demand(not lost, f"tasks {lost} were lost beside a task that failed.", remedy)
+        demand(isinstance(results[3], Failed), f"the failure of task 3 became {results[3]!r:.60}.", remedy)
 
-def _outlives_a_worker(executor: Executor) -> None:
-    """End a worker in the middle of a task; a task that this process computes is simply done."""
-    remedy = "Give the task of a worker that is gone to another, a few times, and then yield it as `Failed`."
-    tasks = ((number, _this_process()) for number in range(TASKS))
-    try:
-        results = dict(executor.map(end_the_worker_at_three, tasks))
-    except Exception as error:
-        demand(False, f"a worker that died became {type(error).__name__}: {error}.", remedy)
-    expected = {number: number * number for number in range(TASKS)}
-    lost = sorted(index for index, square in expected.items() if index != 3 and results.get(index) != square)
-    demand(not lost, f"tasks {lost} were lost beside a worker that died.", remedy)
-    third = results.get(3)
-    demand(isinstance(third, Failed) or third == 9, f"its own task came back as {third!r:.60}.", remedy)
+    @rule("A worker that dies spares the others", foundation=True)
+    def outlives_a_worker(self) -> None:
+        """End a worker in the middle of a task; a task that this process computes is simply done."""
+        remedy = "Give the task of a worker that is gone to another, a few times, and then yield it as `Failed`."
+        tasks = ((number, _this_process()) for number in range(TASKS))
+        try:
+            results = dict(self.executor.map(end_the_worker_at_three, tasks))
+        except Exception as error:
+            demand(False, f"a worker that died became {type(error).__name__}: {error}.", remedy)
+        lost = sorted(index for index in range(TASKS) if index != 3 and results.get(index) != index * index)
+        demand(not lost, f"tasks {lost} were lost beside a worker that died.", remedy)
+        third = results.get(3)
+        demand(isinstance(third, Failed) or third == 9, f"its own task came back as {third!r:.60}.", remedy)
 
+    @rule("Tasks are taken a few ahead, not all at once", foundation=True)
+    def takes_a_few(self) -> None:
+        taken: list[int] = []
+        results = iter(self.executor.map(square, _counted(taken)))
+        next(results)
+        if close := getattr(results, "close", None):
+            close()
+        remedy = "A task carries its arrays: take two for each worker, and the next when one comes back."
+        demand(len(taken) < MANY, f"all of {MANY} tasks were taken before the first result came.", remedy)
+        count = len(list(self.executor.map(square, range(TASKS))))
+        seen = f"after a call that was left in the middle, {TASKS} tasks came back as {count}."
+        demand(
+            count == TASKS, seen, "Stop what is under way when the iterator is closed; the next call begins anew."
+        )
 
-def _takes_a_few(executor: Executor) -> None:
-    taken: list[int] = []
-    results = iter(executor.map(square, _counted(taken)))
-    next(results)
-    if close := getattr(results, "close", None):
-        close()
-    remedy = "A task carries its arrays: take two for each worker, and the next when one comes back."
-    demand(len(taken) < MANY, f"all of {MANY} tasks were taken before the first result came.", remedy)
-    count = len(list(executor.map(square, range(TASKS))))
-    remedy = "Stop what is under way when the iterator is closed; the next call begins anew."
-    demand(count == TASKS, f"after a call that was left in the middle, {TASKS} tasks came back as {count}.", remedy)
+    @rule(
+        "A study has the same bytes wherever it runs", applies=lambda bench: bench.study or "no study was asked for"
+    )
+    def computes_the_same_bytes(self) -> None:
+        """Run here, and there with an interruption: every chained byte is the same."""
+        from worldfork.lab.run import run
+        from worldfork.registration import parse
 
-
-def _same_bytes(executor: Executor) -> None:
-    """Run here, and there with an interruption: every chained byte is the same."""
-    from worldfork.lab.run import run
-    from worldfork.registration import parse
-
-    registration = parse(STUDY)
-    remedy = "Hand over the tasks and the results as they are, and `function` with them."
-    with tempfile.TemporaryDirectory() as root:
-        here, there = Path(root) / "here", Path(root) / "there"
-        run(registration, here, executor=_Here())
-        with contextlib.suppress(_Interruption):
-            run(registration, there, executor=_Interrupted(executor, after=2))
-        run(registration, there, executor=executor)
-        expected, came = _chained(here), _chained(there)
-    changed = sorted(name for name in expected.keys() | came.keys() if expected.get(name) != came.get(name))
-    demand(not changed, f"{len(changed)} files differ from those made here, such as {changed[:1]}.", remedy)
+        registration = parse(STUDY)
+        with tempfile.TemporaryDirectory() as root:
+            here, there = Path(root) / "here", Path(root) / "there"
+            run(registration, here, executor=_Here())
+            with contextlib.suppress(_Interruption):
+                run(registration, there, executor=_Interrupted(self.executor, after=2))
+            run(registration, there, executor=self.executor)
+            expected, came = _chained(here), _chained(there)
+        changed = sorted(name for name in expected.keys() | came.keys() if expected.get(name) != came.get(name))
+        seen = f"{len(changed)} files differ from those made here, such as {changed[:1]}."
+        demand(not changed, seen, "Hand over the tasks and the results as they are, and `function` with them.")
 
 
 def square(number: int) -> int:
-    """What the tasks of the examination compute; a worker imports it."""
+    """Compute a task of the examination; a worker imports this."""
     return number * number
 
 
 def fail_at_three(number: int) -> int | Failed:
-    """A task that fails, told as every task tells it."""
+    """Fail at the task 3, as every task does: by its result."""
     return Failed("the third one fails", "") if number == 3 else number
 
 
 def end_the_worker_at_three(task: tuple[int, tuple[str, int]]) -> int:
-    """A task that takes its worker with it, but never the process that examines."""
+    """End the worker at the task 3, but never the process that examines."""
     number, examiner = task
     if number == 3 and _this_process() != examiner:
         os._exit(1)
@@ -172,7 +174,7 @@ def _this_process() -> tuple[str, int]:
 
 
 class _Here:
-    """This process, task after task."""
+    """Executor of this process, task after task."""
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
         return ((index, function(task)) for index, task in enumerate(tasks))
@@ -184,7 +186,7 @@ class _Interruption(Exception):
 
 @dataclasses.dataclass
 class _Interrupted:
-    """An executor that is interrupted after some results."""
+    """Executor that is interrupted after some results."""
 
     executor: Executor
     after: int
@@ -204,6 +206,6 @@ def _counted(taken: list[int]) -> Iterator[int]:
 
 
 def _chained(folder: Path) -> dict[str, bytes]:
-    """Every file of a study that says what was computed."""
+    """Return every file of a study that says what was computed."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNCHAINED)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

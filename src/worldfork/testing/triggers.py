@@ -1,4 +1,4 @@
-"""The contract of a trigger: fed segment by segment, it answers from the past of its own deployment alone."""
+"""Contract of a trigger: fed segment by segment, it answers from the past of its own deployment alone."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from worldfork import registry
 from worldfork.randomness import Event
-from worldfork.testing.report import Report, Rule, demand, examine, no_global_draws
+from worldfork.testing.contract import (
+    Report,
+    demand,
+    examine,
+    name_of,
+    no_global_draws,
+    no_writes,
+    resolved,
+    rule,
+)
 from worldfork.triggers import Answer, CellKey, Segment, Trigger, draw_event, feed, feed_together
 
 __all__ = ["check_trigger"]
@@ -26,29 +34,24 @@ def check_trigger(
     settings: Mapping[str, Any] | None = None,
     logged: Sequence[str] = (),
 ) -> Report:
-    """Examine a trigger: a name of the registry, a plug-in class, or a record.
+    """Examine a trigger on deployments that log `error`, `kl`, `reward`, and what it `needs`.
 
-    It is fed deployments that log `error`, `kl`, `reward`, what it `needs`, and what you name in `logged`. Raises
-    `ContractError` with everything that is wrong.
+    Args:
+        trigger: a name of the registry, a plug-in class, or a record.
+        settings: settings of a name or class.
+        logged: other columns that your agent logs.
+
+    Raises:
+        ContractError: with everything that is wrong.
+
+    Example:
+        >>> check_trigger("adwin").kept[2]
+        'It does not see the future'
     """
-    if isinstance(trigger, str):
-        record = registry.build("triggers", trigger, Trigger, settings=settings)
-    elif isinstance(trigger, type):
-        record = trigger.model_validate(dict(settings or {}))
-    else:
-        record = trigger
-    bench = _Bench(record, tuple(dict.fromkeys(("error", "kl", "reward", *record.needs, *logged))))
-    rules = [
-        Rule("A trigger answers with numbers, or with alarms", bench.answers_in_one_kind, foundation=True),
-        Rule("It draws no randomness of its own", bench.draws_from_the_event, foundation=True),
-        Rule("It does not see the future", bench.reads_the_past, foundation=True),
-        Rule("It reads each deployment alone", bench.reads_alone),
-        Rule("Numbers that are missing break nothing", bench.survives_gaps),
-        Rule("It leaves the segments as they are", bench.leaves_the_segments),
-        Rule("Its settings survive being written down", bench.survives_writing),
-    ]
-    name = trigger if isinstance(trigger, str) else type(record).__name__
-    return examine(f"The trigger `{name}`", rules)
+    record = resolved("triggers", trigger, Trigger, settings)
+    columns = tuple(dict.fromkeys(("error", "kl", "reward", *record.needs, *logged)))
+    name = trigger if isinstance(trigger, str) else name_of(record)
+    return examine(f"The trigger `{name}`", _Bench(record, columns))
 
 
 class _Bench:
@@ -57,6 +60,7 @@ class _Bench:
     def __init__(self, trigger: Trigger, columns: tuple[str, ...]) -> None:
         self.trigger, self.columns = trigger, columns
 
+    @rule("A trigger answers with numbers, or with alarms", foundation=True)
     def answers_in_one_kind(self) -> None:
         remedy = "Answer with a finite float each time, or with True and False each time; None is nothing to say."
         try:
@@ -65,15 +69,15 @@ class _Bench:
             needed = f"Logged here: {', '.join(self.columns)}. What must be there is named in `needs`."
             demand(False, f"it reads `{error.args[0]}`, which is not there.", needed)
         spoken = [answer for answer in answers if answer is not None]
-        numbers = [
-            a for a in spoken if isinstance(a, float | int | np.number) and not isinstance(a, bool | np.bool_)
-        ]
         alarms = [answer for answer in spoken if isinstance(answer, bool | np.bool_)]
+        numbers = [answer for answer in spoken if isinstance(answer, float | int | np.number)]
+        numbers = [answer for answer in numbers if not isinstance(answer, bool)]
         others = [answer for answer in spoken if not isinstance(answer, float | int | np.number | np.bool_)]
         demand(not others, f"it answered {others[:1]!r:.60}.", remedy)
         demand(not (numbers and alarms), f"it answered with numbers and with alarms: {spoken}.", remedy)
         demand(not any(map(math.isinf, numbers)), f"it answered with infinity: {spoken}.", remedy)
 
+    @rule("It draws no randomness of its own", foundation=True)
     def draws_from_the_event(self) -> None:
         with no_global_draws("`begin` or `decide`", DRAWS):
             first = self.feed(self.deployment(1), 1)
@@ -81,6 +85,7 @@ class _Bench:
         seen = f"asked again about the same deployment it answered {again}, not {first}: it draws, or remembers it."
         demand(_same(first, again), seen, f"{DRAWS} {IN_MEMORY}")
 
+    @rule("It does not see the future", foundation=True)
     def reads_the_past(self) -> None:
         """Cutting the future off, or going on in quite another way, changes no answer that was given."""
         whole = self.feed(self.deployment(2), 2)
@@ -92,6 +97,7 @@ class _Bench:
             seen = f"where segment {k + 1} is another, it answered {other} before it, not {whole[:k]}."
             demand(_same(other, whole[:k]), seen, IN_MEMORY)
 
+    @rule("It reads each deployment alone")
     def reads_alone(self) -> None:
         alone = [self.feed(self.deployment(cell), cell) for cell in range(len(CELLS))]
         memories = [self.trigger.begin(cell, event=_event(cell)) for cell in CELLS]
@@ -105,12 +111,12 @@ class _Bench:
             demand(_same(before, after), seen, IN_MEMORY)
         deployments = [self.deployment(cell) for cell in range(len(CELLS))]
         events = [_event(cell) for cell in CELLS]
-        for before, after in zip(
-            alone, feed_together(self.trigger, deployments, cells=CELLS, events=events), strict=True
-        ):
+        asked = feed_together(self.trigger, deployments, cells=CELLS, events=events)
+        for before, after in zip(alone, asked, strict=True):
             seen = f"asked of several deployments at once it answered {after}, and {before} of one alone."
             demand(_same(before, after), seen, "`decide_together` answers for each deployment as `decide` does.")
 
+    @rule("Numbers that are missing break nothing")
     def survives_gaps(self) -> None:
         broken = self.deployment(0)
         for segment in broken[:2]:
@@ -119,18 +125,17 @@ class _Bench:
         whole, cut = self.feed(broken, 0), self.feed(broken[:1], 0)
         demand(_same(cut, whole[:1]), f"with missing errors it answered {cut}, then {whole[:1]}.", IN_MEMORY)
 
+    @rule("It leaves the segments as they are")
     def leaves_the_segments(self) -> None:
         segments = self.deployment(0)
         for segment in segments:
             for column in segment.steps.values():
                 column.flags.writeable = False
-        try:
+        remedy = "Copy before you write: the next trigger reads the same arrays."
+        with no_writes("`decide` writes into the segment.", remedy):
             self.feed(segments, 0)
-        except ValueError as error:
-            remedy = "Copy before you write: the next trigger reads the same arrays."
-            demand("read-only" not in str(error), "`decide` writes into the segment.", remedy)
-            raise
 
+    @rule("Its settings survive being written down")
     def survives_writing(self) -> None:
         again = type(self.trigger).model_validate_json(self.trigger.model_dump_json())
         remedy = "Settings are fields with types that JSON can hold."
@@ -140,7 +145,7 @@ class _Bench:
         return feed(self.trigger, segments, cell=CELLS[cell], event=_event(CELLS[cell]))
 
     def deployment(self, cell: int, *, seed: int = 0, jump: float = 1.0) -> list[Segment]:
-        """One deployment; everything that a trigger can ask for is there."""
+        """Return a deployment with everything that a trigger can ask for."""
         draws = np.random.default_rng([seed, cell])
         steps = SEGMENT * POINTS
         columns = {name: draws.gamma(4, 0.05, steps) for name in self.columns}
@@ -162,7 +167,7 @@ def _event(cell: CellKey) -> Event:
 
 
 def _same(before: Sequence[Answer], after: Sequence[Answer]) -> bool:
-    """Equal to the last digit, and of one kind; NaN equals NaN."""
+    """Return True for answers that are equal to the last digit and of one kind; NaN equals NaN."""
     return [repr(_plain(answer)) for answer in before] == [repr(_plain(answer)) for answer in after]
 
 

@@ -1,4 +1,4 @@
-"""Small deployments that the kits examine agents and mechanisms on: checkpoints, episodes, windows, keys.
+"""Samples that agents and mechanisms are examined on: checkpoints, episodes, windows, keys.
 
 Axes: P parameter sets, E episodes, T control steps or transitions.
 """
@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
+from worldfork.lab.agents.stateful import StatefulPlugin, copied, seeded, transitions_of
+from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
 
 __all__ = [
     "Stage",
     "Step",
-    "agent_plugin",
     "checkpoints_of",
     "ending",
     "episodes",
-    "fields",
     "frozen",
     "half_steps",
     "keys",
@@ -43,7 +42,7 @@ SETS, EPISODES, STEPS = 3, 2, 4
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What an agent did and measured at one control step."""
+    """Action and measurements of an agent at one control step."""
 
     action: np.ndarray  # [P, E, A]
     replaced: np.ndarray  # [P, E]
@@ -52,14 +51,14 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Some parameter sets, which episodes each of them plays, and the keys they plan with."""
+    """Parameter sets, the episodes that each of them plays, and the keys they plan with."""
 
     parameters: Arrays
     seeds: np.ndarray  # [P, E]
     plan_keys: np.ndarray  # [P, E, 2]; steps are folded in
 
     def take(self, sets: Sequence[int], episodes: Sequence[int] | slice = slice(None)) -> "Stage":
-        """Some of the sets and of their episodes."""
+        """Return some of the sets and of their episodes."""
         chosen = np.array(sets)
         return Stage(
             arrays.take(self.parameters, chosen),
@@ -76,7 +75,7 @@ def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int
 def half_steps(
     agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS
 ) -> Iterator[Step | None]:
-    """The same with a pause (None) between `act` and `observe`, in which something else may happen."""
+    """Play them with a pause (None) between `act` and `observe`, in which something else may happen."""
     shape = stage.seeds.shape
     state = environment.reset(stage.seeds.reshape(-1))
     belief = agent.begin(stage.parameters, state.observation.reshape(*shape, -1))
@@ -95,20 +94,12 @@ def half_steps(
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
 
 
-def agent_plugin(
-    agent: str | type[AgentPlugin] | AgentPlugin | Agent, settings: Mapping[str, Any] | None
-) -> AgentPlugin | None:
-    if isinstance(agent, str):
-        return registry.build("agents", agent, AgentPlugin, settings=settings)
-    if isinstance(agent, type):
-        return agent.model_validate(dict(settings or {}))
-    return agent if isinstance(agent, AgentPlugin) else None
-
-
 def checkpoints_of(
     plugin: AgentPlugin, agent: Agent, environment: Environment, files: Sequence[Path | str]
 ) -> list[Checkpoint]:
-    """`SETS` checkpoints: from files, over and over where there are fewer, or generated from as many seeds."""
+    """Return `SETS` checkpoints: from files, over and over where there are fewer, or from as many seeds."""
+    if not files and isinstance(plugin, StatefulPlugin) and type(plugin).generate is AgentPlugin.generate:
+        return [_untrained(plugin, environment, index) for index in range(SETS)]
     if not files:
         events = [Event(purpose=Purpose.PRETRAINING, checkpoint=str(index)) for index in range(SETS)]
         return [plugin.generate(agent, environment, event) for event in events]
@@ -125,14 +116,26 @@ def checkpoints_of(
     return [loaded[index % len(loaded)] for index in range(SETS)]
 
 
+def _untrained(plugin: StatefulPlugin, environment: Environment, index: int) -> Checkpoint:
+    """Return a stateful agent as it is made, after a step of its own training on random transitions."""
+    with seeded(np.array([index, 1], np.uint32)) as number:
+        agent = plugin.make(environment)
+        if hasattr(agent, "seed"):
+            agent.seed(number)
+        scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
+        agent.learn(transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), steps=1, rate=1.0, **scope)
+    parameters, optimiser = parted(copied(agent.get_state()))
+    return Checkpoint(parameters, optimiser, 0.0, arrays.digest({**parameters, **optimiser}))
+
+
 def keys(purpose: Purpose, *shape: int) -> np.ndarray:
-    """Keys of that shape, all different."""
+    """Return keys of that shape, all different."""
     count = int(np.prod(shape))
     return fold_in(words(Event(purpose=purpose, task="testing")), np.arange(count)).reshape(*shape, 2)
 
 
 def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) -> Window:
-    """Transitions of as many streams as there are sizes, under random actions; rows beyond a size are zero."""
+    """Return transitions of a stream for each size, under random actions; rows beyond a size are zero."""
     steps = min(rows, environment.episode_steps)
     count = -(-rows // steps)
     streams, reach = len(sizes), min(1.0, environment.action_bound)
@@ -158,7 +161,7 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
 
 
 def ending(window: Window, *, every: int = 7) -> Window:
-    """The window as of episodes that fall every few steps and begin anew: what a fall led to is nobody's start."""
+    """Return the window as of episodes that fall every few steps and begin anew."""
     place = np.arange(window.reward.shape[1])
     fell = np.broadcast_to(place % every == every - 1, window.reward.shape)
     return dataclasses.replace(
@@ -170,31 +173,31 @@ def ending(window: Window, *, every: int = 7) -> Window:
 
 
 def watched(agent: Agent, handed: list[Window]) -> Any:
-    """The agent, which also takes down every window that it is handed."""
+    """Return the agent as one that also notes in `handed` every window that it is given."""
     kind = type(agent)
 
-    def taking_down(real: Any) -> Any:
+    def noting(real: Any) -> Any:
         def call(self: Any, *arguments: Any, **named: Any) -> Any:
             handed.extend(given for given in (*arguments, *named.values()) if isinstance(given, Window))
             return real(self, *arguments, **named)
 
         return call
 
-    methods = {name: taking_down(getattr(kind, name)) for name in ("fit", "loss", "train") if hasattr(kind, name)}
+    methods = {name: noting(getattr(kind, name)) for name in ("fit", "loss", "train") if hasattr(kind, name)}
     twin: Any = object.__new__(type(kind.__name__, (kind,), methods))
     twin.__dict__.update(vars(agent))
     return twin
 
 
 def take_window(window: Window, sets: Sequence[int]) -> Window:
-    """The windows of some parameter sets."""
+    """Return the windows of some parameter sets."""
     chosen = np.array(sets)
     rows = {name: values[chosen] for name, values in window.columns.items()}
     return Window(**rows, size=window.size[chosen])
 
 
 def spoil(window: Window, rows: np.ndarray) -> Window:
-    """The window with something quite different in these rows [P, T]."""
+    """Return the window with something quite different in these rows [P, T]."""
     columns = {
         name: np.where(rows.reshape(*rows.shape, *[1] * (values.ndim - 2)), 1e6, values)
         for name, values in window.columns.items()
@@ -204,7 +207,7 @@ def spoil(window: Window, rows: np.ndarray) -> Window:
 
 
 def spoil_set(parameters: Arrays, chosen: int) -> dict[str, Any]:
-    """The parameters with those of one set not finite."""
+    """Return the parameters with those of one set not finite."""
     spoilt = {}
     for name, array in parameters.items():
         values = np.array(array)
@@ -215,24 +218,19 @@ def spoil_set(parameters: Arrays, chosen: int) -> dict[str, Any]:
 
 
 def pick_steps(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = slice(None)) -> Step:
-    """What some of the sets did, in some of their episodes."""
+    """Return what some of the sets did, in some of their episodes."""
     chosen = np.array(sets)
     signals = {name: values[chosen][:, rows] for name, values in step.signals.items()}
     return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
 
 
-def fields(record: Any) -> dict[str, Any]:
-    """A record's fields by name."""
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-
-
 def kinds(group: Arrays) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """The shape and the type of each array."""
+    """Return the shape and the type of each array."""
     return {name: (np.shape(array), np.asarray(array).dtype) for name, array in group.items()}
 
 
 def frozen(values: Any) -> Any:
-    """The same arrays, NumPy's as copies that can not be written to."""
+    """Return the arrays, those of NumPy as copies that can not be written to."""
     if isinstance(values, Mapping):
         return {name: frozen(array) for name, array in values.items()}
     if isinstance(values, Window):

@@ -1,0 +1,1 @@
+"""Agents and worlds of other libraries, each behind worldfork's own contract."""
