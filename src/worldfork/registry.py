@@ -3,7 +3,8 @@
 A name is one that comes with worldfork, an entry point of an installed package (group `worldfork.agents`, ...), or
 `module:attribute`. It stands for a `Plugin`: a frozen record whose fields are its settings, checked when they are
 registered, and whose methods do the work. Nothing is imported before it is asked for. `gymnasium:HalfCheetah-v5` is
-a family: what stands before the colon comes with worldfork, what stands behind it is one of its settings.
+of a family, as is `dm_control:pendulum-swingup`: what stands before the colon comes with worldfork, what stands
+behind it is one of its settings.
 
     build("mechanisms", "finetune", Mechanism, settings={"steps": 200, "window": 10_000})
     build("triggers", "my_package.triggers:Median", Trigger)
@@ -84,6 +85,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "saw_wave": "worldfork.lab.environments.drift:SawWave",
         "random_walk": "worldfork.lab.environments.drift:RandomWalk",
         "uniform": "worldfork.lab.environments.drift:Uniform",
+        "table": "worldfork.lab.environments.drift:Table",
     },
     "executors": {
         "local": "worldfork.executors.local:Local",

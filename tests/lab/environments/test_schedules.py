@@ -30,6 +30,8 @@ def levels(name: str, direction: Any = "away", event: Event = EVENT, **settings:
         ("step", {"at": 2.0}, [0, 0, 0, 0, 1, 1]),
         ("cyclic", {}, [0, 0.5, 0, 0.5, 0, 0.5]),
         ("saw_wave", {}, [0, 0.5, 1, 0.5, 0, 0.5]),
+        ("table", {"points": [[0, 0], [1, 1], [2, 0.5]]}, [0, 0.5, 1, 0.75, 0.5, 0.5]),
+        ("table", {"points": [[0, 0.25], [1, 1], [2, 0.5]], "between": "steps"}, [0.25, 0.25, 1, 1, 0.5, 0.5]),
     ],
 )
 def test_known_shapes(name: str, settings: dict[str, Any], expected: list[float]) -> None:
@@ -48,6 +50,12 @@ def test_a_level_depends_on_its_step_and_stream_alone(name: str) -> None:
     assert np.array_equal(along.level(steps[300:]), whole[300:])
     assert np.array_equal(schedule(name, "away", 70, event=EVENT).level(steps), whole)
     np.testing.assert_allclose(schedule(name, "toward", 70, event=EVENT).level(steps), 1 - whole, atol=1e-15)
+
+
+@pytest.mark.parametrize("points", [[], [[1, 0]], [[0, 0], [0, 1]], [[0, 0], [1, 2]]])
+def test_a_table_has_periods_in_order_and_levels_that_are_some(points: list[list[float]]) -> None:
+    with pytest.raises(WorldforkError, match=r"periods that rise from 0 and levels in \[0, 1\]"):
+        levels("table", points=points)
 
 
 @pytest.mark.parametrize("name", ["random_walk", "uniform"])

@@ -27,7 +27,7 @@ def seeds(given: Given) -> Int64[np.ndarray, " B"]:
 
 
 def action(given: Given, shape: tuple[int, int], *, bound: float = 1.0) -> Float64[np.ndarray, "B A"]:
-    """Return finite actions in [-bound, bound]. They are never clipped here: the caller decides what is executed."""
+    """Return finite actions in [-bound, bound]. They are not clipped: the caller decides what is executed."""
     if given.shape != shape or given.dtype.kind != "f":
         raise WorldforkError(f"`action` must be floating point with shape {shape}; got {_describe(given)}.")
     allowed = np.isfinite(given) & (np.abs(given) <= bound)

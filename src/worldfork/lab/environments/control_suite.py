@@ -1,9 +1,9 @@
-"""The DeepMind Control Suite: `environment = "dm_control:ball_in_cup-catch"`, any task of it, through dm_control itself.
+"""Any task of the DeepMind Control Suite, through dm_control: `environment = "dm_control:ball_in_cup-catch"`.
 
-Observations, rewards and initial states are dm_control's, to the last bit. A row holds MuJoCo's whole state with the
-solver's warm start, what the task keeps, and the fields of the model that the task writes when an episode begins
+Observations, rewards and initial states are dm_control's, to the last bit. A row holds MuJoCo's whole state with
+the solver's warm start, what the task keeps, and the fields of the model that the task writes as an episode begins
 (targets, terrain, wrapped parameters): both are found by trying. Sensors of the acceleration stage can not be
-computed from a state, and need not be: they are read by the step that leads to it, and shown in its observation.
+computed from a state, and need not be: the step that leads to a state reads them, and shows them with it.
 """
 
 import copy
@@ -25,10 +25,11 @@ from worldfork.lab.environments.mujoco_worlds import (
     ActionRange,
     ChangingNumbers,
     ModelPlugin,
+    ModelSimulation,
     plain_attributes,
     quiet,
 )
-from worldfork.lab.environments.restorable import Advanced, Simulation
+from worldfork.lab.environments.restorable import Advanced
 from worldfork.lab.environments.simulators import skip_islands, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
@@ -70,25 +71,20 @@ class ControlSuitePlugin(ModelPlugin):
     def simulator(self) -> str:
         return f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
 
-    def limits(self) -> tuple[int | None, bool]:
-        env = self.make(np.random.RandomState(0))
-        limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
-        return limit, type(env.task).get_termination is not _control().Task.get_termination
-
     def simulation(self, shares: Mapping[str, float]) -> "ControlSuiteSimulation":
         return ControlSuiteSimulation(self, shares)
 
 
-class ControlSuiteSimulation(Simulation):
+class ControlSuiteSimulation(ModelSimulation):
     """One environment of dm_control's, made restorable."""
-
-    goes_on = True
 
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
         self._error = _control().PhysicsError
         self._plugin, random = plugin, np.random.RandomState(0)
         env = plugin.make(random)
+        self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
+        self.can_end = type(env.task).get_termination is not _control().Task.get_termination
         self._substeps = round(env.control_timestep() / env.physics.timestep())
         self._use(env.physics, env.task)
         self._actions = ActionRange(env.action_spec().minimum, env.action_spec().maximum)
@@ -149,21 +145,21 @@ class ControlSuiteSimulation(Simulation):
             physics.step(self._substeps)
         except self._error:
             self._derived = False
-            return Advanced(np.zeros(self.observation_size), 0.0, failed=True)
+            return Advanced(np.empty(0), 0.0, failed=True)
         task.after_step(physics)
         reward = float(task.get_reward(physics))
         return Advanced(self._observation(), reward, terminated=task.get_termination(physics) is not None)
 
     def save(self) -> Float64[np.ndarray, " S"]:
-        physics = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
-        mujoco.mj_getState(self._model, self._data, physics, WHOLE_STATE)
-        return np.concatenate([self._kept.read(self._task), self._written.read(self._model), physics])
+        mujoco.mj_getState(self._model, self._data, self._physics_state, WHOLE_STATE)
+        return np.concatenate([self._kept.read(self._task), self._written.read(self._model), self._physics_state])
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
         kept, written = self._kept.size, self._kept.size + self._written.size
         self._kept.write(self._task, row[:kept])
-        self._written.write(self._model, row[kept:written])
-        self._fields.write()
+        if self._written.size:
+            self._written.write(self._model, row[kept:written])
+            self._fields.write()
         mujoco.mj_setState(self._model, self._data, row[written:], WHOLE_STATE)
         self._derived = False
 
@@ -173,6 +169,7 @@ class ControlSuiteSimulation(Simulation):
     def _use(self, physics: Any, task: Any) -> None:
         self._physics, self._task = physics, task
         self._model, self._data = physics.model.ptr, physics.data.ptr
+        self._physics_state = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
         skip_islands(self._model)
         physics._make_rendering_contexts = lambda: None  # quadruped-escape would show its terrain to a renderer
         self._derived = False  # positions and velocities of everything, from the state and the present physics

@@ -1,4 +1,4 @@
-"""Drift and noise: how a level moves along a stream, what it does to a parameter, and what noise does to an action.
+"""Drift and noise: a level that moves along a stream, the parameter that it moves, and the noise on actions.
 
 Paper, "Deployment stream": volatility is drift in a physics parameter, stochasticity is noise on the executed
 action. Both are pure functions: to go on from a fork takes no more than the step at which it was taken.
@@ -6,12 +6,13 @@ action. Both are pure functions: to go on from a fork takes no more than the ste
 
 import abc
 import dataclasses
+import itertools
 import math
 from typing import Final, Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Integer, UInt32
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
@@ -27,7 +28,7 @@ PERIODS: Final = {"corrected": 20_000, "legacy": 2_000}
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Where the level is at each environment step since the stream began.
+    """The level at each environment step since the stream began: a ramp.
 
     `away` leaves nominal physics (level 0 to 1); `toward` returns to it (1 to 0); both then stay where they are.
     The level of `toward` at step t is that of `away` at `period` - t, to the last bit.
@@ -47,14 +48,14 @@ class Schedule:
             raise WorldforkError(f"A schedule's period is a positive number of steps; got {self.period}.")
 
     def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The drift level in [0, 1]."""
+        """Return the drift level in [0, 1]."""
         travelled = np.minimum(self._steps(env_step), self.period)
         # A whole number of steps is divided in both directions: 1 - t / P would miss (P - t) / P by rounding.
         from_nominal = travelled if self.direction == "away" else self.period - travelled
         return np.asarray(from_nominal / self.period)
 
     def felt(self, level: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The level to set a world to, whose parameter is linear in it.
+        """Return the level to set a world to, whose parameter is linear in it.
 
         By the logarithm the parameter is nominal * scale**level, so that a small one is felt before the end:
 
@@ -66,7 +67,7 @@ class Schedule:
         return np.asarray((self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0)  # no negative zero
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The level's change per environment step from `env_step` on; 0 once it has arrived."""
+        """Return the level's change per environment step from `env_step` on; 0 once it has arrived."""
         slope = 1.0 / self.period if self.direction == "away" else -1.0 / self.period
         return np.where(self._steps(env_step) < self.period, slope, 0.0)
 
@@ -81,7 +82,7 @@ class Schedule:
 def evaluation_levels(
     schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
 ) -> Float64[np.ndarray, " {control_steps}"]:
-    """The level at each control step of an evaluation episode that starts at the fork.
+    """Return the level at each control step of an evaluation episode that starts at the fork.
 
     Paper, "Pinned-physics bias and the forward-window arm": `pinned` holds the level of the fork; `forward` goes on
     from there along the schedule.
@@ -93,14 +94,14 @@ def evaluation_levels(
 
 
 def factor(level: Float64[np.ndarray, "*n"], scale: float) -> Float64[np.ndarray, "*n"]:
-    """What the drifting parameter is multiplied by; exactly 1 at level 0."""
+    """Return the multiple of the drifting parameter's nominal value; exactly 1 at level 0."""
     return 1.0 + level * (scale - 1.0)
 
 
 def noisy_action(
     planned: Float[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], *, sigma_a: float, bound: float
 ) -> Float64[np.ndarray, "*n A"]:
-    """The executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
+    """Return the executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
     if not (math.isfinite(sigma_a) and sigma_a >= 0):
         raise WorldforkError(f"`sigma_a` is a finite standard deviation, zero or more; got {sigma_a}.")
     return np.clip(planned.astype(np.float64) + sigma_a * normal, -bound, bound)
@@ -110,29 +111,29 @@ Key = UInt32[np.ndarray, "2"]
 
 
 class DriftShape(Plugin):
-    """Where the level is after some periods of a stream that leaves nominal physics; `toward` mirrors it."""
+    """The level after some periods of a stream that leaves nominal physics; `toward` mirrors it."""
 
     @abc.abstractmethod
     def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
-        """The level in [0, 1]; `periods` is the environment step divided by `drift_period`."""
+        """Return the level in [0, 1]; `periods` is the environment step divided by `drift_period`."""
 
 
 class Ramp(DriftShape):
-    """From one end to the other in one period, and then it stays there."""
+    """Go from one end to the other in one period, and stay there."""
 
     def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
         return np.minimum(1.0, periods)
 
 
 class Constant(DriftShape):
-    """At the far end from the beginning: a world that is simply another one."""
+    """Stay at the far end from the beginning: a world that is simply another one."""
 
     def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
         return np.ones_like(periods)
 
 
 class Step(DriftShape):
-    """Nothing, and then all of it at once."""
+    """Jump from the near end to the far one."""
 
     at: float = Field(default=1.0, ge=0)  # in periods
 
@@ -141,21 +142,21 @@ class Step(DriftShape):
 
 
 class Cyclic(DriftShape):
-    """Rises over a period, falls back at once, and rises again."""
+    """Rise over a period, fall back at once, and rise again."""
 
     def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
         return periods % 1.0
 
 
 class SawWave(DriftShape):
-    """Rises over a period, falls over the next, and so on."""
+    """Rise over a period, fall over the next, and so on."""
 
     def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
         return _folded(periods)
 
 
 class RandomWalk(DriftShape):
-    """Starts at the near end and moves by chance, reflected at both ends; UPDATE and HOLD meet the same walk."""
+    """Move by chance from the near end on, reflected at both ends; UPDATE and HOLD meet the same walk."""
 
     spread: float = Field(default=0.5, gt=0)  # standard deviation of what a period moves it by, but for the ends
     moves: int = Field(default=20, ge=1)  # per period
@@ -168,7 +169,7 @@ class RandomWalk(DriftShape):
 
 
 class Uniform(DriftShape):
-    """Anywhere, and somewhere else from time to time."""
+    """Jump to a new uniform level `moves` times a period."""
 
     moves: int = Field(default=1, ge=1)  # per period
 
@@ -179,6 +180,35 @@ class Uniform(DriftShape):
         return np.asarray(ndtr(_draws(key, int(place.max(initial=0)) + 1))[place])
 
 
+class Table(DriftShape):
+    """Follow a table of levels: straight lines between its points, or the level of the last point passed.
+
+    >>> shape = Table(points=((0.0, 0.0), (0.5, 1.0), (2.0, 0.4)))
+    >>> shape.level(np.array([0.25, 0.5, 1.25, 9.0]), np.zeros(2, np.uint32))
+    array([0.5, 1. , 0.7, 0.4])
+    """
+
+    points: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))  # period and level, from period 0 on
+    between: Literal["lines", "steps"] = "lines"
+
+    @field_validator("points")
+    @classmethod
+    def _in_order(cls, points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        periods = [period for period, _ in points]
+        in_order = all(before < after for before, after in itertools.pairwise(periods))
+        if not (periods[:1] == [0.0] and in_order and all(0.0 <= level <= 1.0 for _, level in points)):
+            raise ValueError(
+                "expected periods that rise from 0 and levels in [0, 1], as in [[0, 0], [0.5, 1], [2, 0.4]]"
+            )
+        return points
+
+    def level(self, periods: Float64[np.ndarray, " n"], key: Key) -> Float64[np.ndarray, " n"]:
+        at, levels = np.array(self.points).T
+        if self.between == "lines":
+            return np.interp(periods, at, levels)
+        return levels[np.searchsorted(at, periods, side="right") - 1]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShapedSchedule(Schedule):
     """A schedule of another shape than the ramp."""
@@ -187,7 +217,7 @@ class ShapedSchedule(Schedule):
     key: tuple[int, int]
 
     def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The drift level in [0, 1]."""
+        """Return the drift level in [0, 1]."""
         steps = self._steps(env_step)
         periods = (steps / self.period).reshape(-1)
         level = np.asarray(self.shape.level(periods, np.array(self.key, np.uint32)), np.float64)
@@ -199,7 +229,7 @@ class ShapedSchedule(Schedule):
         return (level if self.direction == "away" else 1.0 - level).reshape(steps.shape)
 
     def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The level's change over the environment step from `env_step` on."""
+        """Return the level's change over the environment step from `env_step` on."""
         return np.asarray(self.level(np.asarray(env_step) + 1) - self.level(env_step))
 
 
@@ -212,7 +242,7 @@ def schedule(
     log_scale: float | None = None,
     settings: dict[str, object] | None = None,
 ) -> Schedule:
-    """The registered schedule along one stream; what it draws comes from `event`."""
+    """Return the registered schedule along one stream; what it draws comes from `event`."""
     shape = registry.build("schedules", name, DriftShape, settings=settings, where="[stream.schedule_settings]")
     if isinstance(shape, Ramp):
         return Schedule(direction, period, log_scale)
@@ -221,10 +251,10 @@ def schedule(
 
 
 def _draws(key: Key, count: int) -> Float64[np.ndarray, " {count}"]:
-    """One standard normal for each move, whatever the number of moves that is asked for."""
+    """Return one standard normal for each move, whatever the number of moves that is asked for."""
     return normals(fold_in(key, np.arange(count)), 1, Purpose.DRIFT)[:, 0]
 
 
 def _folded(values: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-    """Reflected at 0 and at 1."""
+    """Reflect values at 0 and at 1."""
     return 1.0 - np.abs(1.0 - np.mod(values, 2.0))

@@ -21,13 +21,13 @@ from worldfork.lab.environments.mujoco_worlds import (
     ActionRange,
     ChangingNumbers,
     ModelPlugin,
+    ModelSimulation,
     plain_attributes,
     quiet,
 )
 from worldfork.lab.environments.restorable import (
     WORDS,
     Advanced,
-    Simulation,
     generator_numbers,
     restore_generator,
 )
@@ -84,16 +84,11 @@ class GymnasiumPlugin(ModelPlugin):
     def simulator(self) -> str:
         return f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
 
-    def limits(self) -> tuple[int | None, bool]:
-        limit = min((layer._max_episode_steps for layer in _time_limits(self.make())), default=None)
-        endless = self.id.startswith(ENDLESS) or self.arguments.get("terminate_when_unhealthy") is False
-        return limit, not endless
-
     def simulation(self, shares: Mapping[str, float]) -> "GymnasiumSimulation":
         return GymnasiumSimulation(self, shares)
 
 
-class GymnasiumSimulation(Simulation):
+class GymnasiumSimulation(ModelSimulation):
     """One MuJoCo environment of Gymnasium, made restorable."""
 
     goes_on = True
@@ -107,6 +102,9 @@ class GymnasiumSimulation(Simulation):
         self._env = plugin.make()
         self._inner: Any = self._env.unwrapped
         self._limits = _time_limits(self._env)
+        self.limit = min((layer._max_episode_steps for layer in self._limits), default=None)
+        never = plugin.id.startswith(ENDLESS) or plugin.arguments.get("terminate_when_unhealthy") is False
+        self.can_end = not never
         _require_gymnasiums_own_step(self._inner)
         self.observation_size = _length(self._env.observation_space, "observations")
         self.action_size = _length(self._env.action_space, "actions")
@@ -152,7 +150,7 @@ class GymnasiumSimulation(Simulation):
 
     def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
         observation, reward, terminated, truncated, _ = self._env.step(self._actions.theirs(action))
-        failed = np.count_nonzero(self._warnings) > 0
+        failed = bool(np.count_nonzero(self._warnings))
         if failed:
             self._warnings[:] = 0
         return Advanced(np.asarray(observation, np.float64), float(reward), terminated, truncated, failed)

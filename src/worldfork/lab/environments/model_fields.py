@@ -84,7 +84,7 @@ def parse_field(text: str, model: Any) -> Field:
 
 
 class DriftingFields:
-    """The fields of one model that drift, each by its share of the drift. Their present values are the nominal ones."""
+    """The fields of one model that drift, each by its share of the drift; nominal is what they hold at first."""
 
     def __init__(self, model: Any, shares: Mapping[str, float]) -> None:
         self.factor = 1.0  # that the fields are multiplied by now
@@ -127,7 +127,7 @@ class DriftingFields:
         }
 
     def _dependent_constants(self) -> dict[tuple[str, str], Any]:
-        """Return what MuJoCo derives from these fields as it compiles a model: from masses it does, not from gravity.
+        """Return what MuJoCo derives from these fields as it compiles a model, as it does from masses.
 
         Found by trying: recomputed at the nominal values and at others, constants differ or they do not.
         """

@@ -22,11 +22,27 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.restorable import OneAtATime, Simulation
 
-__all__ = ["PROBED", "WHOLE_STATE", "ActionRange", "ChangingNumbers", "ModelPlugin", "plain_attributes", "quiet"]
+__all__ = [
+    "PROBED",
+    "WHOLE_STATE",
+    "ActionRange",
+    "ChangingNumbers",
+    "ModelPlugin",
+    "ModelSimulation",
+    "plain_attributes",
+    "quiet",
+]
 
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 PROBED: Final = 5  # steps after which an episode has shown what it changes
 UNLIMITED: Final = 1e10  # MuJoCo's largest number, which stands for no limit
+
+
+class ModelSimulation(Simulation):
+    """A simulation that knows how long the library's episodes are."""
+
+    limit: int | None  # environment steps, where there is one
+    can_end: bool  # an episode may end before
 
 
 class ModelPlugin(EnvironmentPlugin):
@@ -61,12 +77,8 @@ class ModelPlugin(EnvironmentPlugin):
         """The versions of what steps it."""
 
     @abc.abstractmethod
-    def simulation(self, shares: Mapping[str, float]) -> Simulation:
+    def simulation(self, shares: Mapping[str, float]) -> ModelSimulation:
         """Return a new simulation of the world, whose fields drift by these shares."""
-
-    @abc.abstractmethod
-    def limits(self) -> tuple[int | None, bool]:
-        """Return the time limit in environment steps, and whether an episode may end before it."""
 
     def build(self, *, scale: float, threads: int) -> OneAtATime:
         shares = {self.drift: 1.0} if isinstance(self.drift, str) else self.drift
@@ -75,7 +87,8 @@ class ModelPlugin(EnvironmentPlugin):
             raise WorldforkError(
                 f"At level 1 `{self.world}` would have a field at {lowest:g} times its nominal value."
             )
-        limit, can_end = self.limits()
+        first = self.simulation(shares)
+        limit = first.limit
         steps = self.episode_steps or (limit // self.action_repeat if limit else None)
         if steps is None:
             raise WorldforkError(
@@ -88,6 +101,7 @@ class ModelPlugin(EnvironmentPlugin):
             )
         return OneAtATime(
             lambda: self.simulation(shares),
+            first=first,
             name=self.world,
             simulator=self.simulator,
             parameter=", ".join(shares),
@@ -95,7 +109,7 @@ class ModelPlugin(EnvironmentPlugin):
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
-            can_end=can_end,
+            can_end=first.can_end,
         )
 
 
@@ -125,7 +139,7 @@ class ChangingNumbers:
         names = sorted({name for snapshot in snapshots for name in snapshot})
         self._kinds: dict[str, tuple[tuple[int, ...], Any]] = {}
         for name in names:
-            values = [snapshot.get(name) for snapshot in snapshots]
+            values: list[Any] = [snapshot.get(name) for snapshot in snapshots]
             if all(_same(values[0], value) for value in values):
                 continue
             kinds = {(np.shape(value), np.asarray(value).dtype) for value in values if _is_number(value)}

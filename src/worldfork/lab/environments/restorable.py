@@ -2,8 +2,8 @@
 
 A `Simulation` makes such an object restorable: its state can be written into a row of numbers and put back.
 `OneAtATime` does the rest of the environment contract with several of them, so that a world's place in a batch, its
-neighbours and what an object did before can not matter. `RestorablePlugin` is the door for a simulator of one's own:
-a subclass says how the simulator is made, what of it is its state, and what drifts.
+neighbours and what an object did before can not matter. `RestorablePlugin` is the door for a simulator of one's
+own: a subclass says how the simulator is made, what of it is its state, and what drifts.
 `worldfork.testing.check_environment` tells at once whether that is whole.
 
 Axes: B environments, A actions, O observations, S numbers of state.
@@ -99,7 +99,7 @@ class OneAtATime:
     how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
 
     A row is restored, stepped and saved again. Where a simulation still holds exactly the row that is asked for, as
-    when each step's states are the next step's, it goes on from there instead: restoring takes as long as half a step.
+    when each step's states are the next step's, it goes on from there: restoring may take as long as half a step.
     """
 
     def __init__(
@@ -114,13 +114,14 @@ class OneAtATime:
         scale: float,
         threads: int,
         can_end: bool = True,
+        first: Simulation | None = None,
     ) -> None:
-        """`can_end` = False is a promise that no episode ends before `episode_steps`."""
+        """`can_end` = False promises that no episode ends before `episode_steps`. `first` is one made already."""
         self.name, self.simulator, self.parameter = name, simulator, parameter
         self.episode_steps, self.action_repeat = episode_steps, action_repeat
         self.scale, self.can_end = check.scale(scale), can_end
         self._make = make
-        first = make()
+        first = first or make()
         self.observation_size, self.action_size = first.observation_size, first.action_size
         self.action_bound = first.action_bound
         first.begin(0)
@@ -167,7 +168,7 @@ class OneAtATime:
             simulation.set_factor(factors[world])
             for _ in range(self.action_repeat):
                 done = simulation.advance(actions[world])
-                # Zero times what is not finite is NaN: one product tells, many times faster than asking each number.
+                # Zero times what is not finite is NaN: one product tells, and faster than asking each number.
                 if done.failed or not math.isfinite(done.reward + done.observation.dot(zeros)):
                     after.unstable[world] = True
                     return
