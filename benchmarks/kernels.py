@@ -85,7 +85,7 @@ def compiled(recipe_name: str, *, members: int, unroll: int | None) -> tuple[str
         return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=SingleDeviceSharding(device))
 
     arguments = jax.tree.map(there, (learners, seen, filled, keys, masks, share))
-    return learn.jitted.lower(*arguments).compile().as_text(), recipe.gradient_steps
+    return learn.lower(*arguments).compile().as_text(), recipe.gradient_steps
 
 
 def computations(program: str) -> tuple[dict[str, list[str]], str]:

@@ -19,7 +19,6 @@ from jaxtyping import Array, UInt32
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
-from worldfork.lab.programs import program
 
 __all__ = ["Lesson", "PartedLesson", "train"]
 
@@ -188,7 +187,7 @@ def _rows(lesson: Lesson, window: Window) -> tuple[Any, Array]:
     return lesson.rows(window), jnp.asarray(window.size)
 
 
-@program(static_argnames=("lesson", "structure"))
+@functools.partial(jax.jit, static_argnames=("lesson", "structure"))
 def _train(
     params: Params,
     moments: Params,

@@ -180,7 +180,6 @@ def _episodes(
     starts = _Starts(environment, draws)
     past, first = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
     told = taken_by(agent.observe, "reward", "terminated")
-    parameters = ready(agent, parameters, shape)
     belief = agent.begin(parameters, observation)
     each_keys = _planning_keys(draws, levels.shape[-1])
     plan_keys, outcome = next(each_keys), None
@@ -263,12 +262,6 @@ def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E
     ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
     for begin in range(0, steps, ahead):
         yield from draws.plannings(begin, min(begin + ahead, steps))
-
-
-def ready(agent: Agent, parameters: Arrays, shape: tuple[int, ...]) -> Arrays:
-    """The parameters as the agent would have them for a whole roll-out of this shape, if it cares."""
-    frozen = getattr(agent, "frozen", None)
-    return frozen(parameters, sets=shape[0], episodes=shape[1]) if frozen else parameters
 
 
 def _step(

@@ -24,7 +24,6 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StreamFiles, stored_stream
@@ -201,11 +200,9 @@ def _perform(task: Task) -> Described | Streamed | Labelled:
             return describe(context, task.cells)
         case RunStreams():
             require_identity(task.identity, identity(context, task.cells[0]))
-            compile_ahead(context, task.cells[0])
             return Streamed(run_streams(context, task.cells), time.perf_counter() - began, worker_name())
         case Label():
             require_identity(task.identity, identity(context, task.forks[0].cell))
-            wait_until_compiled(context, task.forks[0].cell)
             forks = [Fork(fork.cell, fork.k, stored_stream(fork.stream), fork.held) for fork in task.forks]
             block = label(context, forks)
             return Labelled(block.rows, time.perf_counter() - began, block.seconds, worker_name())

@@ -60,9 +60,9 @@ def test_adapters_of_a_rank_and_other_numbers_are_one_program():
         assert (singular[:, 2:] < 1e-6).all(), name  # the rounding of the sum with the matrix
     for name, x in fit.optimiser.items():
         np.testing.assert_array_equal(x, optimiser()[name])
-    compiled = differentiable._train.jitted._cache_size()
+    compiled = differentiable._train._cache_size()
     train(Course(3, "model", 0.3, groups=("dynamics",), adapter=Adapter(2, 5.0)))
-    assert differentiable._train.jitted._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
 
 
 @pytest.mark.nightly
@@ -105,9 +105,9 @@ def test_what_is_rehearsed_is_the_replay():
     other = dataclasses.replace(window(), reward=window().reward[:, ::-1].copy())
     fits = [train(Course(3, "model", rehearsal=Rehearsal(replay, 0.5))) for replay in (window(), other)]
     assert not np.array_equal(fits[0].parameters["model/gru/weight"], fits[1].parameters["model/gru/weight"])
-    compiled = differentiable._train.jitted._cache_size()
+    compiled = differentiable._train._cache_size()
     train(Course(3, "model", rehearsal=Rehearsal(other, 0.9)))
-    assert differentiable._train.jitted._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
 
 
 @pytest.mark.nightly

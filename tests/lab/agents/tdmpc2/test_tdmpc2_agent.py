@@ -139,9 +139,9 @@ def test_zero_steps_are_the_identity():
 def test_a_rate_is_a_share_and_other_numbers_are_the_same_program():
     given = {"scope": EVERYTHING, "batch_keys": keys(SETS), "steps": 2}
     share = agent().fit(*start(), window(), rate=0.1, **given)
-    compiled = differentiable._train.jitted._cache_size()
+    compiled = differentiable._train._cache_size()
     own = dataclasses.replace(agent(), rate=0.1 * agent().rate).fit(*start(), window(), **given)
-    assert differentiable._train.jitted._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
     for name, x in share.parameters.items():
         np.testing.assert_allclose(x, own.parameters[name], rtol=1e-6, atol=1e-9)
 

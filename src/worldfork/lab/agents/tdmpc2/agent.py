@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,6 @@ from worldfork.lab.agents.tdmpc2.model.optimiser import initialise, rates_of
 from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
-from worldfork.lab.programs import program
 
 __all__ = ["TDMPC2", "Belief", "fresh_learner"]
 
@@ -51,7 +50,6 @@ class TDMPC2:
     rate: float
     planning: str | None = None  # the precision of imagination, if not the networks' own
     shape_sensitive: bool = True
-    rehearsable: ClassVar[bool] = True  # all that it computes is in programs, which can be compiled ahead
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -188,12 +186,12 @@ def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E
     return np.array(observation, np.float32)
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _fresh(networks: Networks, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     return jax.vmap(functools.partial(fresh_learner, networks))(jax.random.wrap_key_data(keys, impl="threefry2x32"))
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _begin(networks: Networks, horizon: int, params: Params, observation: Array) -> Belief:
     latent = jax.vmap(networks.encode)(params, observation)
     batch = observation.shape[:2]
@@ -204,7 +202,7 @@ def _begin(networks: Networks, horizon: int, params: Params, observation: Array)
     )
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _act(
     networks: Networks, planner: MPPI, params: Params, belief: Belief, plan_keys: Array
 ) -> tuple[Belief, Array]:
@@ -218,7 +216,7 @@ def _act(
     return Belief(belief.latent, plans.action, warm), ~plans.finite
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _observe(
     networks: Networks, params: Params, belief: Belief, observation: Array
 ) -> tuple[Array, dict[str, Array]]:
@@ -234,7 +232,7 @@ def _observe(
     return jax.vmap(take_in)(params, belief.latent, belief.action, observation)
 
 
-@program(static_argnums=0, static_argnames="length")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="length")
 def _loss(networks: Networks, params: Params, rows: Sequences, size: Array, *, length: int) -> Array:
     def of_set(params: Params, rows: Sequences, size: Array) -> Array:
         pieces, real = whole_pieces(rows, size, length=length)

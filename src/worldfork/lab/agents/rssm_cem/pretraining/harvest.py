@@ -1,11 +1,10 @@
 """Checkpoints to disk. Apart from reading them, since what writes a checkpoint computes no row of a ledger."""
 
 import dataclasses
-import functools
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes.standing import standing_returns
-from worldfork.lab.episodes.warm_up import rehearse_control_step
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
@@ -117,22 +115,6 @@ def harvest(
             evaluated.append(Evaluated(task, seed, mean, returns[position].tolist(), digest))
     progress("tasks", len(group.tasks), len(group.tasks))
     return evaluated
-
-
-def gate_rehearsals(recipe: Recipe, worlds: Worlds) -> list[Callable[[], None]]:
-    """What compiles the programs that `harvest` will plan with, to be called within `only_compiling`."""
-    rehearsals: list[Callable[[], None]] = []
-    for task, entry in recipe.tasks.items():
-        environment = worlds.environments[task]
-        agent = recipe.agent(entry.planner).build(environment, precision=recipe.precision)
-        frozen = jax.eval_shape(jax.vmap(agent.model.initialise), jax.random.key(0)[None])
-        rehearsals += [
-            functools.partial(
-                rehearse_control_step, agent, environment, frozen, sets=len(entry.seeds), episodes=episodes
-            )
-            for episodes in sorted({recipe.gate_episodes, recipe.report_episodes})
-        ]
-    return rehearsals
 
 
 def _replay(recipe: Recipe, worlds: Worlds, trained: Trained, row: int, *, path: Path) -> dict[str, Any]:

@@ -11,12 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from worldfork.lab.agents.rssm_cem.pretraining.harvest import gate_rehearsals, harvest
+from worldfork.lab.agents.rssm_cem.pretraining.harvest import harvest
 from worldfork.lab.agents.rssm_cem.pretraining.loop import train
 from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Curve, Evaluated
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.ahead import Ahead
 from worldfork.lab.determinism import flags, processor
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -51,12 +50,8 @@ def train_group(
     group = recipe.groups()[number]
     worlds = Worlds(group, threads=threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or None)
     worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
-    ahead = Ahead()
-    gates = gate_rehearsals(group, worlds)
 
     def watch(episode: int, curves: list[Curve]) -> None:
-        while gates:  # by now what learns is compiled, and the gates' programs are needed at the end
-            ahead.add("gates", gates.pop(0))
         notify(f"episode {episode + 1} of {group.episodes}: {_summary(curves)}")
         progress("episodes", episode + 1, group.episodes)
 
@@ -69,12 +64,10 @@ def train_group(
             watch=watch,
             save_every=save_every if state else group.episodes,
             stop_after=stop_after,
-            ahead=ahead,
         )
         if trained is None:
             return None
         began = time.monotonic()
-        ahead.ready("gates")
         written = Path(scratch, "checkpoints")
         written.mkdir()
         seeds = harvest(recipe, worlds, trained, written, group=group, progress=progress)

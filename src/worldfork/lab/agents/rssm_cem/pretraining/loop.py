@@ -8,7 +8,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,6 @@ from worldfork.lab.agents.rssm_cem.pretraining.learner import (
 from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.ahead import Ahead
-from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
 __all__ = ["Trained", "train"]
@@ -62,12 +60,10 @@ def train(
     watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
     stop_after: float | None = None,
-    ahead: Ahead | None = None,
 ) -> Trained | None:
     """Train every member of the recipe; resumes from `folder` if a run was interrupted there.
 
-    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on. `ahead`
-    compiles while members are initialised and the first episode, which is random, is collected.
+    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
     """
     model = recipe.agent(recipe.collection).model(worlds.observation_size, worlds.action_size)
     keys = _member_keys(worlds)
@@ -81,9 +77,6 @@ def train(
     blank = initialise_collector(model, collecting)
     collectors: Collector = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
     replay = replays.empty(members, recipe.environments, steps, model.observation_size, model.action_size)
-    if ahead is not None:
-        like = (jax.eval_shape(initialise, keys), *jax.eval_shape(lambda *x: x, replay, collectors, keys, masks))
-        _compile_ahead(ahead, act, learn, like)
     learners: Learner = jax.jit(initialise)(_fold(keys, 0))
     curves: list[Curve] = []
     begun, spent = 0, 0.0
@@ -91,8 +84,6 @@ def train(
         (learners, replay), begun, curves, spent = saved
 
     clock = time.monotonic()
-    if ahead is not None:
-        ahead.ready("act")
     for episode in range(begun, recipe.episodes):
         observation = worlds.reset(episode)
         earned = np.zeros((members, recipe.environments))
@@ -103,8 +94,6 @@ def train(
             random = episode < recipe.random_episodes
             collectors = act(learners, collectors, observation, _fold(step_keys, 0), masks, now == 0, random)
             action = np.asarray(collectors.action)
-            if not random and metrics is None and ahead is not None:
-                ahead.ready("learn")
             if not random:  # dispatched, and running while the physics steps below
                 share = recipe.rate_share(step / steps)
                 learners, metrics = learn(learners, replay, step, _fold(step_keys, 1), masks, share)
@@ -127,18 +116,10 @@ def train(
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
 
-def _compile_ahead(ahead: Ahead, act: Program[Collector], learn: Program[Any], like: tuple[Any, ...]) -> None:
-    """Compile both programs for arrays like these. What learns takes longest and is needed last."""
-    learners, replay, collectors, keys, masks = like
-    observation = np.zeros((*collectors.action.shape[:2], replay.observation.shape[-1]), np.float32)
-    ahead.add("learn", lambda: learn(learners, replay, 0, keys, masks, 1.0))
-    ahead.add("act", lambda: act(learners, collectors, observation, keys, masks, True, True))
-
-
 @functools.lru_cache(maxsize=2)
 def _programs(
     model: RSSM, learning: Learning, collecting: Collecting, *, chunk: int, sequences: int, length: int
-) -> tuple[Program[Collector], Program[tuple[Learner, dict[str, Array]]]]:
+) -> tuple[Callable[..., Collector], Callable[..., tuple[Learner, dict[str, Array]]]]:
     """What every member does at a control step, compiled once: act, and learn for a chunk of gradient steps."""
 
     def act(
@@ -176,8 +157,8 @@ def _programs(
         return learner, jax.tree.map(lambda x: x[-1], metrics)
 
     return (
-        Program(jax.vmap(act, in_axes=(0, 0, 0, 0, 0, None, None))),
-        Program(jax.vmap(learn, in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0),
+        jax.jit(jax.vmap(act, in_axes=(0, 0, 0, 0, 0, None, None))),
+        jax.jit(jax.vmap(learn, in_axes=(0, 0, None, 0, 0, None)), donate_argnums=0),
     )
 
 

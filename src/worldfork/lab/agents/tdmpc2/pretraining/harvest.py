@@ -5,9 +5,7 @@ recipe is for `worldfork.lab.tools.pretraining` to say, which sees all groups.
 """
 
 import dataclasses
-import functools
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,17 +16,15 @@ from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import save
 from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Evaluated, seed_stem
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Member, Worlds
-from worldfork.lab.agents.tdmpc2.agent import TDMPC2
 from worldfork.lab.agents.tdmpc2.checkpoints import describe
 from worldfork.lab.agents.tdmpc2.pretraining.loop import Trained
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
 from worldfork.lab.episodes.standing import standing_returns
-from worldfork.lab.episodes.warm_up import rehearse_control_step
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
-__all__ = ["gate_rehearsals", "harvest"]
+__all__ = ["harvest"]
 
 SOURCE: Final = "pretraining: sequences drawn uniformly from all that was collected"
 PIECE: Final = 25  # transitions of a sequence that is kept: ten of them are an episode
@@ -86,20 +82,6 @@ def harvest(
         evaluated.append(Evaluated(task, member.seed, mean, returns[row].tolist(), digest))
     progress("tasks", 1, 1)
     return evaluated
-
-
-def gate_rehearsals(recipe: Recipe, worlds: Worlds) -> list[Callable[[], None]]:
-    """What compiles the programs that `harvest` will plan with, to be called within `only_compiling`."""
-    [(task, entry)] = recipe.tasks.items()
-    environment = worlds.environments[task]
-    agent: TDMPC2 = recipe.plugin(entry.planner).build(environment, precision=recipe.precision)
-    fresh = jax.eval_shape(jax.vmap(agent.networks.initialise), jax.random.key(0)[None])
-    return [
-        functools.partial(
-            rehearse_control_step, agent, environment, fresh, sets=len(entry.seeds), episodes=episodes
-        )
-        for episodes in sorted({recipe.gate_episodes, recipe.report_episodes})
-    ]
 
 
 def _training(recipe: Recipe, worlds: Worlds) -> dict[str, Any]:

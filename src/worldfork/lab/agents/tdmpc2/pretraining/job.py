@@ -13,10 +13,9 @@ from pathlib import Path
 from worldfork.lab.agents.rssm_cem.pretraining.job import GroupTrained
 from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Curve
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.agents.tdmpc2.pretraining.harvest import gate_rehearsals, harvest
+from worldfork.lab.agents.tdmpc2.pretraining.harvest import harvest
 from worldfork.lab.agents.tdmpc2.pretraining.loop import train
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
-from worldfork.lab.ahead import Ahead
 from worldfork.lab.determinism import flags, processor
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -40,12 +39,8 @@ def train_group(
     group = recipe.groups()[number]
     worlds = Worlds(group, threads=threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or None)
     worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
-    ahead = Ahead()
-    gates = gate_rehearsals(group, worlds)
 
     def watch(episode: int, curves: list[Curve]) -> None:
-        while gates:  # by now what learns is compiled, and the gates' programs are needed at the end
-            ahead.add("gates", gates.pop(0))
         returns = " ".join(f"{row['planned_return']:.0f}" for row in curves)
         loss = "".join(f", loss {row['model_loss']:.3f}" for row in curves[:1] if "model_loss" in row)
         notify(f"episode {episode + 1} of {group.episodes}: {curves[0]['task']} returns {returns}{loss}")
@@ -60,12 +55,10 @@ def train_group(
             watch=watch,
             save_every=save_every if state else group.episodes,
             stop_after=stop_after,
-            ahead=ahead,
         )
         if trained is None:
             return None
         began = time.monotonic()
-        ahead.ready("gates")
         written = Path(scratch, "checkpoints")
         written.mkdir()
         seeds = harvest(recipe, worlds, trained, written, group=group, progress=progress)

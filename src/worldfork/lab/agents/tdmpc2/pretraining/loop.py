@@ -29,10 +29,8 @@ from worldfork.lab.agents.tdmpc2.model.networks import Networks
 from worldfork.lab.agents.tdmpc2.model.optimiser import rates_of
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
 from worldfork.lab.agents.tdmpc2.pretraining.replay import sample
-from worldfork.lab.ahead import Ahead
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
-from worldfork.lab.programs import Program
 from worldfork.randomness import Purpose
 
 __all__ = ["Learner", "Programs", "Trained", "programs", "train"]
@@ -62,8 +60,8 @@ class Programs(NamedTuple):
     (learners, replay, filled, keys) -> learners after as many updates as a control step has transitions, and the
     losses of the last one."""
 
-    act: Program[tuple[Array, Array]]
-    learn: Program[tuple[Learner, dict[str, Array]]]
+    act: Callable[..., tuple[Array, Array]]
+    learn: Callable[..., tuple[Learner, dict[str, Array]]]
 
 
 def train(
@@ -74,12 +72,10 @@ def train(
     watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
     stop_after: float | None = None,
-    ahead: Ahead | None = None,
 ) -> Trained | None:
     """Train every member of the group; resumes from `folder` if a run was interrupted there.
 
-    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on. `ahead`
-    compiles while the random episodes are collected.
+    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
     """
     [environment] = worlds.environments.values()
     networks, planner = recipe.plugin(recipe.collection).networks(environment), recipe.collection.planner()
@@ -91,9 +87,6 @@ def train(
     blank = jnp.zeros((members, recipe.environments, planner.horizon, worlds.action_size))
     first = _fold(member_keys, 0)
     initialise = jax.vmap(functools.partial(fresh_learner, networks))
-    if ahead is not None:
-        learners = Learner(*jax.eval_shape(initialise, first))
-        _compile_ahead(ahead, do, learners, replay=jax.eval_shape(lambda: replay), warm=blank, keys=first)
     learners = Learner(*jax.jit(initialise)(first))
     curves: list[Curve] = []
     begun, spent = 0, 0.0
@@ -101,8 +94,6 @@ def train(
         (learners, replay), begun, curves, spent = saved
 
     clock = time.monotonic()
-    if ahead is not None:
-        ahead.ready("act")
     for episode in range(begun, recipe.episodes):
         observation, warm = worlds.reset(episode), blank
         earned = np.zeros((members, recipe.environments))
@@ -121,8 +112,6 @@ def train(
             )
             observation, earned = transition.observation, earned + transition.reward
         if episode + 1 == recipe.random_episodes:  # as many updates at once as there are transitions
-            if ahead is not None:
-                ahead.ready("learn")
             for owed in range(step + 1):
                 learners, losses = do.learn(learners, replay, step + 1, _fold(member_keys, CATCH_UP - owed))
         curves += _curves(recipe, worlds, episode, earned, losses)
@@ -174,18 +163,9 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
         return learner, jax.tree.map(lambda x: x[-1], losses)
 
     return Programs(
-        Program(jax.vmap(act, in_axes=(0, 0, 0, 0, None))),
-        Program(jax.vmap(learn_often, in_axes=(0, 0, None, 0)), donate_argnums=0),
+        jax.jit(jax.vmap(act, in_axes=(0, 0, 0, 0, None))),
+        jax.jit(jax.vmap(learn_often, in_axes=(0, 0, None, 0)), donate_argnums=0),
     )
-
-
-def _compile_ahead(
-    ahead: Ahead, do: Programs, learners: Learner, *, replay: Sequences, warm: Array, keys: Array
-) -> None:
-    """Compile all programs for arrays like these. What learns takes longest and is needed last."""
-    observation = np.zeros((*warm.shape[:2], replay.observation.shape[-1]), np.float32)
-    ahead.add("learn", lambda: do.learn(learners, replay, 0, keys))
-    ahead.add("act", lambda: do.act(learners, observation, warm, keys, True))
 
 
 def _with_precision(networks: Networks, precision: str) -> Networks:
