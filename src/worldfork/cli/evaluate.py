@@ -89,7 +89,7 @@ def evaluate(
 
 def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path | None) -> Any:
     """Returns of every checkpoint; the first one's first episode goes into the video, if one is wanted."""
-    from worldfork.lab.episodes import Film
+    from worldfork.lab.episode_log import Film
     from worldfork.lab.tools.film import shoot
 
     with ExitStack() as stack:

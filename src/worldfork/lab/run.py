@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
-from worldfork.lab.deployments import tasks as followed
-from worldfork.lab.deployments.stage import FitThresholds, run_deployments
+from worldfork.lab.closed_loop import tasks as followed
+from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import as_recorded
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints, named_checkpoints

@@ -15,7 +15,7 @@ from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Fi
 from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.agents.training import black_box
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_end
-from worldfork.lab.stream.deployment import LOGGED
+from worldfork.lab.stream import LOGGED
 from worldfork.randomness import Purpose
 from worldfork.testing.agents_inside import GIVES_ITSELF_AWAY, examine_stateful
 from worldfork.testing.attempts import BEGINS_ANEW, begins_anew, reads_attempts_apart

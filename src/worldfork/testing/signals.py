@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from worldfork import registry
-from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.signals import Episode, Signal
 from worldfork.testing.report import Report, Rule, demand, examine, no_global_draws
 
 __all__ = ["check_signal"]

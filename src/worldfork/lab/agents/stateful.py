@@ -29,7 +29,7 @@ from worldfork.lab.agents.stateful_checkpoints import OPTIMISER, REPLAY, keep_re
 from worldfork.lab.agents.training import Rehearsal
 from worldfork.lab.agents.transitions import Transitions, transitions_of
 from worldfork.lab.environments.base import AfterEnd, Environment, can_end
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import standing_returns
 
 __all__ = [
     "Stateful",

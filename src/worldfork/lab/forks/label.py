@@ -15,11 +15,12 @@ from jaxtyping import Float64, Int64
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.environments.drift import evaluation_levels
-from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
+from worldfork.lab.signals import Episode, read_signal
 from worldfork.lab.stream import Stream, segment, window
-from worldfork.lab.stream.signals import Episode, read_signal
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell

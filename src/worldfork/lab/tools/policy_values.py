@@ -13,9 +13,9 @@ from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic
-from worldfork.lab.deployments.history import deployment_batches
-from worldfork.lab.deployments.segment import advance
-from worldfork.lab.deployments.state import Shape, State, begin, shape_of
+from worldfork.lab.closed_loop.batches import deployment_batches
+from worldfork.lab.closed_loop.segment import advance
+from worldfork.lab.closed_loop.state import Shape, State, begin, shape_of
 from worldfork.lab.environments.closed_form import expected_returns
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.environments.linear_quadratic import World

@@ -19,8 +19,7 @@ from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import rewrite
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
 from worldfork.lab.environments import Environment, load
-from worldfork.lab.episodes import Record
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import Record, standing_returns
 from worldfork.registration.library import BUNDLED
 
 

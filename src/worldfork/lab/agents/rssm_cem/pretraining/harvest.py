@@ -24,7 +24,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Evaluated, seed_s
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import standing_returns
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator

@@ -19,7 +19,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.worlds import Member, Worlds
 from worldfork.lab.agents.tdmpc2.checkpoints import describe
 from worldfork.lab.agents.tdmpc2.pretraining.loop import Trained
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import standing_returns
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__

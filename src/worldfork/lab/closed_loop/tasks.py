@@ -11,9 +11,9 @@ import time
 from worldfork import registry
 from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
-from worldfork.lab.deployments.history import Batch, History, deployment_batches
-from worldfork.lab.deployments.segment import advance
-from worldfork.lab.deployments.state import State, begin, rebuild, shape_of
+from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
+from worldfork.lab.closed_loop.segment import advance
+from worldfork.lab.closed_loop.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.tasks import (
     Described,
@@ -34,7 +34,7 @@ from worldfork.registration import Cell, deployments
 from worldfork.triggers import Trigger
 from worldfork.triggers.policy import CONSTANT
 
-__all__ = ["Advance", "DescribeDeployments", "Ended", "describe", "perform"]
+__all__ = ["Advance", "DescribeDeployments", "Ended", "describe_deployments", "perform"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
     began = time.perf_counter()
     context = context_of_setting(task.setting)
     if isinstance(task, DescribeDeployments):
-        return describe(context)
+        return describe_deployments(context)
     require_identity(task.identity, _identity(context, *task.batch.sets[0]))
     shape = shape_of(context, task.batch, task.thresholds)
     if task.state is not None:
@@ -122,7 +122,7 @@ def _identity(context: Context, policy: str, cell: Cell) -> Identity:
     return context.identities[key]
 
 
-def describe(context: Context) -> Described:
+def describe_deployments(context: Context) -> Described:
     """What determines the rows of each policy on each cell here, as resolved."""
     registration = context.registration
     registered = registration.deployment
@@ -170,4 +170,4 @@ def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:
     named = [located.module for located in context.code(cell).values()]
     if trigger not in CONSTANT and trigger not in recorded_signals(registration):
         named.append(registry.locate("triggers", trigger).module)
-    return module_sources(("worldfork.lab.deployments.tasks", *named))
+    return module_sources(("worldfork.lab.closed_loop.tasks", *named))

@@ -6,7 +6,7 @@ B = P * E worlds.
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64, Int8, Int64, UInt32
 from worldfork.lab.agents.base import Decision, Surprise
 from worldfork.lab.environments.base import TERMINATED, State
 
-__all__ = ["Ends", "Log", "Outcome", "Received", "Rolled", "Trace"]
+__all__ = ["Ends", "Film", "Log", "Outcome", "Received", "Rolled", "Trace"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,3 +157,32 @@ def _without(signals: Mapping[str, Any], past: Bool[np.ndarray, "P E"]) -> Mappi
     if not past.any():
         return signals
     return {name: np.where(past, np.nan, np.asarray(values, np.float64)) for name, values in signals.items()}
+
+
+class Film:
+    """Records one episode of some parameter sets while a batch is rolled out: `roll_out(..., record=film)`."""
+
+    def __init__(
+        self, sets: Sequence[int], *, episode: int, progress: Callable[[int], None] = lambda moment: None
+    ) -> None:
+        """`episode` counts within the batch, from 0; `progress` is told every moment as it passes."""
+        self._sets, self._episode, self._progress = list(sets), episode, progress
+        self._physics: list[np.ndarray] = []
+        self._earned: list[np.ndarray] = []
+
+    def __call__(self, episodes: slice, moment: int, physics: np.ndarray, reward: np.ndarray) -> None:
+        if episodes.start <= self._episode < episodes.stop:
+            mine = (self._sets, self._episode - episodes.start)
+            self._physics.append(physics[mine])
+            self._earned.append(reward[mine])
+            self._progress(moment)
+
+    @property
+    def physics(self) -> Float64[np.ndarray, "B moments S"]:
+        """The state before the first control step and after each: T + 1 moments."""
+        return np.stack(self._physics, axis=1)
+
+    @property
+    def returns(self) -> Float64[np.ndarray, "B moments"]:
+        """The return up to each moment, added up as a roll-out adds: the last is the episode's, exactly."""
+        return np.cumsum(np.stack(self._earned, axis=1), axis=1)

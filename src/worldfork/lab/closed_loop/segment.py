@@ -13,9 +13,10 @@ from jaxtyping import Float64, Int64
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
-from worldfork.lab.deployments.history import extended, segment_of
-from worldfork.lab.deployments.state import Decision, Shape, Spent, State, decide, update
-from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
+from worldfork.lab.closed_loop.batches import extended, segment_of
+from worldfork.lab.closed_loop.state import Decision, Shape, Spent, State, decide, update
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, fork_event, fork_levels, read_signals
 from worldfork.lab.stream import Stream, cut, segment

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments.history import Batch, History, deployment_batches, read_history, read_thresholds
-from worldfork.lab.deployments.state import State
-from worldfork.lab.deployments.tasks import Advance, Ended
+from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches, read_history, read_thresholds
+from worldfork.lab.closed_loop.state import State
+from worldfork.lab.closed_loop.tasks import Advance, Ended
 from worldfork.lab.forks.tasks import Identity, Setting
 from worldfork.ledger.deployments import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter

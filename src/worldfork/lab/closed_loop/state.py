@@ -16,7 +16,7 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
-from worldfork.lab.deployments.history import Batch, episode_of, segment_of, whole
+from worldfork.lab.closed_loop.batches import Batch, episode_of, segment_of, whole
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window

@@ -16,8 +16,10 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Decision, taken_by
 from worldfork.lab.environments.base import TERMINATED, AfterEnd, Environment, State, can_end, concatenate
 from worldfork.lab.environments.drift import noisy_action
-from worldfork.lab.episodes.log import Log, Outcome, Rolled
+from worldfork.lab.episode_log import Log, Outcome, Rolled
 from worldfork.randomness import Event, Purpose, consume, fold_in, normals, root
+
+__all__ = ["standing_returns"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,3 +305,33 @@ def _joined(parts: Sequence[Any]) -> Any:
         return {name: _joined([part[name] for part in parts]) for name in first}
     names = [field.name for field in dataclasses.fields(first)]
     return type(first)(**{name: _joined([getattr(part, name) for part in parts]) for name in names})
+
+
+def standing_returns(
+    agent: Agent,
+    environment: Environment,
+    parameters: Arrays,
+    *,
+    checkpoints: list[str],
+    episodes: int,
+    occasion: str,
+    level: float = 0.0,
+    record: Record | None = None,
+    after_end: AfterEnd = "reset",
+) -> Float64[np.ndarray, "P E"]:
+    """Returns of whole episodes at one drift level without noise.
+
+    `occasion` (gate, report, ...) takes the place of a drift direction in the event: no two occasions share
+    episodes, and none of them shares any with a stream or a fork.
+    """
+    # `Draws` puts each of its purposes in place of the one that is named here.
+    events = [
+        Event(purpose=Purpose.INITIAL_STATE, task=environment.name, checkpoint=name, direction=occasion)
+        for name in checkpoints
+    ]
+    levels = np.full((len(checkpoints), environment.episode_steps), level)
+    draws = Draws.of(events, np.arange(episodes))
+    rolled = roll_out(
+        agent, environment, parameters, draws, levels=levels, action_noise=0.0, record=record, after_end=after_end
+    )
+    return rolled.returns
