@@ -15,7 +15,7 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab import replay as again
 from worldfork.lab.environments.suite import SuiteEnvironment
-from worldfork.lab.forks.models import context_of
+from worldfork.lab.forks.checkpoints import context_of
 from worldfork.lab.run import run as run_study
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study

@@ -18,12 +18,10 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, Transitions, save_checkpoint, transitions_of
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.replay import find_deployed, find_pair, replay_deployed, replay_pair
-from worldfork.lab.replay import find_deployed as find_episode
-from worldfork.lab.replay import replay_deployed as replay_episode
 from worldfork.lab.run import run
 from worldfork.lab.stream import Stream, deploy, segment, window
 from worldfork.ledger.cell import departures

@@ -136,7 +136,7 @@ class _Job:
 def _recipes(registration: "Registration", root: Path, *, beside: Path, within: Path) -> list[_Job]:
     """Return the recipes to train before a registration that lies at `root` can run, copied there from `beside` or
     from worldfork. Checkpoints that are there already, bundled or generated need none."""
-    from worldfork.lab.forks.models import checkpoint_source
+    from worldfork.lab.forks.checkpoints import checkpoint_source
     from worldfork.registration import cells
     from worldfork.registration.library import recipe_of
 
@@ -175,7 +175,7 @@ def _copied_recipe(name: str, root: Path, *, beside: Path) -> Path:
 
 def _require_promised(recipe: Path, task: str, index: int) -> None:
     """Refuse before an hour is spent what a recipe can not give."""
-    from worldfork.lab.tools.recipes import read_recipe
+    from worldfork.lab.tools.pretraining import read_recipe
 
     trained = read_recipe(recipe).tasks.get(task)
     if trained is None or index >= min(trained.wanted, len(trained.seeds)):

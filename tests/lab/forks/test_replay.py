@@ -9,8 +9,8 @@ import pytest
 from kill_and_resume import REGISTRATION
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.forks.checkpoints import context_of
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.models import context_of
 from worldfork.lab.replay import find_pair, notable_pairs, replay_pair
 from worldfork.lab.run import run
 from worldfork.ledger import arrays

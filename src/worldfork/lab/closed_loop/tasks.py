@@ -19,15 +19,14 @@ from worldfork.lab.forks.tasks import (
     Described,
     Identity,
     Setting,
-    attempted,
     configuration,
     context_of_setting,
     identity_of,
     module_sources,
     require_identity,
-    worker_name,
 )
 from worldfork.lab.stream import Stream
+from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger.deployments import DeploymentRow, Thresholds, recorded_signals
 from worldfork.ledger.provenance import source_digest
 from worldfork.registration import Cell, deployments

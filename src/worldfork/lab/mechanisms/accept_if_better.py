@@ -17,7 +17,7 @@ from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.agents.training import Trainable
 from worldfork.lab.mechanisms.base import Origin, Update, last, unchanged, updated
-from worldfork.lab.mechanisms.composed import Composed, Start, carry_out
+from worldfork.lab.mechanisms.finetune import Composed, Start, carry_out
 
 __all__ = ["AcceptIfBetter"]
 

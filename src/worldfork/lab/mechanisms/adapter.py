@@ -12,7 +12,7 @@ from pydantic import Field
 from worldfork.lab.agents.base import Agent, Window
 from worldfork.lab.agents.training import Adapter, Course
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.mechanisms.finetune import Composed
 from worldfork.lab.mechanisms.partial import grouping_objection
 
 __all__ = ["LowRank"]

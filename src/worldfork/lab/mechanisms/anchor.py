@@ -14,7 +14,7 @@ from pydantic import Field
 from worldfork.lab.agents.base import Agent, Window
 from worldfork.lab.agents.training import Course, Pull
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.mechanisms.finetune import Composed
 
 __all__ = ["Anchor"]
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from worldfork.lab.agents.base import Agent, Window
 from worldfork.lab.agents.training import Course, Rehearsal, Trainable, black_box, rehearsed, takes_replay
 from worldfork.lab.mechanisms.base import Origin, saying_ends
-from worldfork.lab.mechanisms.composed import BLACK_BOX, Composed
+from worldfork.lab.mechanisms.finetune import BLACK_BOX, Composed
 
 __all__ = ["Rehearse"]
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.agents.training import Trainable, black_box, chosen_prefixes
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed, Start
+from worldfork.lab.mechanisms.finetune import Composed, Start
 from worldfork.lab.mechanisms.partial import grouping_objection
 from worldfork.randomness import Purpose, consume, fold_in
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from worldfork.errors import WorldforkError
 from worldfork.lab import replay
-from worldfork.lab.forks.models import context_of
+from worldfork.lab.forks.checkpoints import context_of
 from worldfork.ledger.publish import leaves_windows_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent

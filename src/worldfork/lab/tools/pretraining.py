@@ -21,6 +21,7 @@ from typing import Any, Final
 from worldfork.blobs import shares_disk
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
+from worldfork.lab.agents.rssm_cem.pretraining import recipe as rssm_cem
 from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
     Curve,
     Evaluated,
@@ -32,8 +33,8 @@ from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
     write_curves,
     write_finished,
 )
-from worldfork.lab.forks.tasks import attempted, worker_name
-from worldfork.lab.tools.recipes import Recipe, job_of, read_recipe, restore_recipe
+from worldfork.lab.agents.tdmpc2.pretraining import recipe as tdmpc2
+from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -41,7 +42,8 @@ from worldfork.registration import difference
 from worldfork.registration.records import canonical
 from worldfork.registry import load
 
-__all__ = ["TrainGroup", "Trained", "perform", "pretrain"]
+__all__ = ["Recipe", "TrainGroup", "Trained", "job_of", "perform", "pretrain", "read_recipe", "restore_recipe"]
+
 
 GROUPS: Final = "groups"  # the folder of those that are finished, while others are not
 TRAINER: Final = "trainer.json"  # what the first of them was trained with
@@ -334,3 +336,42 @@ def _settings(
     if isinstance(executor, str) and "deadline" in load("executors", executor, ExecutorPlugin).model_fields:
         suited["deadline"] = None
     return {**suited, **settings, **({} if workers is None else {"workers": workers})}
+
+
+Recipe = rssm_cem.Recipe | tdmpc2.Recipe
+PAPER: Final = "rssm_cem"
+# The module that trains a group of an agent's recipe; it needs libraries that a driver may lack.
+JOBS: Final = {
+    PAPER: "worldfork.lab.agents.rssm_cem.pretraining.job",
+    "tdmpc2": "worldfork.lab.agents.tdmpc2.pretraining.job",
+}
+RESTORE: Final[dict[str, Callable[..., Recipe]]] = {
+    PAPER: rssm_cem.restore_recipe,
+    "tdmpc2": tdmpc2.restore_recipe,
+}
+
+
+def read_recipe(recipe: str | Path) -> Recipe:
+    """The recipe in a TOML file, or the one of that name that comes with worldfork; or one clear error."""
+    tables, path = rssm_cem.read_tables(recipe)
+    return restore_recipe(tables, name=str(path))
+
+
+def restore_recipe(tables: dict[str, object], *, name: str) -> Recipe:
+    """A recipe from tables that were read, from a TOML file or a checkpoint's manifest."""
+    return RESTORE[_agent(tables, name)](tables, name=name)
+
+
+def job_of(recipe: Recipe) -> str:
+    """The module that trains the groups of a recipe."""
+    return JOBS["tdmpc2" if isinstance(recipe, tdmpc2.Recipe) else PAPER]
+
+
+def _agent(tables: dict[str, object], name: str) -> str:
+    agent = str(tables.get("agent", PAPER))
+    if agent not in RESTORE:
+        raise WorldforkError(
+            f"{name} trains the agent {agent!r}, and recipes are for {', '.join(RESTORE)}: an agent of your own "
+            "brings its checkpoints along."
+        )
+    return agent

@@ -15,7 +15,6 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem import checkpoints
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.evaluation import adopt, deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.pretraining import job, loop, outcomes, saving
@@ -25,6 +24,7 @@ from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.planner.cem import CEM
+from worldfork.lab.tools.evaluation import adopt, load_agent
 from worldfork.lab.tools.pretraining import pretrain
 
 
@@ -284,7 +284,7 @@ def test_a_checkpoint_round_trips(copied, trained):
 
 def test_another_planner_is_adopted_with_returns_of_its_own(copied):
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
+    deployed = load_agent([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
     returns = adopt(deployed)
     after = checkpoints.read_manifest(copied)
@@ -321,7 +321,7 @@ def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):
     recipe["tasks"]["cartpole-swingup"]["floor"] = 1000.0
     edit(copied, recipe=recipe)
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
+    deployed = load_agent([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
     with pytest.raises(WorldforkError, match=r"below its floor of 1000\.0: no manifest was changed"):
         adopt(deployed)

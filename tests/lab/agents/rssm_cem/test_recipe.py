@@ -8,7 +8,7 @@ import pytest
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.plugin import PRECISIONS, SIZES
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.lab.tools import recipes as any_recipe
+from worldfork.lab.tools import pretraining as any_recipe
 from worldfork.registration.library import find as find_registration
 from worldfork.registration.library import recipes, registrations
 

@@ -13,7 +13,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.evaluation import deploy
 from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
 from worldfork.lab.agents.tdmpc2 import checkpoints
@@ -21,8 +20,8 @@ from worldfork.lab.agents.tdmpc2.pretraining import job, loop
 from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
 from worldfork.lab.agents.tdmpc2.pretraining.replay import sample
 from worldfork.lab.environments import load as load_environment
-from worldfork.lab.tools.pretraining import pretrain
-from worldfork.lab.tools.recipes import read_recipe
+from worldfork.lab.tools.evaluation import load_agent
+from worldfork.lab.tools.pretraining import pretrain, read_recipe
 from worldfork.registry import build
 
 SMALLEST = """
@@ -177,7 +176,7 @@ def test_a_checkpoint_comes_back_with_the_moments_of_both_optimisers(recipe, fin
     with pytest.raises(WorldforkError, match="another model than the one registered"):
         RSSMCEMPlugin(size="tiny").load(paper, environment, path)
     with pytest.raises(WorldforkError, match="checkpoints of the agent `tdmpc2`, and this is for those of"):
-        deploy([path], precision="tf32")
+        load_agent([path], precision="tf32")
 
 
 def discount(path: Path) -> float:

@@ -69,8 +69,8 @@ def one_step_rows(registration: Registration) -> dict[Cell, list[ForkRow]]:
     for cells in stream_batches(registration):
         streams.update(zip(cells, run_streams(context, cells), strict=True))
     for block in fork_blocks(registration, shared=False):
-        labelled = label(context, [Fork(cell, k, streams[cell]) for cell, k in block])
-        for (cell, _), row in zip(block, labelled.rows, strict=True):
+        labelled, _ = label(context, [Fork(cell, k, streams[cell]) for cell, k in block])
+        for (cell, _), row in zip(block, labelled, strict=True):
             rows.setdefault(cell, []).append(row)
     return rows
 

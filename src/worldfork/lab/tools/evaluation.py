@@ -1,6 +1,7 @@
 """Checkpoints put to work outside a study: agent, world and parameters, as their manifests describe them."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
 from worldfork.lab.agents.rssm_cem.pretraining.harvest import rewrite
 from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
 from worldfork.lab.environments import Environment, load
+from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Record, standing_returns
+from worldfork.lab.stream import deploy, window
+from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
+
+__all__ = ["collect_replay"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Deployed:
+class LoadedAgent:
     """Ready to be rolled out; `names` are the seeds, which keep two checkpoints' episodes apart."""
 
     agent: RSSMCEM
@@ -50,14 +56,14 @@ class Deployed:
         )
 
 
-def deploy(
+def load_agent(
     checkpoints: Sequence[str | Path],
     *,
     precision: str,
     scale: float = 1.0,
     threads: int | None = None,
     planner: Mapping[str, Any] | None = None,
-) -> Deployed:
+) -> LoadedAgent:
     """Load checkpoints of one task and one model; `planner` changes settings of the search they were gated with.
 
     A checkpoint is a .safetensors file, or `bundled:<name>` for one that comes with worldfork.
@@ -81,7 +87,7 @@ def deploy(
     plugin = registry.build("agents", "rssm_cem", RSSMCEMPlugin, settings={**shape, **search}, where=str(paths[0]))
     agent = plugin.build(environment, precision=precision)
     loaded = [load_checkpoint(agent, environment, path) for path in paths]
-    return Deployed(
+    return LoadedAgent(
         agent,
         environment,
         arrays.concatenate([checkpoint.parameters for checkpoint in loaded]),
@@ -117,9 +123,9 @@ def planner_settings(given: list[str]) -> dict[str, Any]:
     return settings
 
 
-def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
-    """Put the deployed planner and its clean returns into the manifests; refuses all if one falls at the gate."""
-    paths = deployed.paths
+def adopt(loaded: LoadedAgent) -> Float64[np.ndarray, "P E"]:
+    """Put the loaded planner and its clean returns into the manifests; refuses all if one falls at the gate."""
+    paths = loaded.paths
     if any(path.parent == BUNDLED for path in paths):
         raise WorldforkError("Checkpoints that come with worldfork stay as they are: copy them first.")
     manifests = [checkpoints.read_manifest(path) for path in paths]
@@ -127,10 +133,10 @@ def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
         restore_recipe(manifest["recipe"], name=f"The recipe of {path}")
         for path, manifest in zip(paths, manifests, strict=True)
     ]
-    gate = deployed.returns("gate", episodes=max(recipe.gate_episodes for recipe in recipes))
-    returns = deployed.returns("report", episodes=max(recipe.report_episodes for recipe in recipes))
+    gate = loaded.returns("gate", episodes=max(recipe.gate_episodes for recipe in recipes))
+    returns = loaded.returns("report", episodes=max(recipe.report_episodes for recipe in recipes))
     for path, recipe, gated in zip(paths, recipes, gate, strict=True):
-        if gated.mean() < (floor := recipe.tasks[deployed.environment.name].floor):
+        if gated.mean() < (floor := recipe.tasks[loaded.environment.name].floor):
             raise WorldforkError(
                 f"With this planner {path.name} returns {gated.mean():.1f} at the gate, below its floor of "
                 f"{floor}: no manifest was changed."
@@ -141,14 +147,46 @@ def adopt(deployed: Deployed) -> Float64[np.ndarray, "P E"]:
             path,
             {
                 **manifest,
-                "planner": dataclasses.asdict(deployed.agent.planner),
+                "planner": dataclasses.asdict(loaded.agent.planner),
                 "returns": {
                     "mean": float(reported.mean()),
                     "episodes": reported.tolist(),
                     "gate": gated.tolist(),
-                    "precision": deployed.agent.imagined.precision,
+                    "precision": loaded.agent.imagined.precision,
                 },
                 "earlier_planners": [*manifest.get("earlier_planners", []), earlier],
             },
         )
     return returns
+
+
+SOURCE = "collected in the clean world by the finished checkpoint, planned without noise"
+
+
+def collect_replay(loaded: LoadedAgent, transitions: int) -> None:
+    """Roll the checkpoints out in the clean world, and keep so many transitions beside each."""
+    if any(path.parent == BUNDLED for path in loaded.paths):
+        raise WorldforkError("Checkpoints that come with worldfork stay as they are: copy them first.")
+    environment = loaded.environment
+    if transitions < environment.episode_steps:
+        raise WorldforkError(f"An episode is {environment.episode_steps} transitions: collect at least that many.")
+    episodes = math.ceil(transitions / environment.episode_steps)
+    events = [
+        Event(purpose=Purpose.INITIAL_STATE, task=environment.name, checkpoint=name, direction="replay")
+        for name in loaded.names
+    ]
+    streams = deploy(
+        loaded.agent,
+        environment,
+        loaded.parameters,
+        events=events,
+        # The world is built without drift, so that the level means nothing.
+        schedules=[Schedule("away", 1)] * len(events),
+        decision_points=episodes,
+        action_noise=0.0,
+    )
+    for path, stream in zip(loaded.paths, streams, strict=True):
+        seen = window([stream.recording], [episodes])
+        columns = {name: getattr(seen, name)[0, :transitions] for name in checkpoints.COLUMNS}
+        entry = checkpoints.keep(path, columns, source=SOURCE)
+        rewrite(path, {**read_manifest(path), "replay": entry})
