@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worldfork.analysis.score import Score
     from worldfork.analysis.score.design import Power
     from worldfork.executors.base import Executor
-    from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
+    from worldfork.lab.agents.pretraining.outcomes import Pretraining
     from worldfork.lab.closed_loop.stage import FitThresholds
     from worldfork.lab.replay import DeploymentReplay, Replay
     from worldfork.lab.tools.check import Check

@@ -13,25 +13,49 @@ import numpy as np
 from jaxtyping import Int, UInt32
 from pydantic import Field, model_validator
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
 from worldfork.records import Record
 
 __all__ = [
     "ADAPTER_KEY",
     "FISHER_KEY",
+    "PRECISIONS",
     "Adapter",
+    "Count",
     "Course",
     "Optimiser",
     "Pull",
+    "Rate",
     "Rehearsal",
     "Schedule",
     "Trainable",
     "black_box",
     "chosen_prefixes",
+    "precisions",
     "rehearsed",
     "scheduled",
     "takes_replay",
 ]
+
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+# A study's precision -> that of a model as it filters and learns, and as it imagines. 16 bits are for planning.
+PRECISIONS: Final = {
+    "float32": ("float32", "float32"),
+    "tf32": ("tf32", "tf32"),
+    "fp16": ("tf32", "fp16"),
+    "bf16": ("tf32", "bf16"),
+}
+
+
+def precisions(study: str) -> tuple[str, str]:
+    """Return the precision of a model as it filters and learns, and as it imagines, for a study's precision."""
+    if study not in PRECISIONS:
+        raise WorldforkError(f"Unknown precision {study!r}; the known ones are {', '.join(PRECISIONS)}.")
+    return PRECISIONS[study]
+
 
 # Gradient step n draws from fold_in(batch_key, n). What else is drawn has numbers that no step reaches.
 FISHER_KEY: Final = 0xFFFF_FFFE

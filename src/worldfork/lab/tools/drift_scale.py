@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
+from worldfork.lab.agents.checkpoints import read_manifest
 from worldfork.lab.environments import EnvironmentPlugin
 from worldfork.lab.tools.evaluation import find_checkpoint, load_agent
 from worldfork.ledger import files

@@ -11,14 +11,12 @@ from jaxtyping import Float64
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays
-from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents import arrays, checkpoints
+from worldfork.lab.agents.checkpoints import read_manifest
+from worldfork.lab.agents.pretraining.recipe import restore
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.checkpoints import load as load_checkpoint
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
-from worldfork.lab.agents.rssm_cem.pretraining.harvest import rewrite
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import restore_recipe
+from worldfork.lab.agents.rssm_cem.recipe import Recipe
 from worldfork.lab.environments import Environment, load
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Record, standing_returns
@@ -26,7 +24,7 @@ from worldfork.lab.stream import deploy, window
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
 
-__all__ = ["collect_replay"]
+__all__ = ["LoadedAgent", "adopt", "collect_replay", "find_checkpoint", "load_agent", "planner_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +84,7 @@ def load_agent(
     shape = {name: value for name, value in manifests[0]["model"].items() if name not in sizes}
     plugin = registry.build("agents", "rssm_cem", RSSMCEMPlugin, settings={**shape, **search}, where=str(paths[0]))
     agent = plugin.build(environment, precision=precision)
-    loaded = [load_checkpoint(agent, environment, path) for path in paths]
+    loaded = [plugin.load(agent, environment, path) for path in paths]
     return LoadedAgent(
         agent,
         environment,
@@ -130,7 +128,7 @@ def adopt(loaded: LoadedAgent) -> Float64[np.ndarray, "P E"]:
         raise WorldforkError("Checkpoints that come with worldfork stay as they are: copy them first.")
     manifests = [checkpoints.read_manifest(path) for path in paths]
     recipes = [
-        restore_recipe(manifest["recipe"], name=f"The recipe of {path}")
+        restore(Recipe, manifest["recipe"], name=f"The recipe of {path}")
         for path, manifest in zip(paths, manifests, strict=True)
     ]
     gate = loaded.returns("gate", episodes=max(recipe.gate_episodes for recipe in recipes))
@@ -143,7 +141,7 @@ def adopt(loaded: LoadedAgent) -> Float64[np.ndarray, "P E"]:
             )
     for path, manifest, gated, reported in zip(paths, manifests, gate, returns, strict=True):
         earlier = {"planner": manifest["planner"], "returns": manifest["returns"]}
-        rewrite(
+        checkpoints.rewrite(
             path,
             {
                 **manifest,
@@ -188,5 +186,5 @@ def collect_replay(loaded: LoadedAgent, transitions: int) -> None:
     for path, stream in zip(loaded.paths, streams, strict=True):
         seen = window([stream.recording], [episodes])
         columns = {name: getattr(seen, name)[0, :transitions] for name in checkpoints.COLUMNS}
-        entry = checkpoints.keep(path, columns, source=SOURCE)
-        rewrite(path, {**read_manifest(path), "replay": entry})
+        entry = checkpoints.keep_replay(path, columns, source=SOURCE)
+        checkpoints.rewrite(path, {**read_manifest(path), "replay": entry})

@@ -17,8 +17,8 @@ from worldfork.lab.agents.base import AgentPlugin, Window
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
 from worldfork.lab.agents.rssm_cem import planning as kernels
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem.rssm import RSSM
 from worldfork.lab.environments import load
 from worldfork.lab.planner.cem import CEM
 from worldfork.ledger.provenance import sources

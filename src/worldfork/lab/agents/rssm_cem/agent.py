@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +17,13 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
-from worldfork.lab.agents.rssm_cem.model import losses
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents.layers import Params, symlog
+from worldfork.lab.agents.rssm_cem import losses
+from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson
+from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
 from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
@@ -67,12 +67,9 @@ class RSSMCEM:
         return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
 
     @property
-    def observation_size(self) -> int:
-        return self.model.observation_size
-
-    @property
-    def action_size(self) -> int:
-        return self.model.action_size
+    def described(self) -> dict[str, Any]:
+        """The model's settings that its parameters depend on; precision is a matter of who runs it."""
+        return {name: value for name, value in dataclasses.asdict(self.model).items() if name != "precision"}
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """Return the belief at an episode's first observation."""

@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +17,12 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.tdmpc2.imagining import search
-from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLesson, possible_starts, whole_pieces
-from worldfork.lab.agents.tdmpc2.model import losses
-from worldfork.lab.agents.tdmpc2.model.networks import Networks
-from worldfork.lab.agents.tdmpc2.model.optimiser import initialise, rates_of
+from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.sequences import Sequences
+from worldfork.lab.agents.tdmpc2 import losses
+from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLesson, possible_starts, search, whole_pieces
+from worldfork.lab.agents.tdmpc2.networks import Networks
+from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
 from worldfork.lab.agents.training import Course, chosen_prefixes
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
@@ -63,6 +62,12 @@ class TDMPC2:
     def imagined(self) -> Networks:
         """The networks as the planner runs them."""
         return dataclasses.replace(self.networks, precision=self.planning or self.networks.precision)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The networks' settings that their parameters depend on; precision is a matter of who runs them."""
+        settings = {name: value for name, value in dataclasses.asdict(self.networks).items() if name != "precision"}
+        return {"agent": "tdmpc2", **settings}
 
     @property
     def lesson(self) -> LatentLesson:

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import layers, losses
-from worldfork.lab.agents.rssm_cem.model.layers import Params, frugal, initialise_mlp, mlp
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.rssm_cem.model.optimiser import adam, initialise
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.layers import Params, frugal, initialise_mlp, mlp
+from worldfork.lab.agents.rssm_cem import losses
+from worldfork.lab.agents.rssm_cem.optimiser import adam, initialise
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences
 
 
 class Policy(NamedTuple):

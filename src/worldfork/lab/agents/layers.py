@@ -95,3 +95,8 @@ def log_loss(logits: Float[Array, "*b k"], x: Float[Array, "*b"], *, low: float,
     """Cross-entropy of the two-hot target for x."""
     target = two_hot(x, low=low, high=high, bins=logits.shape[-1])
     return -jnp.sum(target * jax.nn.log_softmax(logits), -1)
+
+
+def symlog(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the logarithm of the magnitude with the sign kept: compresses large observations."""
+    return jnp.sign(x) * jnp.log1p(jnp.abs(x))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from worldfork.lab.agents.rssm_cem.model.layers import Params
+from worldfork.lab.agents.layers import Params
 
 __all__ = ["adam", "flatten", "initialise", "norm", "restore"]
 

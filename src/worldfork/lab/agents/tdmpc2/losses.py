@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.tdmpc2.model.networks import Networks
+from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.sequences import Sequences
+from worldfork.lab.agents.tdmpc2.networks import Networks
 
 __all__ = ["Draws", "draw", "draw_pair", "follow_values", "policy_loss", "td_target", "world_loss"]
 

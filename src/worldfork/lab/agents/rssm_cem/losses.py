@@ -11,22 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import layers
-from worldfork.lab.agents.rssm_cem.model.layers import Params, frugal
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.layers import Params, frugal, symlog
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences
 
-__all__ = ["Filtered", "Sequences", "filter_sequences", "lambda_returns", "model_loss", "replay_value_loss"]
-
-
-class Sequences(NamedTuple):
-    """A minibatch."""
-
-    observation: Float[Array, "B L O"]
-    action: Float[Array, "B L A"]
-    reward: Float[Array, "B L"]
-    next_observation: Float[Array, "B L O"]
-    first: Bool[Array, "B L"]
-    terminated: Bool[Array, "B L"] | None = None  # None in a world whose episodes do not end early
+__all__ = ["Filtered", "filter_sequences", "lambda_returns", "model_loss", "replay_value_loss"]
 
 
 class Filtered(NamedTuple):

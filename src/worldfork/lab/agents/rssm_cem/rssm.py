@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from worldfork.lab.agents.rssm_cem.model import layers
-from worldfork.lab.agents.rssm_cem.model.layers import (
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.layers import (
     Params,
     dense,
     initialise_dense,
@@ -23,9 +23,10 @@ from worldfork.lab.agents.rssm_cem.model.layers import (
     mlp,
     product,
     rms_norm,
+    symlog,
 )
 
-__all__ = ["RSSM", "Latent", "symlog"]
+__all__ = ["RSSM", "Latent"]
 
 
 class Latent(NamedTuple):
@@ -165,8 +166,3 @@ class RSSM:
         """Log-probabilities mixed with a little of the uniform distribution, so that no KL is infinite."""
         probs = jax.nn.softmax(flat.reshape(*flat.shape[:-1], self.groups, self.classes))
         return jnp.log((1.0 - self.unimix) * probs + self.unimix / self.classes)
-
-
-def symlog(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Logarithm of magnitude with the sign kept: compresses large observations."""
-    return jnp.sign(x) * jnp.log1p(jnp.abs(x))

@@ -1,36 +1,39 @@
-"""The replay that a checkpoint keeps: some of what it was pretrained on, for mechanisms that rehearse.
+"""Checkpoints that are trained here, on disk: a .safetensors file, and a JSON manifest beside it.
 
-It lies beside the checkpoint as `<name>.npz`, with its digest in the manifest. A checkpoint's own digest is that of
-its weights and knows nothing of this. Transitions are kept as whole sequences, and `first` marks where each begins.
+A checkpoint may keep a replay, some of what it was pretrained on, for mechanisms that rehearse. It lies beside as
+`<name>.npz`, with its digest in the manifest; the checkpoint's own digest is that of its weights, and none of
+them. Transitions are kept as whole sequences, and `first` marks where each begins.
 """
 
 import dataclasses
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse
+from safetensors.numpy import save as spell
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Checkpoint, Window
-from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.base import Arrays, Checkpoint, Window
 from worldfork.lab.environments.base import Environment
 from worldfork.ledger import arrays, files
 
+__all__ = ["COLUMNS", "SCHEMA", "keep_replay", "load", "read_manifest", "rewrite", "save"]
+
+SCHEMA: Final = "worldfork.checkpoint/1"
 SUFFIX: Final = ".npz"
 COLUMNS: Final = ("observation", "action", "reward", "next_observation", "first")
 
 
-def keep(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -> dict[str, Any]:
-    """Write transitions beside the checkpoint at `path`; returns what its manifest says of them."""
+def keep_replay(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -> dict[str, Any]:
+    """Write transitions beside the checkpoint at `path`; return their entry in its manifest."""
     stored = {name: np.asarray(columns[name], bool if name == "first" else np.float32) for name in COLUMNS}
     content = arrays.npz_bytes(stored, compress=True)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,8 +45,8 @@ def keep(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -> dict[
     }
 
 
-def read(path: Path, manifest: Mapping[str, Any]) -> tuple[Window | None, str | None]:
-    """The replay beside the checkpoint at `path`, with a leading axis of one, and its digest; None without one."""
+def read_replay(path: Path, manifest: Mapping[str, Any]) -> tuple[Window | None, str | None]:
+    """Return the replay beside the checkpoint at `path`, with a leading axis of one, and its digest, if any."""
     entry, beside = manifest.get("replay"), path.with_suffix(SUFFIX)
     if entry is None or not beside.exists():
         return None, None
@@ -57,17 +60,68 @@ def read(path: Path, manifest: Mapping[str, Any]) -> tuple[Window | None, str | 
     return Window(**columns, size=np.array([columns["reward"].shape[1]])), entry["digest"]
 
 
-SCHEMA = "worldfork.checkpoint/1"
+@runtime_checkable
+class Measured(Protocol):
+    """An agent whose checkpoints were trained here: what their manifests are compared with."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What its parameters depend on."""
+        ...
+
+    @property
+    def planner(self) -> Any:
+        """The settings of its search, a data class."""
+        ...
 
 
-def load(agent: RSSMCEM, environment: Environment, path: Path) -> Checkpoint:
-    """A checkpoint for this agent in this task; anything wrong with it is said in one sentence."""
-    manifest, arrays = read_arrays(path, task=environment.name, model=describe(agent.model))
-    return restored(path, manifest, arrays, remark=_remark(agent, manifest, path))
+def load(
+    path: Path, agent: Measured, environment: Environment, *, training: Collection[str], another: str = ""
+) -> Checkpoint:
+    """Return the checkpoint at `path` for this agent in this task; raise one sentence about anything wrong with it.
+
+    `training` names the agent's settings that UPDATE shares with pretraining; `another` says what to do where its
+    planner is not the one that the clean return was measured with.
+    """
+    manifest, arrays = read_arrays(path, task=environment.name, model=agent.described)
+    update = {name: getattr(agent, name) for name in training}
+    remark = _remark(path, manifest, planner=dataclasses.asdict(agent.planner), update=update, another=another)
+    replay, replay_digest = read_replay(path, manifest)
+    return Checkpoint(
+        parameters=_group(arrays, "parameters"),
+        optimiser=_group(arrays, "optimiser"),
+        clean_return=manifest["returns"]["mean"],
+        digest=manifest["digest"],
+        remark=remark,
+        replay=replay,
+        replay_digest=replay_digest,
+    )
+
+
+def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[str, Any]) -> str:
+    """Write one parameter set (no leading axis) and its manifest; return the digest of the arrays' file."""
+    arrays = {
+        f"{kind}/{name}": np.ascontiguousarray(array, np.float32)
+        for kind, group in (("parameters", parameters), ("optimiser", optimiser))
+        for name, array in group.items()
+    }
+    content = spell(arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
+    files.replace(path, content)
+    rewrite(path, full)
+    return digest
+
+
+def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Write another manifest for the checkpoint at `path`."""
+    files.replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
 
 
 def read_arrays(path: Path, *, task: str, model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The manifest and the arrays of a checkpoint of this model, trained on this task in a world without drift."""
+    """Return manifest and arrays of a checkpoint of this model, trained on this task in a world without drift."""
     manifest = read_manifest(path)
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["digest"]:
@@ -94,39 +148,15 @@ def read_arrays(path: Path, *, task: str, model: Mapping[str, Any]) -> tuple[dic
     return manifest, arrays
 
 
-def restored(
-    path: Path, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, remark: str
-) -> Checkpoint:
-    """Return the checkpoint that a manifest and arrays describe, with the replay that lies beside them."""
-    replay, replay_digest = read(path, manifest)
-    return Checkpoint(
-        parameters=_group(arrays, "parameters"),
-        optimiser=_group(arrays, "optimiser"),
-        clean_return=manifest["returns"]["mean"],
-        digest=manifest["digest"],
-        remark=remark,
-        replay=replay,
-        replay_digest=replay_digest,
-    )
-
-
-def _remark(agent: RSSMCEM, manifest: Mapping[str, Any], path: Path) -> str:
-    """Where the agent as registered is not the one that was trained and measured: what a reader should know."""
-    update = {name: getattr(agent, name) for name in ("sequences", "length", "model_rate", "value_rate")}
-    another = "`worldfork evaluate --adopt` measures it with this one"
-    return remark_on(path, manifest, planner=dataclasses.asdict(agent.planner), update=update, another=another)
-
-
-def remark_on(
+def _remark(
     path: Path,
     manifest: Mapping[str, Any],
     *,
     planner: Mapping[str, Any],
     update: Mapping[str, Any],
-    another: str = "",
+    another: str,
 ) -> str:
-    """Where the planner and the training that are registered are not those that the manifest says; `another` says
-    what to do about the planner."""
+    """Return where the planner and the training that are registered are not those that the manifest says."""
     remarks = []
     if differing := _differing(manifest.get("planner", {}), planner):
         remarks.append(
@@ -139,13 +169,13 @@ def remark_on(
 
 
 def _differing(stored: Mapping[str, Any], registered: Mapping[str, Any]) -> str:
-    """`iterations 1, not 5`: the settings that both have and that are not the same."""
+    """List the settings that both have and that are not the same: `iterations 1, not 5`."""
     names = (name for name in registered if name in stored and stored[name] != registered[name])
     return ", ".join(f"{name} {stored[name]}, not {registered[name]}" for name in names)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest beside a checkpoint's arrays."""
+    """Return the manifest beside a checkpoint's arrays."""
     beside = path.with_suffix(".json")
     for needed in (path, beside):
         if not needed.is_file():
@@ -169,12 +199,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def describe(model: RSSM) -> dict[str, Any]:
-    """What of a model's settings its parameters depend on; precision is a matter of who runs it."""
-    return {name: value for name, value in dataclasses.asdict(model).items() if name != "precision"}
-
-
 def _group(arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, Array]:
-    """The arrays of one kind on the device, with a leading axis of one parameter set."""
+    """Return the arrays of one kind on the device, with a leading axis of one parameter set."""
     group = {name.removeprefix(f"{kind}/"): array for name, array in arrays.items() if name.startswith(f"{kind}/")}
     return {name: jnp.asarray(array)[None] for name, array in group.items()}

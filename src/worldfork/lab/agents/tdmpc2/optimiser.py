@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from worldfork.lab.agents.rssm_cem.model.layers import Params
+from worldfork.lab.agents.layers import Params
 
 __all__ = ["ENCODER_SHARE", "TRAINED", "adam", "flatten", "initialise", "rates_of", "restore"]
 

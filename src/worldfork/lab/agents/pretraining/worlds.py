@@ -11,7 +11,7 @@ from jaxtyping import Float32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.pretraining.outcomes import AnyRecipe
+from worldfork.lab.agents.pretraining.outcomes import AnyRecipe
 from worldfork.lab.environments import Environment, State, load
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.randomness import Event, Purpose
