@@ -10,7 +10,7 @@ from worldfork import registry
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window, needs_full_blocks
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin as ExampleAgent
-from worldfork.lab.agents.training import Course, Trainable
+from worldfork.lab.agents.training import TrainingPlan, Trainable
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
@@ -282,9 +282,9 @@ def offers_training(
     assert isinstance(agent, Trainable)
     names, scope = sorted(parameters), agent.scopes[0]
 
-    def train(course: Course) -> Fit:
+    def train(plan: TrainingPlan) -> Fit:
         batch_keys = keys(Purpose.UPDATE_BATCH, SETS)
-        return agent.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+        return agent.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
 
     for group, prefixes in agent.groups.items():
         held = any(name.startswith(prefixes) for name in names)
@@ -292,16 +292,16 @@ def offers_training(
     counted = all(isinstance(count, int) and count > 0 for count in agent.minibatch)
     remedy = "It is (sequences, transitions of a sequence), and `passes` are counted by it."
     demand(counted, f"`minibatch` is {agent.minibatch!r}.", remedy)
-    plain = Course(STEPS, scope, RATE)
+    plain = TrainingPlan(STEPS, scope, RATE)
     text = difference(fields(plain_fit()), fields(train(plain)))
-    remedy = "Let `fit` call `train` with `Course(steps, scope, rate)`."
-    demand(not text, f"a course of nothing but steps trains otherwise than `fit` ({text}).", remedy)
+    remedy = "Let `fit` call `train` with `TrainingPlan(steps, scope, rate)`."
+    demand(not text, f"a plan of nothing but steps trains otherwise than `fit` ({text}).", remedy)
     group = next(name for name, starts in agent.groups.items() if any(agent.trained(scope, s) for s in starts))
     for chosen in dict.fromkeys((group, *list(agent.groups)[-1:])):
         after = train(dataclasses.replace(plain, groups=(chosen,))).parameters
         others = [name for name in names if not name.startswith(agent.groups[chosen])]
         text = difference(*({name: arrays[name] for name in others} for arrays in (parameters, after)))
-        remedy = "Train the parameters of `course.groups` alone."
+        remedy = "Train the parameters of `plan.groups` alone."
         demand(not text, f"training the group `{chosen}` changed others ({text}).", remedy)
 
 

@@ -2,7 +2,7 @@
 
 An agent that offers `train` is open: mechanisms decide how it learns. One with `fit` alone is a black box, which
 works with mechanisms that act on its data and on its parameters. `worldfork.lab.agents.differentiable` carries out
-any course for agents whose loss is a function in JAX.
+any plan for agents whose loss is a function in JAX.
 """
 
 import dataclasses
@@ -23,13 +23,13 @@ __all__ = [
     "PRECISIONS",
     "Adapter",
     "Count",
-    "Course",
+    "L2Penalty",
     "Optimiser",
-    "Pull",
     "Rate",
     "Rehearsal",
     "Schedule",
     "Trainable",
+    "TrainingPlan",
     "black_box",
     "chosen_prefixes",
     "precisions",
@@ -110,7 +110,7 @@ class Rehearsal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pull:
+class L2Penalty:
     """A penalty strength/2 * sum of importance * (parameter - center)**2.
 
     The importance is 1, or with `replay` the diagonal of the empirical Fisher information there: the mean squared
@@ -132,7 +132,7 @@ class Adapter:
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class TrainingPlan:
     """One training, composed. The number of steps, rates, shares and strengths are data; the rest is structure."""
 
     steps: int | Int[np.ndarray, " P"]
@@ -142,13 +142,13 @@ class Course:
     optimiser: Optimiser = OWN
     schedule: Schedule = FLAT
     rehearsal: Rehearsal | None = None
-    pull: Pull | None = None
+    penalty: L2Penalty | None = None
     adapter: Adapter | None = None
 
     @property
     def plain(self) -> bool:
         """Whether `Agent.fit` does all of it."""
-        composed = (self.groups, self.rehearsal, self.pull, self.adapter)
+        composed = (self.groups, self.rehearsal, self.penalty, self.adapter)
         own = self.optimiser.name == "own" and self.schedule.flat
         return own and isinstance(self.steps, int) and all(part is None for part in composed)
 
@@ -173,10 +173,10 @@ class Trainable(Protocol):
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on minibatches of the window; everything random comes from `batch_keys`."""
+        """Carry a plan out on minibatches of the window; everything random comes from `batch_keys`."""
         ...
 
     def trained(self, scope: str, name: str) -> bool:

@@ -13,10 +13,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
-from worldfork.lab.agents.training import Course, Optimiser, Schedule, Trainable, black_box, takes_replay
+from worldfork.lab.agents.training import Optimiser, Schedule, Trainable, TrainingPlan, black_box, takes_replay
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
 
-__all__ = ["Composed", "FineTune", "Start", "carry_out"]
+__all__ = ["Composed", "FineTune", "InitialPoint", "carry_out"]
 
 
 BLACK_BOX = (
@@ -27,7 +27,7 @@ BLACK_BOX = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
+class InitialPoint:
     """Where training begins."""
 
     parameters: Arrays
@@ -35,7 +35,7 @@ class Start:
 
 
 class Composed(Mechanism):
-    """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `course`, or where
+    """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `plan`, or where
     its training `start`s.
 
     With `passes` the number of steps follows the window: as many as draw every transition of it so many times on
@@ -62,10 +62,10 @@ class Composed(Mechanism):
             raise ValueError("`final` is where a `linear` or `cosine` schedule ends, and this one is constant")
         return self
 
-    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         """What is trained, on what, with what penalty and by what optimiser."""
         doses = [self.dose(agent, int(size)) for size in window.size]
-        return Course(
+        return TrainingPlan(
             steps=self.steps if self.passes is None else np.array(doses, np.int64),
             scope=self.scope,
             rate=self.rate,
@@ -74,8 +74,8 @@ class Composed(Mechanism):
         )
 
     def start(
-        self, agent: Agent, current: Start, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
-    ) -> Start:
+        self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
+    ) -> InitialPoint:
         """Where it begins: from the current parameters, unless a subclass says otherwise."""
         return current
 
@@ -107,10 +107,10 @@ class Composed(Mechanism):
         if self.steps == 0 and self.rests_without_steps:
             return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
         seen = last(window, self.window, same_shape=True)
-        begun = self.start(agent, Start(parameters, optimiser), origin=origin, batch_keys=batch_keys)
-        course = self.course(agent, origin=origin, window=seen)
-        fit = carry_out(agent, begun, seen, course=course, batch_keys=batch_keys)
-        return updated(parameters, fit, seen, steps=course.steps)
+        begun = self.start(agent, InitialPoint(parameters, optimiser), origin=origin, batch_keys=batch_keys)
+        plan = self.plan(agent, origin=origin, window=seen)
+        fit = carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys)
+        return updated(parameters, fit, seen, steps=plan.steps)
 
     def _optimiser(self) -> Optimiser:
         return Optimiser(
@@ -128,26 +128,26 @@ class Composed(Mechanism):
 
 
 def carry_out(
-    agent: Agent, begun: Start, window: Window, *, course: Course, batch_keys: UInt32[np.ndarray, "P 2"]
+    agent: Agent, begun: InitialPoint, window: Window, *, plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]
 ) -> Fit:
     """Train: by the agent's own `fit` where that is all there is to it, else as composed."""
     handed: dict[str, Any] = {}
-    if course.rehearsal is not None and takes_replay(agent):
-        handed, course = {"rehearsal": course.rehearsal}, dataclasses.replace(course, rehearsal=None)
-    if course.plain:
+    if plan.rehearsal is not None and takes_replay(agent):
+        handed, plan = {"rehearsal": plan.rehearsal}, dataclasses.replace(plan, rehearsal=None)
+    if plan.plain:
         return agent.fit(
             begun.parameters,
             begun.optimiser,
             window,
-            steps=int(course.steps),
-            scope=course.scope,
+            steps=int(plan.steps),
+            scope=plan.scope,
             batch_keys=batch_keys,
-            rate=course.rate,
+            rate=plan.rate,
             **handed,
         )
     if not isinstance(agent, Trainable):
-        raise WorldforkError(f"This course can not be trained: {BLACK_BOX}.")
-    return agent.train(begun.parameters, begun.optimiser, window, course=course, batch_keys=batch_keys)
+        raise WorldforkError(f"This plan can not be trained: {BLACK_BOX}.")
+    return agent.train(begun.parameters, begun.optimiser, window, plan=plan, batch_keys=batch_keys)
 
 
 class FineTune(Composed):

@@ -19,7 +19,7 @@ from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin
 from worldfork.lab.agents.tdmpc2.agent import TDMPC2
 from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, imagination, learn
 from worldfork.lab.agents.tdmpc2.optimiser import rates_of
-from worldfork.lab.agents.training import Course
+from worldfork.lab.agents.training import TrainingPlan
 from worldfork.lab.environments import load
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.planner.mppi import MPPI
@@ -117,10 +117,12 @@ def test_pretraining_and_update_take_the_same_step():
     def by_hand(params, moments, rows, words):
         key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), 0)
         pick_key, latent_key = jax.random.split(key)
-        batch = one.lesson.sample(rows, jnp.asarray(40), pick_key)
-        return learn(one.lesson, params, moments, batch, key=latent_key, rates=rates_of(one.rate))
+        batch = one.loss_function.sample(rows, jnp.asarray(40), pick_key)
+        return learn(one.loss_function, params, moments, batch, key=latent_key, rates=rates_of(one.rate))
 
-    params, after, metrics = jax.jit(jax.vmap(by_hand))(parameters, moments, one.lesson.rows(window()), keys(SETS))
+    params, after, metrics = jax.jit(jax.vmap(by_hand))(
+        parameters, moments, one.loss_function.rows(window()), keys(SETS)
+    )
     for ours, theirs in ((params, fit.parameters), (after, fit.optimiser)):
         assert ours.keys() == theirs.keys()
         for name, x in theirs.items():
@@ -147,7 +149,9 @@ def test_a_rate_is_a_share_and_other_numbers_are_the_same_program():
 
 @pytest.mark.nightly
 def test_a_group_is_trained_alone():
-    fit = agent().train(*start(), window(), course=Course(1, EVERYTHING, groups=("policy",)), batch_keys=keys(SETS))
+    fit = agent().train(
+        *start(), window(), plan=TrainingPlan(1, EVERYTHING, groups=("policy",)), batch_keys=keys(SETS)
+    )
     changed = moved(start()[0], fit.parameters)
     assert {name.split("/")[0] for name in changed} == {"policy", "scale"}
     names = set(start()[0])

@@ -19,12 +19,12 @@ from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.layers import Params, symlog
 from worldfork.lab.agents.rssm_cem import losses
-from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson
+from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLoss
 from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
-from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 
@@ -102,7 +102,7 @@ class RSSMCEM:
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
         sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
-        rows = SequenceLesson(self.model, self.sequences, self.length).rows(window)
+        rows = SequenceLoss(self.model, self.sequences, self.length).rows(window)
         return np.asarray(_loss(self.model, dict(parameters), rows, jnp.asarray(window.size), length=self.length))
 
     def fit(
@@ -120,8 +120,8 @@ class RSSMCEM:
 
         Losses are those of the first and of the last minibatch, each before its step.
         """
-        course = Course(steps, scope, rate)
-        return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+        plan = TrainingPlan(steps, scope, rate)
+        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -140,27 +140,27 @@ class RSSMCEM:
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on sequences of the window."""
-        if course.scope not in SCOPES:
+        """Carry a plan out on sequences of the window."""
+        if plan.scope not in SCOPES:
             known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {course.scope!r}; the known ones are {known}.")
-        for source in (window, *([course.rehearsal.replay] if course.rehearsal else [])):
+            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
+        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
             if (short := int(source.size.min())) < self.length:
                 raise WorldforkError(
                     f"The window holds {short} transitions and a training sequence {self.length}: "
                     "register a longer window or a smaller `length` for the agent."
                 )
-        prefixes = chosen_prefixes(self, course.groups)
+        prefixes = chosen_prefixes(self, plan.groups)
         return differentiable.train(
-            SequenceLesson(self.model, self.sequences, self.length),
+            SequenceLoss(self.model, self.sequences, self.length),
             parameters,
             optimiser,
             window,
-            course=course,
-            trained=lambda name: self.trained(course.scope, name) and (not prefixes or name.startswith(prefixes)),
+            plan=plan,
+            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
             rates={"model": self.model_rate, "value": self.value_rate},
             batch_keys=batch_keys,
         )

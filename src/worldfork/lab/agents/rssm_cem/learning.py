@@ -13,7 +13,7 @@ from worldfork.lab.agents.rssm_cem import losses, optimiser
 from worldfork.lab.agents.rssm_cem.rssm import RSSM
 from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of, sample_sequences
 
-__all__ = ["GROUPS", "SCOPES", "SequenceLesson"]
+__all__ = ["GROUPS", "SCOPES", "SequenceLoss"]
 
 SCOPES: Final = {"model": ("model",), "model+value": ("model", "value")}
 
@@ -30,7 +30,7 @@ GROUPS: Final = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SequenceLesson:
+class SequenceLoss:
     """Sequences of a window, the world model's loss on them, and Adam (`worldfork.lab.agents.differentiable`)."""
 
     model: RSSM

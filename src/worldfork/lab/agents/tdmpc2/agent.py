@@ -20,10 +20,10 @@ from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.layers import Params
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.agents.tdmpc2 import losses
-from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLesson, possible_starts, search, whole_pieces
+from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLoss, possible_starts, search, whole_pieces
 from worldfork.lab.agents.tdmpc2.networks import Networks
 from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
-from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
 
@@ -70,9 +70,9 @@ class TDMPC2:
         return {"agent": "tdmpc2", **settings}
 
     @property
-    def lesson(self) -> LatentLesson:
+    def loss_function(self) -> LatentLoss:
         """How it learns."""
-        return LatentLesson(self.networks, self.sequences, self.length)
+        return LatentLoss(self.networks, self.sequences, self.length)
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """The belief at an episode's first observation."""
@@ -109,7 +109,7 @@ class TDMPC2:
         """The loss of model and values on the window, cut into sequences in order, without anything random: the
         policy's most likely action, the minimum of all target Q functions. Sequences that do not lie within one
         episode, and what fills none at the end, are left out."""
-        rows = self.lesson.rows(window).sequences
+        rows = self.loss_function.rows(window).sequences
         return np.asarray(
             _loss(self.networks, dict(parameters), rows, jnp.asarray(window.size), length=self.length)
         )
@@ -129,8 +129,8 @@ class TDMPC2:
 
         Losses are those of model and values on the first and on the last minibatch, each before its step.
         """
-        course = Course(steps, scope, rate)
-        return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+        plan = TrainingPlan(steps, scope, rate)
+        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -149,28 +149,28 @@ class TDMPC2:
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on sequences of the window."""
-        if course.scope not in SCOPES:
+        """Carry a plan out on sequences of the window."""
+        if plan.scope not in SCOPES:
             known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {course.scope!r}; the known ones are {known}.")
-        for source in (window, *([course.rehearsal.replay] if course.rehearsal else [])):
+            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
+        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
             if not possible_starts(source, self.length)[1].all():
                 raise WorldforkError(
                     f"The window holds {int(source.size.min())} transitions and none of {self.length} in a row "
                     "within one episode, which a training sequence needs: register a longer window or a smaller "
                     "`length` for the agent."
                 )
-        prefixes = chosen_prefixes(self, course.groups)
+        prefixes = chosen_prefixes(self, plan.groups)
         return differentiable.train(
-            self.lesson,
+            self.loss_function,
             parameters,
             optimiser,
             window,
-            course=course,
-            trained=lambda name: self.trained(course.scope, name) and (not prefixes or name.startswith(prefixes)),
+            plan=plan,
+            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
             rates=rates_of(self.rate),
             batch_keys=batch_keys,
         )

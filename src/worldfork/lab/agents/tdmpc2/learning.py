@@ -24,7 +24,7 @@ __all__ = [
     "GROUPS",
     "LOSSES",
     "SCOPES",
-    "LatentLesson",
+    "LatentLoss",
     "Rows",
     "imagination",
     "learn",
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class LatentLesson:
+class LatentLoss:
     """Sequences of a window, and how TD-MPC2 learns from them (`worldfork.lab.agents.differentiable`)."""
 
     networks: Networks
@@ -122,7 +122,7 @@ class LatentLesson:
 
 
 def learn(
-    lesson: LatentLesson,
+    loss_function: LatentLoss,
     params: Params,
     moments: Params,
     batch: Sequences,
@@ -134,23 +134,23 @@ def learn(
     `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
     params, moments, found = dict(params), dict(moments), {}
     seen: Any = None
-    for part, (name, prefixes) in enumerate(zip(LOSSES, lesson.parts, strict=True)):
+    for part, (name, prefixes) in enumerate(zip(LOSSES, loss_function.parts, strict=True)):
         chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
         each = jax.random.fold_in(key, part) if part else key
-        objective = functools.partial(_objective, lesson, part, params, batch, each, seen)
+        objective = functools.partial(_objective, loss_function, part, params, batch, each, seen)
         (found[name], seen), gradients = jax.value_and_grad(objective, has_aux=True)(chosen)
         updates, state = optimiser.adam(rates).update(gradients, optimiser.restore(moments, chosen), chosen)
         params |= optax.apply_updates(chosen, updates)
         moments |= optimiser.flatten(state)
-    params |= lesson.follow(params, seen)
+    params |= loss_function.follow(params, seen)
     return params, moments, found
 
 
 def _objective(
-    lesson: LatentLesson, part: int, params: Params, batch: Sequences, key: Array, seen: Any, chosen: Params
+    loss_function: LatentLoss, part: int, params: Params, batch: Sequences, key: Array, seen: Any, chosen: Params
 ) -> tuple[Array, Array]:
     everything = {**params, **chosen}
-    return lesson.part_loss(part, everything, batch, key=key, scope="model+value+policy", seen=seen)
+    return loss_function.part_loss(part, everything, batch, key=key, scope="model+value+policy", seen=seen)
 
 
 def possible_starts(window: Window, length: int) -> tuple[Int[np.ndarray, "P T"], Int[np.ndarray, " P"]]:

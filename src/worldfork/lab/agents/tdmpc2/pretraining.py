@@ -17,7 +17,7 @@ from worldfork.lab.agents.pretraining.loop import fold
 from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.agents.tdmpc2.agent import fresh_learner
-from worldfork.lab.agents.tdmpc2.learning import LatentLesson, learn, search
+from worldfork.lab.agents.tdmpc2.learning import LatentLoss, learn, search
 from worldfork.lab.agents.tdmpc2.networks import Networks
 from worldfork.lab.agents.tdmpc2.optimiser import rates_of
 from worldfork.lab.agents.tdmpc2.recipe import Recipe
@@ -97,7 +97,7 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
     """Return the programs of a control step of all members, whose episodes have `episode` control steps."""
     imagined = dataclasses.replace(networks, precision=recipe.collection_precision)
     learning = dataclasses.replace(networks, precision=recipe.learning_precision)
-    lesson = LatentLesson(learning, recipe.sequences, recipe.length)
+    loss_function = LatentLoss(learning, recipe.sequences, recipe.length)
     rates, updates = rates_of(recipe.rate), recipe.environments * recipe.updates
 
     def act(learner: Learner, observation: Array, warm: Array, key: Array, random: Array) -> tuple[Array, Array]:
@@ -118,10 +118,10 @@ def programs(recipe: Recipe, networks: Networks, planner: MPPI, *, episode: int)
     ) -> tuple[Learner, dict[str, Array]]:
         def update(learner: Learner, key: Array) -> tuple[Learner, dict[str, Array]]:
             pick_key, learn_key = jax.random.split(key)
-            shape = {"sequences": lesson.sequences, "length": lesson.length, "episode": episode}
+            shape = {"sequences": loss_function.sequences, "length": loss_function.length, "episode": episode}
             batch = replays.sample_within_episodes(replay, filled, pick_key, **shape)
             params, moments, losses = learn(
-                lesson, learner.params, learner.moments, batch, key=learn_key, rates=rates
+                loss_function, learner.params, learner.moments, batch, key=learn_key, rates=rates
             )
             return Learner(params, moments), losses
 
