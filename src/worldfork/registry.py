@@ -57,8 +57,8 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     },
     "triggers": {
         "adwin": "worldfork.triggers.adwin:Adwin",
-        "page_hinkley": "worldfork.triggers.detectors:PageHinkley",
-        "kswin": "worldfork.triggers.detectors:Kswin",
+        "page_hinkley": "worldfork.triggers.page_hinkley:PageHinkley",
+        "kswin": "worldfork.triggers.kswin:Kswin",
         "conformal": "worldfork.triggers.conformal:ConformalMartingale",
         "drift": "worldfork.triggers.references:DriftOracle",
         "periodic": "worldfork.triggers.references:Periodic",
