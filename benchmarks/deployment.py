@@ -34,8 +34,8 @@ from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float64
+from policy_values import PolicyValues, follow, one_step_rows
 
-from worldfork.lab.tools.policy_values import PolicyValues, follow, one_step_rows
 from worldfork.ledger.deployments import Thresholds
 from worldfork.registration import Registration, parse
 from worldfork.triggers.policy import spelled

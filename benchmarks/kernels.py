@@ -28,9 +28,10 @@ from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
 import worldfork.lab  # noqa: F401  (pins the compiler before JAX starts)
-from worldfork.lab.agents.rssm_cem.pretraining import loop, replay
-from worldfork.lab.agents.rssm_cem.pretraining.learner import Masks, initialise_learner
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import read_recipe
+from worldfork.lab.agents.pretraining import replay
+from worldfork.lab.agents.rssm_cem.learner import Masks, initialise_learner
+from worldfork.lab.agents.rssm_cem.pretraining import Collecting, learning_of, programs
+from worldfork.lab.tools.pretraining import read_recipe
 from worldfork.registration.library import find_recipe
 
 H200 = """
@@ -67,12 +68,12 @@ NOT_LAUNCHED = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant"
 def compiled(recipe_name: str, *, members: int, unroll: int | None) -> tuple[str, int]:
     """The scheduled program that learns at one control step, as text, and its number of gradient steps."""
     recipe = read_recipe(find_recipe(recipe_name))
-    learning = loop._learning(recipe)
+    learning = learning_of(recipe)
     if unroll is not None:
         learning = dataclasses.replace(learning, unroll=unroll)
-    model = recipe.agent(recipe.collection).model(OBSERVED, ACTED)
+    model = recipe.plugin(recipe.collection).model(OBSERVED, ACTED)
     minibatch = {"sequences": recipe.sequences, "length": recipe.length}
-    _, learn = loop._programs(model, learning, loop._collecting(recipe), chunk=recipe.gradient_steps, **minibatch)
+    _, learn = programs(model, learning, Collecting.of(recipe), chunk=recipe.gradient_steps, **minibatch)
     (device,) = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), members))
     learners = jax.eval_shape(jax.vmap(functools.partial(initialise_learner, model)), keys)
@@ -85,7 +86,7 @@ def compiled(recipe_name: str, *, members: int, unroll: int | None) -> tuple[str
         return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=SingleDeviceSharding(device))
 
     arguments = jax.tree.map(there, (learners, seen, filled, keys, masks, share))
-    return learn.jitted.lower(*arguments).compile().as_text(), recipe.gradient_steps
+    return learn.lower(*arguments).compile().as_text(), recipe.gradient_steps
 
 
 def computations(program: str) -> tuple[dict[str, list[str]], str]:

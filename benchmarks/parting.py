@@ -25,13 +25,13 @@ from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float64
+from policy_values import expected_returns_of
 
-from worldfork.lab.deployments.history import deployment_batches, extended
-from worldfork.lab.deployments.segment import evaluate, roll_episode
-from worldfork.lab.deployments.state import Shape, State, begin, shape_of, update
+from worldfork.lab.closed_loop.batches import deployment_batches, extended
+from worldfork.lab.closed_loop.segment import evaluate, roll_episode
+from worldfork.lab.closed_loop.state import Shape, State, begin, shape_of, update
 from worldfork.lab.forks.context import Context
 from worldfork.lab.stream import Stream, cut
-from worldfork.lab.tools.policy_values import expected_returns_of
 from worldfork.ledger.deployments import Thresholds
 from worldfork.registration import Registration, parse
 

@@ -21,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load_file
 
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.checkpoints import read_manifest
 from worldfork.lab.agents.rssm_cem import planning as fused
+from worldfork.lab.agents.rssm_cem import rssm
 from worldfork.lab.agents.rssm_cem.agent import imagination
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.model import layers, rssm
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.registration.library import BUNDLED
 
 DECISIONS, CANDIDATES, HORIZON = 6, 128, 5

@@ -9,7 +9,6 @@ which one runs.
 """
 
 import argparse
-import functools
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from worldfork.lab.agents.rssm_cem.pretraining import loop, replay
-from worldfork.lab.agents.rssm_cem.pretraining.collector import initialise_collector
-from worldfork.lab.agents.rssm_cem.pretraining.learner import Masks, initialise_learner
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, Task, read_recipe
-from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
+from worldfork.lab.agents.pretraining import replay
+from worldfork.lab.agents.pretraining.loop import fold, member_keys
+from worldfork.lab.agents.pretraining.worlds import Worlds
+from worldfork.lab.agents.rssm_cem.pretraining import Trainee
+from worldfork.lab.agents.rssm_cem.recipe import Recipe, Task
+from worldfork.lab.tools.pretraining import read_recipe
 
 
 def main() -> None:
@@ -55,37 +54,26 @@ class ControlStep:
     """One control step of all members, in its parts."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.worlds = recipe, Worlds(recipe)
-        model = recipe.agent(recipe.collection).model(self.worlds.observation_size, self.worlds.action_size)
-        self.keys = loop._member_keys(self.worlds)
-        self.masks = Masks(*map(jnp.asarray, self.worlds.masks()))
-        self.learners = jax.jit(jax.vmap(functools.partial(initialise_learner, model)))(self.keys)
+        self.worlds = Worlds(recipe)
+        self.trainee = Trainee(recipe, self.worlds)
+        self.keys = member_keys(self.worlds)
+        self.learners = self.trainee.initialise(self.keys)
         members, steps = len(self.worlds.members), recipe.episodes * self.worlds.episode_steps
-        self.replay = replay.empty(members, recipe.environments, steps, model.observation_size, model.action_size)
-        collecting = loop._collecting(recipe)
-        self._act, self._learn = loop._programs(
-            model,
-            loop._learning(recipe),
-            collecting,
-            chunk=recipe.gradient_steps,
-            sequences=recipe.sequences,
-            length=recipe.length,
-        )
-        blank = initialise_collector(model, collecting)
-        self.collectors: Any = jax.tree.map(lambda x: jnp.broadcast_to(x, (members, *x.shape)), blank)
+        sizes = (self.worlds.observation_size, self.worlds.action_size)
+        self.replay = replay.empty(members, recipe.environments, steps, *sizes)
+        self.memory: Any = None
         self.observation = self.worlds.reset(0)
-        self.action = np.zeros((members, recipe.environments, model.action_size), np.float32)
+        self.action = np.zeros((members, recipe.environments, self.worlds.action_size), np.float32)
 
     def act(self) -> None:
-        keys = loop._fold(self.keys, 0)
-        self.collectors = self._act(
-            self.learners, self.collectors, self.observation, keys, self.masks, False, False
+        keys = fold(self.keys, 0)
+        chosen, self.memory = self.trainee.act(
+            self.learners, self.memory, self.observation, keys, first=False, random=False
         )
-        self.action = np.asarray(self.collectors.action)
+        self.action = np.asarray(chosen)
 
     def learn(self, *, wait: bool = True) -> None:
-        keys = loop._fold(self.keys, 1)
-        self.learners, _ = self._learn(self.learners, self.replay, 500, keys, self.masks, 1.0)
+        self.learners, _ = self.trainee.learn(self.learners, self.replay, 500, fold(self.keys, 1))
         if wait:
             self.learners.spread.block_until_ready()
 

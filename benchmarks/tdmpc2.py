@@ -18,14 +18,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
-from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.agents.tdmpc2.agent import fresh_learner
-from worldfork.lab.agents.tdmpc2.pretraining import loop
-from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe, restore_recipe
+from worldfork.lab.agents.pretraining import replay as replays
+from worldfork.lab.agents.pretraining.loop import member_keys
+from worldfork.lab.agents.pretraining.recipe import restore
+from worldfork.lab.agents.pretraining.worlds import Worlds
+from worldfork.lab.agents.tdmpc2.pretraining import Trainee
+from worldfork.lab.agents.tdmpc2.recipe import Recipe
 
 ENV_STEPS = 500_000  # of each seed: the training whose time is told
 
@@ -34,7 +34,8 @@ def recipe_of(given: argparse.Namespace, size: str) -> Recipe:
     search = {"candidates": given.candidates, "elites": min(64, given.candidates // 2)}
     if given.candidates <= 24:
         search["proposals"] = 1
-    return restore_recipe(
+    return restore(
+        Recipe,
         {
             "schema": "worldfork.pretraining/1",
             "agent": "tdmpc2",
@@ -59,26 +60,28 @@ class Measured:
         self.recipe, self.worlds = recipe, Worlds(recipe)
         [environment] = self.worlds.environments.values()
         self.repeat = environment.action_repeat
-        networks, planner = recipe.plugin(recipe.collection).networks(environment), recipe.collection.planner()
-        self.programs = loop.programs(recipe, networks, planner, episode=self.worlds.episode_steps)
-        self.keys = loop._member_keys(self.worlds)
-        self.learners = loop.Learner(*jax.jit(jax.vmap(lambda key: fresh_learner(networks, key)))(self.keys))
-        members, sizes = len(self.worlds.members), (networks.observation_size, networks.action_size)
+        self.trainee = Trainee(recipe, self.worlds)
+        self.keys = member_keys(self.worlds)
+        self.learners = self.trainee.initialise(self.keys)
+        members, sizes = len(self.worlds.members), (environment.observation_size, environment.action_size)
         self.replay = replays.empty(members, recipe.environments, 3 * self.worlds.episode_steps, *sizes)
-        self.warm: Any = jnp.zeros((members, recipe.environments, planner.horizon, networks.action_size))
+        self.warm: Any = None
         self.observation = self.worlds.reset(0)
-        self.action: Any = np.zeros((members, recipe.environments, networks.action_size), np.float32)
+        self.action: Any = np.zeros((members, recipe.environments, environment.action_size), np.float32)
 
     def plan(self) -> None:
-        self.action, self.warm = self.programs.act(self.learners, self.observation, self.warm, self.keys, False)
-        self.action = np.asarray(self.action)
+        first = self.warm is None
+        chosen, self.warm = self.trainee.act(
+            self.learners, self.warm, self.observation, self.keys, first=first, random=False
+        )
+        self.action = np.asarray(chosen)
 
     def learn(self) -> None:
         self.update()
         jax.block_until_ready(self.learners)
 
     def update(self) -> None:
-        self.learners, _ = self.programs.learn(self.learners, self.replay, 250, self.keys)
+        self.learners, _ = self.trainee.learn(self.learners, self.replay, 250, self.keys)
 
     def whole(self) -> None:
         """As training does it: physics steps while the device learns."""

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork.lab.agents.base import Window
+from worldfork.lab.agents.layers import HALVES
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.model.layers import HALVES
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import available
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork.lab.agents.rssm_cem.agent import imagination
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences, model_loss
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.losses import model_loss
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences
 
 MODEL = RSSM(5, 2, deter=64, groups=8, classes=8, hidden=64)
 

@@ -18,7 +18,8 @@ import worldfork as wf
 from worldfork.analysis.present.tables.deployments import show_deployments
 from worldfork.analysis.score import Rules
 from worldfork.analysis.score.predictions import prediction_problems
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.agents.rssm_cem.recipe import Recipe
+from worldfork.lab.tools.pretraining import read_recipe
 from worldfork.registration import Registration, difference, parse, read
 from worldfork.registration.library import recipe_of, registrations
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from worldfork import randomness
-from worldfork.lab.agents.rssm_cem.pretraining.harvest import save
+from worldfork.lab.agents.checkpoints import save
 from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin
-from worldfork.lab.agents.tdmpc2.checkpoints import describe
 from worldfork.lab.environments import load
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.randomness import Event, Purpose
@@ -33,7 +32,7 @@ def write_checkpoint(path: Path, *, seed: int = 0, settings: Mapping[str, Any] =
     manifest = {
         "task": "cartpole-swingup",
         "seed": seed,
-        "model": describe(agent.networks),
+        "model": agent.described,
         "returns": {"mean": 100.0},
         "clean_physics": prove_clean(environment),
     }

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from worldfork.lab.agents.stateful import StatefulPlugin
-from worldfork.lab.stream.signals import Signal
+from worldfork.lab.signals import Signal
 
 LIMITS = (-8.0, 1.0)  # of a predicted log variance
 

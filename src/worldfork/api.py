@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from worldfork.analysis.score import Score
     from worldfork.analysis.score.design import Power
     from worldfork.executors.base import Executor
-    from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
-    from worldfork.lab.deployments.replay import FollowedReplay
-    from worldfork.lab.deployments.stage import FitThresholds
-    from worldfork.lab.forks.replay import Replay
+    from worldfork.lab.agents.pretraining.outcomes import Pretraining
+    from worldfork.lab.closed_loop.stage import FitThresholds
+    from worldfork.lab.replay import DeploymentReplay, Replay
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
     from worldfork.registry import Located
@@ -398,7 +397,7 @@ def replay(
     video: Path | str | None = None,
     whole_block: bool | None = None,
     progress: Progress | None = None,
-) -> "Replay | FollowedReplay":
+) -> "Replay | DeploymentReplay":
     """Run one matched episode again in both branches, from the ledger.
 
     Args:

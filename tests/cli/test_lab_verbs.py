@@ -148,7 +148,7 @@ def test_a_registered_trigger_is_imported_and_listed_before_the_study_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "registered_trigger.py").write_text(
-        "from worldfork.triggers.references import Clock\nfrom worldfork.lab.stream.signals import Residual\n"
+        "from worldfork.triggers.references import Clock\nfrom worldfork.lab.signals import Residual\n"
         "class Late(Clock):\n    pass\nclass Spread(Residual):\n    pass\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))

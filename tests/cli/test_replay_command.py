@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.lab import replay as again
 from worldfork.lab.environments.suite import SuiteEnvironment
-from worldfork.lab.forks import replay as again
-from worldfork.lab.forks.models import context_of
+from worldfork.lab.forks.checkpoints import context_of
 from worldfork.lab.run import run as run_study
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
@@ -74,7 +74,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory, short_episodes: None) -> St
 def test_replayed_returns_are_the_ledgers_bit_for_bit(ledger: Study, k: int) -> None:
     cell = "small-cartpole-swingup-c0-away-s0"
     context = context_of(ledger)
-    shown = again.replay(ledger, context, again.find(ledger, cell, k=k, episode=2))
+    shown = again.replay_pair(ledger, context, again.find_pair(ledger, cell, k=k, episode=2))
     assert shown.whole_block  # this agent feels its batch's shape
     assert shown.differences == ()
     row = ledger.cell(cell).rows()[k - 1]

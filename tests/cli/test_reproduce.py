@@ -255,24 +255,6 @@ def test_a_training_that_fails_is_told_once_the_others_tasks_are_run(
         next(ready)
 
 
-def test_programs_are_compiled_beside_the_first_training_and_before_it_is_waited_for(
-    two: tuple[dict[str, Training], Iterator[Any]], small: Path, tmp_path: Path
-) -> None:
-    trainings, _ = two
-    jobs = _recipes(read(small), tmp_path / "new/registrations", beside=tmp_path, within=tmp_path / "new")
-    seen: list[dict[str, bool]] = []
-
-    def meanwhile() -> None:
-        seen.append({name: training.begun for name, training in trainings.items()})
-        for training in trainings.values():
-            training.returncode = 0
-
-    stages = Stages(tmp_path / "stages.jsonl", lambda words: None)
-    ready = _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None, meanwhile=meanwhile)
-    assert list(ready) == [("cartpole-swingup",), ("cheetah-run",)]
-    assert seen == [{"small": True, "other": False}]
-
-
 def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
     trainings, ready = two
     trainings["small"].returncode = 0

@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 from typer.testing import CliRunner
 
 from worldfork.cli.main import VERBS, app
-from worldfork.lab.tools.recipes import read_recipe
+from worldfork.lab.tools.pretraining import read_recipe
 from worldfork.ledger.archive import is_archive, locate
 from worldfork.registration import cells, read
 from worldfork.registration.library import BUNDLED, find

@@ -78,7 +78,7 @@ def always_dies(task: tuple[str, int]) -> int:
 
 
 def starves_once(task: tuple[str, int]) -> Any:
-    from worldfork.lab.forks.tasks import attempted  # here: who does other tasks need not wait for jax
+    from worldfork.lab.workers import attempted  # here: who does other tasks need not wait for jax
 
     if task[1] == 2 and first_time(task):
         room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -21,9 +21,9 @@ from waiting import PATIENCE
 import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments import state
-from worldfork.lab.deployments.state import State
-from worldfork.lab.deployments.tasks import Advance
+from worldfork.lab.closed_loop import state
+from worldfork.lab.closed_loop.state import State
+from worldfork.lab.closed_loop.tasks import Advance
 from worldfork.lab.run import run
 from worldfork.ledger.deployments import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study

@@ -16,13 +16,12 @@ from worldfork.analysis.read.triggers import segments
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, Transitions, save_checkpoint, transitions_of
-from worldfork.lab.deployments.replay import find_episode, replay_episode
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
-from worldfork.lab.forks.replay import find, replay
 from worldfork.lab.mechanisms.base import last
+from worldfork.lab.replay import find_deployed, find_pair, replay_deployed, replay_pair
 from worldfork.lab.run import run
 from worldfork.lab.stream import Stream, deploy, segment, window
 from worldfork.ledger.cell import departures
@@ -254,8 +253,8 @@ def test_its_episodes_come_out_again(studied: tuple[Path, Path]) -> None:
     files = checkpoint_files(registration, root=path.parent, copies=folder / "checkpoints")
     context = Context(registration, named_checkpoints(files))
     cell = study.cells()[0].id
-    assert replay(study, context, find(study, cell, k=2, episode=1)).exact
-    assert replay_episode(study, context, find_episode(study, cell, policy="periodic", k=3)).exact
+    assert replay_pair(study, context, find_pair(study, cell, k=2, episode=1)).exact
+    assert replay_deployed(study, context, find_deployed(study, cell, policy="periodic", k=3)).exact
 
 
 class Interrupted:

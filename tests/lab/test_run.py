@@ -23,7 +23,7 @@ from worldfork.lab.forks.tasks import Describe, Labelled
 from worldfork.lab.mechanisms.base import Update
 from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.run import _tasks_in_turn, run
-from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.signals import Episode, Signal
 from worldfork.lab.tools.check import check
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify

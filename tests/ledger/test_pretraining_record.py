@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints
 from worldfork.ledger.pretraining import Seed, keep_record, read_seeds
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse

@@ -158,7 +158,7 @@ class AnyScope(LinearQuadratic):
         return super().fit(parameters, optimiser, window, **{**given, "scope": "model"})
 
 
-class OtherCourse(LinearQuadratic):
+class OtherPlan(LinearQuadratic):
     def fit(self, parameters: Arrays, optimiser: Arrays, window: Window, **given: Any) -> Fit:
         return super().fit(parameters, optimiser, window, **{**given, "rate": 2 * given["rate"]})
 
@@ -171,8 +171,8 @@ class NobodysGroup(LinearQuadratic):
 
 class TrainsTheRestToo(LinearQuadratic):
     def train(self, parameters: Arrays, optimiser: Arrays, window: Window, **given: Any) -> Fit:
-        course = dataclasses.replace(given["course"], groups=None)
-        return super().train(parameters, optimiser, window, **{**given, "course": course})
+        plan = dataclasses.replace(given["plan"], groups=None)
+        return super().train(parameters, optimiser, window, **{**given, "plan": plan})
 
 
 class NeverTheSameFresh(LinearQuadratic):
@@ -261,7 +261,7 @@ class GoesOn(LinearQuadratic):
 BROKEN: list[tuple[type[LinearQuadratic], str]] = [
     (ReadsAcross, r"from one attempt to the next: `loss` depends on the order.*from `next_observation`"),
     (GoesOn, r"an episode that begins anew acts otherwise than one that begins.*the belief that `begin` would"),
-    (OtherCourse, r"a course of nothing but steps trains otherwise than `fit`.*Let `fit` call `train`"),
+    (OtherPlan, r"a plan of nothing but steps trains otherwise than `fit`.*Let `fit` call `train`"),
     (NobodysGroup, r"no parameter begins with \('C',\), the group `heads`"),
     (TrainsTheRestToo, r"training the group `control` changed others"),
     (NeverTheSameFresh, r"the same keys gave other parameters"),

@@ -16,7 +16,7 @@ from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, updated
 from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.mechanisms.rehearsal import Rehearse
-from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.signals import Episode, Signal
 from worldfork.randomness import Event
 from worldfork.triggers import Answer, CellKey, Segment, Trigger
 

@@ -9,7 +9,7 @@ import typer
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.lab.agents.rssm_cem.evaluation import Deployed
+    from worldfork.lab.tools.evaluation import LoadedAgent
 
 __all__ = ["evaluate"]
 
@@ -50,8 +50,8 @@ def evaluate(
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
-    from worldfork.lab.agents.rssm_cem import evaluation
-    from worldfork.lab.agents.rssm_cem.evaluation import deploy, planner_settings
+    from worldfork.lab.tools import evaluation
+    from worldfork.lab.tools.evaluation import load_agent, planner_settings
 
     if level and scale is None:
         raise WorldforkError(
@@ -67,29 +67,29 @@ def evaluate(
     given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
     planner = {name: value for name, value in given.items() if value is not None} | planner_settings(setting)
     scale = 1.0 if scale is None else scale
-    deployed = deploy(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
-    task = deployed.environment.name
+    loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
+    task = loaded.environment.name
     with Console(stderr=True).status(f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"):
         if adopt:
-            returns = evaluation.adopt(deployed)
+            returns = evaluation.adopt(loaded)
         else:
-            returns = _returns(deployed, level=level, episodes=episodes, video=video)
+            returns = _returns(loaded, level=level, episodes=episodes, video=video)
     if replay is not None:
-        from worldfork.lab.tools.collecting import collect_replay
+        from worldfork.lab.tools.evaluation import collect_replay
 
-        collect_replay(deployed, replay)
+        collect_replay(loaded, replay)
     if video is not None:
         typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:
         rows = dict(zip(checkpoints, returns.tolist(), strict=True))
         typer.echo(json.dumps({"task": task, "level": level, "scale": scale, "returns": rows}))
     else:
-        _show(f"{task} at level {level:g}", [path.stem for path in deployed.paths], returns)
+        _show(f"{task} at level {level:g}", [path.stem for path in loaded.paths], returns)
 
 
-def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path | None) -> Any:
+def _returns(loaded: "LoadedAgent", *, level: float, episodes: int, video: Path | None) -> Any:
     """Returns of every checkpoint; the first one's first episode goes into the video, if one is wanted."""
-    from worldfork.lab.episodes import Film
+    from worldfork.lab.episode_log import Film
     from worldfork.lab.tools.film import shoot
 
     with ExitStack() as stack:
@@ -99,15 +99,15 @@ def _returns(deployed: "Deployed", *, level: float, episodes: int, video: Path |
             from worldfork.video import PLAIN, Panel, check_format
 
             check_format(video)
-            film, camera = Film([0], episode=0), stack.enter_context(Camera(deployed.environment))
-        returns = deployed.returns("evaluate", episodes=episodes, level=level, record=film)
+            film, camera = Film([0], episode=0), stack.enter_context(Camera(loaded.environment))
+        returns = loaded.returns("evaluate", episodes=episodes, level=level, record=film)
         if video is not None and film is not None and camera is not None:
             shoot(
                 camera,
                 video,
-                [Panel(deployed.paths[0].stem, PLAIN, film.returns[0])],
+                [Panel(loaded.paths[0].stem, PLAIN, film.returns[0])],
                 [film.physics[0]],
-                title=deployed.environment.name,
+                title=loaded.environment.name,
                 captions=[f"drift level {level:.2f}"] * film.returns.shape[1],
             )
     return returns

@@ -8,7 +8,7 @@ import typer
 from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
 
 if TYPE_CHECKING:
-    from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Pretraining
+    from worldfork.lab.agents.pretraining.outcomes import Pretraining
 
 __all__ = ["pretrain"]
 

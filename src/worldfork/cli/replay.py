@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from worldfork.lab.deployments.replay import FollowedReplay
-    from worldfork.lab.forks.replay import Branch, Replay
+    from worldfork.lab.replay import Branch, DeploymentReplay, Replay
 
 __all__ = ["replay"]
 
@@ -18,7 +17,7 @@ def replay(
     k: int | None = typer.Option(None, min=1, help="The decision point, from 1."),
     episode: int = typer.Option(1, min=1, help="Which of its matched episodes, from 1."),
     policy: str | None = typer.Option(
-        None, help="A policy that was followed all the way: its episode k, beside that of never."
+        None, help="A policy of [deployment]: its closed-loop episode k, beside that of never."
     ),
     output: Path | None = typer.Option(
         None, "-o", "--output", help="An .mp4 or .gif file; else named after the pair. Without a cell, a folder."
@@ -55,7 +54,7 @@ def replay(
 
 def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | None, quiet: bool) -> None:
     """The most helpful, the most harmful and a median fork."""
-    from worldfork.lab.forks.replay import notable
+    from worldfork.lab.replay import notable_pairs
     from worldfork.lab.tools.film import refuse_copies
     from worldfork.ledger import files
     from worldfork.ledger.store import Study
@@ -63,7 +62,7 @@ def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | Non
     opened = Study(study)
     refuse_copies(opened)
     target = folder or files.confined(opened.path / "report", within=opened.path)
-    pairs = notable(opened)
+    pairs = notable_pairs(opened)
     files.make_folders(target)
     for what, pair in pairs.items():
         typer.echo(f"{what}: dR {pair.row.delta:+.1f}, {pair.cell.id}, k = {pair.row.k}, episode {pair.episode}")
@@ -83,7 +82,7 @@ def _replay(
     quiet: bool,
 ) -> None:
     import worldfork as wf
-    from worldfork.lab.forks.replay import Replay
+    from worldfork.lab.replay import Replay
     from worldfork.progress import bars
 
     with bars(quiet=quiet) as progress:
@@ -119,7 +118,7 @@ def _compared(branch: "Branch") -> str:
     )
 
 
-def _why(shown: "Replay | FollowedReplay") -> str:
+def _why(shown: "Replay | DeploymentReplay") -> str:
     reasons = list(getattr(shown, "differences", ()))
     if not (shown.whole_batch if hasattr(shown, "whole_batch") else shown.whole_block):
         reasons.insert(0, "the pair ran alone, and an agent's digits may depend on its batch; --block rebuilds it")

@@ -83,23 +83,8 @@ def reproduce(
                     check()
                     draw(what, done, total)
 
-                def compile_meanwhile() -> None:
-                    from worldfork.lab.tools.compiling import compile_programs
-
-                    with stages.stage("compile, beside the first pretraining"):
-                        names = tuple(text.registration.tasks)
-                        compile_programs(
-                            text.registration, executor, tasks=names, workers=workers or 1, progress=progress
-                        )
-
-                waits = (
-                    _pretrain_side_by_side(
-                        recipes, text.registration, stages, progress, meanwhile=compile_meanwhile
-                    )
-                    if side_by_side
-                    else _pretrain_in_turn(recipes, text.registration, stages, progress)
-                )
-                for ready in waits:
+                pretrain = _pretrain_side_by_side if side_by_side else _pretrain_in_turn
+                for ready in pretrain(recipes, text.registration, stages, progress):
                     named = f" ({', '.join(ready)})" if side_by_side else ""
                     with stages.stage(f"run {text.registration.name}{named}"):
                         import worldfork as wf
@@ -151,7 +136,7 @@ class _Job:
 def _recipes(registration: "Registration", root: Path, *, beside: Path, within: Path) -> list[_Job]:
     """Return the recipes to train before a registration that lies at `root` can run, copied there from `beside` or
     from worldfork. Checkpoints that are there already, bundled or generated need none."""
-    from worldfork.lab.forks.models import checkpoint_source
+    from worldfork.lab.forks.checkpoints import checkpoint_source
     from worldfork.registration import cells
     from worldfork.registration.library import recipe_of
 
@@ -190,7 +175,7 @@ def _copied_recipe(name: str, root: Path, *, beside: Path) -> Path:
 
 def _require_promised(recipe: Path, task: str, index: int) -> None:
     """Refuse before an hour is spent what a recipe can not give."""
-    from worldfork.lab.tools.recipes import read_recipe
+    from worldfork.lab.tools.pretraining import read_recipe
 
     trained = read_recipe(recipe).tasks.get(task)
     if trained is None or index >= min(trained.wanted, len(trained.seeds)):
@@ -221,18 +206,15 @@ def _pretrain_side_by_side(
     registration: "Registration",
     stages: Stages,
     progress: Told,
-    *,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, ...]]:
     """One recipe after another in a process of its own, first the one that most tasks wait for. Tasks are told as
     soon as their checkpoints are there, when the next training has begun: whoever runs them does so beside it.
-    `meanwhile` is what can be done beside the first. Digits do not depend on what else is computed."""
+    Digits do not depend on what else is computed."""
     queue = sorted(jobs, key=lambda job: -len(job.tasks))
     waiting = list(registration.tasks)
     failed: list[_Job] = []
     training: _Training | None = _Training.begin(queue.pop(0))
     try:
-        meanwhile()
         while waiting:
             if training is not None and (code := training.process.poll()) is not None:
                 seconds = time.monotonic() - training.began

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 __all__ = ["AGREEING", "PINNED", "as_recorded", "flags", "pin_compiler", "processor"]
 
+
 PINNED: Final = (
     "--xla_gpu_deterministic_ops=true",
     "--xla_gpu_autotune_level=0",
@@ -82,3 +83,24 @@ def _jax_has_started() -> bool:
     bridge = sys.modules.get("jax._src.xla_bridge")
     started = getattr(bridge, "backends_are_initialized", None)
     return bool(started and started())
+
+
+def keep_compiled() -> None:
+    """Tell JAX where compiled programs are kept; whoever has told it already is not contradicted."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get("WORLDFORK_COMPILED", "on").lower() == "off":
+        return
+    folder = place()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:  # no home to write to: compile every time
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)  # worker processes inherit it
+    if (jax := sys.modules.get("jax")) is not None and jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))  # it has read its environment already
+
+
+def place() -> Path:
+    """The folder of the compiled programs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"

@@ -16,16 +16,16 @@ from typing import Any, Final, TypeVar
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
-from worldfork.lab.deployments import tasks as followed
-from worldfork.lab.deployments.stage import FitThresholds, run_deployments
+from worldfork.lab.closed_loop import tasks as followed
+from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import as_recorded
+from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints, named_checkpoints
 from worldfork.lab.forks.context import outside_code
-from worldfork.lab.forks.models import checkpoint_files, keep_checkpoints, named_checkpoints
-from worldfork.lab.forks.plan import Block, StreamFiles, fork_blocks, named_stream, stream_batches
+from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.plan import Block, StoredStream, fork_blocks, stored_stream, stream_batches
 from worldfork.lab.forks.tasks import (
     Describe,
     Described,
-    ForkPoint,
     Identity,
     Label,
     Labelled,
@@ -138,7 +138,7 @@ class _Run:
         self.identities: dict[Cell, Identity] = {}  # what workers must be
         self.deployed_identities: dict[Deployed, Identity] = {}
         self._stream_of = stream_owner(self.registration)
-        self._named: dict[Cell, StreamFiles] = {}
+        self._named: dict[Cell, StoredStream] = {}
 
     def describe(self, study: Study) -> Described:
         """What will determine every row, as the workers say. Nothing has been written yet."""
@@ -263,7 +263,7 @@ class _Run:
         self, study: Study, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]
     ) -> Label:
         forks = tuple(
-            ForkPoint(
+            Fork(
                 cell,
                 k,
                 self._stream(study, cell),
@@ -274,10 +274,10 @@ class _Run:
         together = [cell for cell, _ in block]
         return Label(self.setting.only(together), forks, self.identities[together[0]])
 
-    def _stream(self, study: Study, cell: Cell) -> StreamFiles:
+    def _stream(self, study: Study, cell: Cell) -> StoredStream:
         owner = self._stream_of[cell]
         if owner not in self._named:
-            self._named[owner] = named_stream(study, owner)
+            self._named[owner] = stored_stream(study, owner)
         return self._named[owner]
 
 

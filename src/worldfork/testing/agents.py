@@ -22,9 +22,9 @@ from worldfork.lab.agents.base import (
     taken_by,
 )
 from worldfork.lab.agents.stateful import StatefulPlugin
-from worldfork.lab.agents.training import Course, Trainable, black_box
+from worldfork.lab.agents.training import Trainable, TrainingPlan, black_box
 from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_end
-from worldfork.lab.stream.deployment import LOGGED
+from worldfork.lab.stream import LOGGED
 from worldfork.randomness import Purpose, fold_in
 from worldfork.testing.contract import (
     Report,
@@ -346,10 +346,10 @@ class _Bench:
         counted = all(isinstance(count, int) and count > 0 for count in agent.minibatch)
         remedy = "It is (sequences, transitions of a sequence), and `passes` are counted by it."
         demand(counted, f"`minibatch` is {agent.minibatch!r}.", remedy)
-        plain = Course(TRAINED, scope, RATE)
-        seen = "a course of nothing but steps trains otherwise than `fit`"
+        plain = TrainingPlan(TRAINED, scope, RATE)
+        seen = "a plan of nothing but steps trains otherwise than `fit`"
         demand_same(
-            self.fit(), self.train(plain), seen, "Let `fit` call `train` with `Course(steps, scope, rate)`."
+            self.fit(), self.train(plain), seen, "Let `fit` call `train` with `TrainingPlan(steps, scope, rate)`."
         )
         group = next(name for name, starts in agent.groups.items() if any(agent.trained(scope, s) for s in starts))
         for chosen in dict.fromkeys((group, *list(agent.groups)[-1:])):
@@ -357,7 +357,7 @@ class _Bench:
             others = [name for name in names if not name.startswith(agent.groups[chosen])]
             before, changed = ({name: values[name] for name in others} for values in (parameters, after))
             seen = f"training the group `{chosen}` changed others"
-            demand_same(before, changed, seen, "Train the parameters of `course.groups` alone.")
+            demand_same(before, changed, seen, "Train the parameters of `plan.groups` alone.")
 
     @rule("Fresh parameters are like the others, and drawn from the keys", applies=_composes)
     def begins_afresh(self) -> None:
@@ -442,10 +442,10 @@ class _Bench:
             rate=RATE,
         )
 
-    def train(self, course: Course) -> Fit:
+    def train(self, plan: TrainingPlan) -> Fit:
         assert isinstance(self.agent, Trainable)
         given = self.stacked(), self.stacked("optimiser"), self.window
-        return self.agent.train(*given, course=course, batch_keys=keys(Purpose.UPDATE_BATCH, SETS))
+        return self.agent.train(*given, plan=plan, batch_keys=keys(Purpose.UPDATE_BATCH, SETS))
 
     def stacked(self, part: str = "parameters") -> Arrays:
         return arrays.concatenate([getattr(checkpoint, part) for checkpoint in self.checkpoints])

@@ -17,7 +17,7 @@ from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.mechanisms.base import Mechanism
-from worldfork.lab.stream.signals import Signal
+from worldfork.lab.signals import Signal
 from worldfork.registry import Group, Plugin
 from worldfork.testing.agents import check_agent
 from worldfork.testing.contract import Report

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.signals import Episode, Signal
 from worldfork.testing.contract import (
     Report,
     demand,

@@ -1,4 +1,4 @@
-"""What a trigger is: a rule that is fed a deployment segment by segment, and answers at every decision point.
+"""The trigger contract: a rule that is fed a deployment segment by segment, and answers at every decision point.
 
 At decision point k it has been shown the segments up to k and nothing else, so it can not read the future, nor what
 updating turned out to be worth (paper, "Scoring"). The same object could be deployed as it is.
@@ -40,7 +40,7 @@ class CellKey:
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What happened between the previous decision point and this one, and nothing else."""
+    """The part of a deployment between the previous decision point and this one, and nothing else."""
 
     k: int
     level: float  # of the drift, at the decision point: no deployment has it; NaN where it was not recorded
@@ -49,25 +49,32 @@ class Segment:
 
 
 class Trigger(Plugin):
-    """What a trigger's name stands for; its fields are its settings.
+    """A trigger by name; its fields are its settings.
 
     A trigger answers with a number (a signal: larger is more reason to update) or with True and False (an alarm: a
     decision already), always the same kind, or with None where it has nothing to say.
     """
 
-    reference: ClassVar[bool] = False  # a yardstick (schedule, oracle, coin), not a candidate
+    reference: ClassVar[bool] = False  # a baseline (schedule, oracle, coin), not a candidate
     needs: ClassVar[tuple[str, ...]] = ()  # what must be logged at every step; without it the trigger is not asked
     silent: ClassVar[str] = "it had nothing to say at any fork"  # why it is left out where it only answered None
 
     @abc.abstractmethod
     def begin(self, cell: CellKey, *, event: Event) -> Any:
-        """A fresh memory for one deployment. Whatever is drawn is drawn from `event` (`worldfork.randomness`)."""
+        """Return a fresh memory for one deployment.
+
+        Whatever is drawn is drawn from `event` (`worldfork.randomness`).
+        """
 
     @abc.abstractmethod
     def decide(self, memory: Any, segment: Segment) -> tuple[Any, Answer]:
-        """The memory to go on with, and the answer at this decision point. Called once for each, in order."""
+        """Return the memory to go on with, and the answer at this decision point. Called once for each, in
+        order."""
 
     def decide_together(self, memories: Sequence[Any], segments: Sequence[Segment]) -> list[tuple[Any, Answer]]:
-        """What `decide` returns for each of several deployments, which know nothing of one another. Whoever can go
-        over many of them faster than over one after the other does so here; the answers are the same."""
+        """Return what `decide` returns for each of several deployments, which know nothing of one another.
+
+        A trigger that can go over many of them faster than over one after the other overrides this; its answers
+        are the same.
+        """
         return [self.decide(memory, segment) for memory, segment in zip(memories, segments, strict=True)]

@@ -34,7 +34,14 @@ class _Betting:
 
 
 class ConformalMartingale(SteppedDetector):
-    """The Simple Jumper: three linear bets on the p-value, a little capital moving between them."""
+    """The Simple Jumper: three linear bets on the p-value, a little capital moving between them.
+
+    Args:
+        capital: what the capital must reach for an alarm; its inverse bounds the probability of a false one.
+        jump: the share that is dealt out anew over the bets at each step.
+
+    >>> trigger = ConformalMartingale(capital=20.0)
+    """
 
     capital: float = Field(default=100.0, gt=1)  # what the capital must reach
     jump: float = Field(default=0.01, ge=0, le=1)  # share that is dealt out anew over the bets at each step
@@ -136,8 +143,10 @@ def _compared(
     ascending: Float[np.ndarray, "deployments steps"],
     orders: Int[np.ndarray, "deployments steps"],
 ) -> tuple[Int[np.ndarray, "steps deployments"], Int[np.ndarray, "steps deployments"]]:
-    """How many of the errors seen are larger than each new one, and how many as large. New ones are looked up in
-    order of size, since each is then near the last."""
+    """Count the errors seen that are larger than each new one, and those as large.
+
+    New ones are looked up in order of size, since each is then near the last.
+    """
     larger, equal = (np.zeros(ascending.shape, dtype=np.int64) for _ in range(2))
     for index, (known, values, order) in enumerate(zip(seen, ascending, orders, strict=True)):
         up_to = known.searchsorted(values, "right")
@@ -150,7 +159,7 @@ def _compared(
 def _ranked(
     ascending: Float[np.ndarray, "deployments steps"], orders: Int[np.ndarray, "deployments steps"]
 ) -> UInt8[np.ndarray, "steps deployments"]:
-    """The place of each new error in order of size among those of its deployment; equal ones share one."""
+    """Return the place of each new error by size among those of its deployment; equal ones share one."""
     places, ranks = np.zeros((2, *ascending.shape), dtype=np.uint8)
     np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.uint8, out=places[:, 1:])
     np.put_along_axis(ranks, orders, places, axis=1)
@@ -158,5 +167,5 @@ def _ranked(
 
 
 def _merged(seen: Float[np.ndarray, "_"], new: Float[np.ndarray, "steps"]) -> Float[np.ndarray, "_"]:
-    """Both, which are in order of size, in order of size: what a stable sort does in one pass."""
+    """Merge two sequences that are in order of size: what a stable sort does in one pass."""
     return np.sort(np.concatenate([seen, new]), kind="stable")

@@ -1,4 +1,4 @@
-"""Feeding a trigger one deployment, where its own draws come from, and what its answers depend on."""
+"""Feeding of triggers: one deployment or several, the draws of a trigger's own, and what its answers depend on."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,14 @@ DRAWS: Final[Mapping[str, Mapping[str, int]]] = {
 
 
 def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, event: Event) -> list[Answer]:
-    """The answer of a trigger at every decision point of one deployment."""
+    """Return the answer of a trigger at every decision point of one deployment.
+
+    Args:
+        trigger: the trigger.
+        deployment: its segments, in order.
+        cell: the deployment's name.
+        event: the address of the trigger's own draws.
+    """
     memory = trigger.begin(cell, event=event)
     answers: list[Answer] = []
     for segment in deployment:
@@ -35,7 +42,7 @@ def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, even
 def feed_together(
     trigger: Trigger, deployments: Sequence[Sequence[Segment]], *, cells: Sequence[CellKey], events: Sequence[Event]
 ) -> list[list[Answer]]:
-    """What `feed` answers on each of several deployments, which are fed side by side."""
+    """Return what `feed` answers on each of several deployments, which are fed side by side."""
     memories = [trigger.begin(cell, event=event) for cell, event in zip(cells, events, strict=True)]
     answers: list[list[Answer]] = [[] for _ in deployments]
     for place in range(max(map(len, deployments), default=0)):
@@ -51,7 +58,7 @@ def feed_together(
 
 @contextlib.contextmanager
 def naming(trigger: Trigger) -> Iterator[None]:
-    """Whatever a trigger of anyone's raises becomes an error that says whose it is."""
+    """Turn whatever a trigger raises into an error that names the trigger."""
     try:
         yield
     except WorldforkError:
@@ -64,7 +71,7 @@ def naming(trigger: Trigger) -> Iterator[None]:
 
 
 def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:
-    """Where a trigger's own draws live in one deployment: no two triggers share a key."""
+    """Return the address of a trigger's own draws in one deployment: no two triggers share a key."""
     return Event(
         purpose=Purpose.RESAMPLING,
         seed=seed,
@@ -77,7 +84,7 @@ def draw_event(name: str, *, task: str, cell: CellKey, seed: int) -> Event:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """Who was asked: shown the same segments of the same deployment, it answers the same."""
+    """A trigger as its answers depend on it: shown the same segments of one deployment, it answers the same."""
 
     trigger: str  # its name, which says where it draws
     settings: str  # every one of them, as JSON
@@ -85,14 +92,17 @@ class Asked:
 
     @classmethod
     def of(cls, name: str, trigger: Trigger, *, seed: int) -> "Asked":
-        """A trigger under the name and the seed that `draw_event` is given."""
+        """Return the key of a trigger under the name and the seed that `draw_event` is given."""
         draws = name in DRAWS or name not in registry.BUILT_IN["triggers"]  # of others nobody knows whether they do
         return cls(name, json.dumps(trigger.model_dump(mode="json"), sort_keys=True), seed if draws else None)
 
 
 def locate_candidates(candidates: Iterable[str], *, recorded: Collection[str]) -> list[Located]:
-    """Where the candidates are that do not come with worldfork, without importing them; `recorded` are the study's
-    signals, by the names they have in its rows. A name that nothing has is refused: it would never be scored."""
+    """Locate the candidates that do not come with worldfork, without importing them.
+
+    `recorded` are the study's signals, by the names they have in its rows. A name that nothing has is refused: it
+    would never be scored.
+    """
     outside = []
     for name in candidates:
         if name in recorded:
@@ -106,7 +116,8 @@ def locate_candidates(candidates: Iterable[str], *, recorded: Collection[str]) -
 
 
 def build_candidates(located: Iterable[Located]) -> None:
-    """Import them, as scoring them will: what can not be set up is refused here and not after the study."""
+    """Import the candidates, as scoring them will: what can not be set up is refused here and not after the
+    study."""
     for candidate in located:
         registry.build("triggers", candidate.name, Trigger, where="[scoring] triggers")
 

@@ -29,8 +29,11 @@ Threshold = float | Literal["-inf", "inf"]  # JSON has no infinities
 
 
 class Policy(Trigger):
-    """Fires where the trigger's number reaches `threshold`, or exceeds the running quantile that leaves the share
-    `rate` above it; with neither, where the trigger raises its own alarm."""
+    """A trigger that fires where another's number reaches `threshold`, or exceeds a running quantile.
+
+    The quantile leaves the share `rate` above it; with neither, the policy fires where the trigger raises its
+    alarm.
+    """
 
     trigger: str  # a name of the registry, a recorded signal, "never" or "always"
     settings: dict[str, Any] = {}
@@ -52,7 +55,7 @@ class Policy(Trigger):
         return _built(self.trigger, json.dumps(self.settings, sort_keys=True))
 
     def begin(self, cell: CellKey, *, event: Event) -> tuple[Any, list[float]]:
-        """The trigger's own memory, and the values so far in order of size."""
+        """Return the trigger's own memory, and the values so far in order of size."""
         return (None if self.inner is None else self.inner.begin(cell, event=event)), []
 
     def decide(self, memory: tuple[Any, list[float]], segment: Segment) -> tuple[tuple[Any, list[float]], bool]:
@@ -62,7 +65,7 @@ class Policy(Trigger):
     def consider(
         self, memory: tuple[Any, list[float]], segment: Segment
     ) -> tuple[tuple[Any, list[float]], Answer, bool]:
-        """The memory to go on with, what the trigger said, and whether the policy updates here."""
+        """Return the memory to go on with, the trigger's answer, and True if the policy updates here."""
         if self.trigger in CONSTANT:
             return memory, None, self.trigger == "always"
         inner, earlier = memory
@@ -76,8 +79,10 @@ class Policy(Trigger):
         return (inner, earlier), answer, fired
 
     def judge(self, earlier: list[float], answer: Answer) -> tuple[Answer, bool]:
-        """What the trigger said, a missing number as None, and whether the policy updates on it; `earlier` are its
-        numbers so far in order of size, which this one joins where they are needed."""
+        """Return the trigger's answer, a missing number as None, and True if the policy updates on it.
+
+        `earlier` are its numbers so far in order of size, which this one joins where they are needed.
+        """
         if self.threshold is None and self.rate is None:
             if answer is not None and not isinstance(answer, bool | np.bool_):
                 raise WorldforkError(
@@ -99,21 +104,21 @@ class Policy(Trigger):
 
 
 def beyond_quantile(earlier: list[float], value: float, *, rate: float) -> bool:
-    """Whether `value` exceeds the (1 - rate) quantile of the `earlier` values, which it then joins."""
+    """Return True if `value` exceeds the (1 - rate) quantile of the `earlier` values, which it then joins."""
     fired = len(earlier) >= EARLIER and value > _sorted_quantile(earlier, 1 - rate)
     bisect.insort(earlier, value)
     return fired
 
 
 def normal_threshold(rate: float) -> float:
-    """What a standard normal reaches with probability `rate`."""
+    """Return what a standard normal reaches with probability `rate`."""
     if rate <= 0 or rate >= 1:
         return -math.inf if rate >= 1 else math.inf
     return statistics.NormalDist().inv_cdf(1 - rate)
 
 
 def spelled(threshold: float) -> Threshold:
-    """A threshold as a file says it."""
+    """Return a threshold as a file spells it: JSON has no infinities."""
     return threshold if math.isfinite(threshold) else "inf" if threshold > 0 else "-inf"
 
 
@@ -126,7 +131,7 @@ def _built(name: str, settings: str) -> Trigger:
 
 
 def _sorted_quantile(values: list[float], share: float) -> float:
-    """Linear interpolation, as numpy's default."""
+    """Interpolate linearly, as numpy does by default."""
     place = share * (len(values) - 1)
     low = int(place)
     high = min(low + 1, len(values) - 1)

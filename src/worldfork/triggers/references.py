@@ -1,4 +1,4 @@
-"""Yardsticks: rules that no candidate should lose to, and that read nothing a deployment would."""
+"""Baselines: rules that no candidate should lose to, and that read nothing a deployment would."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ TOGETHER: Final = 32
 
 
 class Reference(Trigger):
-    """A yardstick without a memory."""
+    """A baseline without a memory."""
 
     reference: ClassVar = True
 
@@ -54,7 +54,7 @@ class Clock(Reference):
 class Coin(Trigger):
     """Random triggering (registered family 7): a standard normal per decision point, from the cell and k alone.
 
-    Each policy also has its own rate-matched random control (scoring/controls.py), which is the comparison that
+    Each policy also has its own rate-matched random control (analysis/score), which is the comparison that
     counts; this one goes through the same thresholds as the rest and shows what they make of noise.
     """
 
@@ -86,7 +86,7 @@ class Coin(Trigger):
 
 @dataclasses.dataclass(frozen=True)
 class _Drawn:
-    """A cell's key, and the draws of the decision points around the last one: it costs as much to make many."""
+    """A cell's key, and the draws of the decision points around the last one: many cost as much as one."""
 
     key: UInt32[np.ndarray, "2"]
     first: int = -1

@@ -39,7 +39,7 @@ trigger = "page_hinkley"
 settings = {threshold = 5.0}
 
 [deployment.policies.kswin]
-trigger = "worldfork.triggers.detectors:Kswin"
+trigger = "worldfork.triggers.kswin:Kswin"
 settings = {alpha = 0.2, window = 20, recent = 8}
 
 [deployment.policies.conformal]
@@ -107,7 +107,7 @@ def test_the_score_of_a_copy_without_streams_is_that_of_the_study(study: Study, 
     assert (verdict.problems, verdict.complete, root(copy)) == ((), True, root(study))
     assert (
         "3 streams are not here; rows hold their digests. What adwin, page_hinkley, kswin, conformal, "
-        "worldfork.triggers.detectors:Kswin answered on them is in answers.json, as the publisher's word: no row "
+        "worldfork.triggers.kswin:Kswin answered on them is in answers.json, as the publisher's word: no row "
         "holds its digest." in verdict.notes
     )
     found = scored(copy)
@@ -131,7 +131,7 @@ def test_answers_take_a_few_bytes_and_say_whose_they_are(study: Study, copy: Pat
         ("kswin", 5, 3),
         ("conformal", 0, 2),
         ("conformal", 5, 2),
-        ("worldfork.triggers.detectors:Kswin", 5, 3),
+        ("worldfork.triggers.kswin:Kswin", 5, 3),
     }
     assert len(answers["triggers"]) == 8
     assert sorted(answers["streams"]) == [f"few-{TASK}-c{checkpoint}-away-s0" for checkpoint in range(3)]

@@ -22,8 +22,9 @@ from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals, seed, words
 from worldfork.triggers import Asked, CellKey, Segment, Trigger, draw_event, feed, feed_together
 from worldfork.triggers.adwin import Adwin
-from worldfork.triggers.detectors import SIDE_BY_SIDE, Kswin, PageHinkley
-from worldfork.triggers.kswin import Samples, draw_ahead
+from worldfork.triggers.detectors import SIDE_BY_SIDE
+from worldfork.triggers.kswin import Kswin, Samples, draw_ahead
+from worldfork.triggers.page_hinkley import PageHinkley
 from worldfork.triggers.references import Clock
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.episodes import Draws, Film, roll_out
+from worldfork.lab.episode_log import Film
+from worldfork.lab.episodes import Draws, roll_out
 from worldfork.randomness import Event, Purpose
 
 WORLD = World(scale=3.0)

@@ -9,7 +9,8 @@ import pytest
 from worldfork.lab.agents.base import Agent
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.linear_quadratic import World
-from worldfork.lab.episodes import Draws, Rolled, roll_out
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, roll_out
 from worldfork.randomness import Event, Purpose, fold_in, normals, root, seed, words
 
 WORLD = World(scale=3.0)

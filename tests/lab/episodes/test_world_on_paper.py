@@ -12,8 +12,8 @@ import pytest
 
 from worldfork.lab.agents.base import Decision, Surprise
 from worldfork.lab.environments.base import State
-from worldfork.lab.episodes import Draws, Rolled, roll_out
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, roll_out, standing_returns
 from worldfork.randomness import Event, Purpose
 
 EVENTS = [Event(purpose=Purpose.INITIAL_STATE, task="paper", fork=fork) for fork in (1, 2)]

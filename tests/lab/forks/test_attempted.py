@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from worldfork.errors import Failed, WorldforkError
-from worldfork.lab.forks.tasks import attempted
+from worldfork.lab.workers import attempted
 
 
 def directly() -> None:

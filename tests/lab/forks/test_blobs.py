@@ -9,8 +9,9 @@ from kill_and_resume import REGISTRATION
 
 from worldfork.blobs import Blob, as_files, blob_of, fetching, read_blob
 from worldfork.errors import Failed, WorldforkError
-from worldfork.lab.forks.plan import named_stream, stored_stream
-from worldfork.lab.forks.tasks import Describe, Described, ForkPoint, Label, Labelled, Setting, identity_of, perform
+from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.plan import StoredStream, _read, stored_stream
+from worldfork.lab.forks.tasks import Describe, Described, Label, Labelled, Setting, identity_of, perform
 from worldfork.lab.run import run
 from worldfork.ledger.store import Study
 from worldfork.registration import canonical, cells
@@ -62,7 +63,7 @@ def block_of(study: Study, **identity: object) -> Label:
     registration = study.registration
     cell = cells(registration)[0]
     setting = Setting(canonical(registration.model_dump(mode="json", by_alias=True)), ())
-    points = tuple(ForkPoint(cell, k, named_stream(study, cell)) for k in (1, 2, 3))
+    points = tuple(Fork(cell, k, stored_stream(study, cell)) for k in (1, 2, 3))
     return Label(setting, points, {**identity_of(study.cell(cell.id).configuration), **identity})
 
 
@@ -76,9 +77,9 @@ def test_a_task_names_its_files_and_carries_none_of_their_content(study: Study) 
         asked.append(name)
         return contents[name]
 
-    stored_stream.cache_clear()
-    elsewhere = [Blob(blob.name, Path("/nowhere") / blob.path.name) for blob in task.forks[0].stream]
-    moved = tuple(ForkPoint(fork.cell, fork.k, (elsewhere[0], elsewhere[1])) for fork in task.forks)
+    _read.cache_clear()
+    elsewhere = [Blob(blob.name, Path("/nowhere") / blob.path.name) for blob in task.blobs]
+    moved = tuple(Fork(fork.cell, fork.k, StoredStream(elsewhere[0], elsewhere[1])) for fork in task.forks)
     with fetching(fetch):
         result = perform(Label(task.setting, moved, task.identity))
         again = perform(Label(task.setting, moved, task.identity))

@@ -37,7 +37,7 @@ def context_of(*changes: tuple[str, str]) -> Context:
 
 def rows_of(context: Context, *ks: int, cell: Cell = AWAY) -> list[ForkRow]:
     (stream,) = run_streams(context, (cell,))
-    return label(context, [Fork(cell, k, stream) for k in ks]).rows
+    return label(context, [Fork(cell, k, stream) for k in ks])[0]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_shared_hold_is_the_owners_in_every_part() -> None:
     context = context_of()
     many = dataclasses.replace(AWAY, arm="many")
     (stream,) = run_streams(context, (AWAY,))
-    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 3)]).rows
+    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 3)])[0]
     held = [
         row.model_copy(
             update={
@@ -163,7 +163,7 @@ def test_a_shared_hold_is_the_owners_in_every_part() -> None:
         )
         for row in rows
     ]
-    shared = label(context, [Fork(many, row.k, stream, held=row) for row in held]).rows
+    shared = label(context, [Fork(many, row.k, stream, held=row) for row in held])[0]
     for row, owner, evaluated in zip(shared, held, rows, strict=True):
         assert (row.hold, row.draws.hold) == (owner.hold, owner.draws.hold)
         assert row.nonfinite_actions == Counts(hold=7, update=0)
@@ -211,11 +211,11 @@ def test_blocks_have_one_shape_whether_full_or_not_and_whether_hold_is_shared_or
     (stream,) = run_streams(context, (AWAY,))
     shape = {("fit", 3), ("loss", 3), ("act", 6)}
     SEEN.clear()
-    rows = label(context, [Fork(AWAY, k, stream) for k in ks]).rows
+    rows = label(context, [Fork(AWAY, k, stream) for k in ks])[0]
     assert shape == SEEN
     SEEN.clear()
     many = dataclasses.replace(AWAY, arm="many")
-    assert len(label(context, [Fork(many, row.k, stream, held=row) for row in rows]).rows) == len(ks)
+    assert len(label(context, [Fork(many, row.k, stream, held=row) for row in rows])[0]) == len(ks)
     assert shape == SEEN
 
 
@@ -225,12 +225,12 @@ def test_no_place_of_a_block_is_filled_for_an_agent_that_does_not_feel_its_neigh
     context = context_of(('agent = "linear_quadratic"', counting))
     (stream,) = run_streams(context, (AWAY,))
     SEEN.clear()
-    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 3)[:count]]).rows
+    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 3)[:count]])[0]
     assert {("fit", len(rows)), ("loss", len(rows)), ("act", 2 * len(rows))} == SEEN
     SEEN.clear()
     many = dataclasses.replace(AWAY, arm="many")
     shared = [Fork(many, row.k, stream, held=row) for row in [*rows, rows[0]][:count]]
-    assert len(label(context, shared).rows) == count
+    assert len(label(context, shared)[0]) == count
     parts = {1: {1}, 2: {2}, 4: {3, 1}}[
         count
     ]  # where HOLD is shared, a block has room for 6 and trains 3 at a time
@@ -245,7 +245,7 @@ def test_an_update_is_given_its_checkpoints_optimiser_its_own_window_and_its_own
     moving = dataclasses.replace(checkpoint, optimiser=velocity)
     context.checkpoint = lambda task, index: moving  # type: ignore[assignment]
     (stream,) = run_streams(context, (AWAY,))
-    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 4)]).rows
+    rows = label(context, [Fork(AWAY, k, stream) for k in (1, 2, 4)])[0]
     for row in rows:
         seen = last(window([stream.recording], [row.k]), 100)
         key = words(AWAY.update_event(0).at(fork=row.k))[None]

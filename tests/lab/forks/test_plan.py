@@ -9,8 +9,8 @@ from kill_and_resume import REGISTRATION
 from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
+from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source
 from worldfork.lab.forks.context import Context, outside_code
-from worldfork.lab.forks.models import checkpoint_files, checkpoint_source
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.registration import Cell, Registration, parse
 

@@ -10,7 +10,7 @@ from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
-from worldfork.lab.agents.training import Course, Optimiser, Schedule
+from worldfork.lab.agents.training import Optimiser, Schedule, TrainingPlan
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
 from worldfork.randomness import Event, Purpose, words
@@ -67,10 +67,12 @@ def update(
 
 
 def test_an_anchor_pulls_toward_the_checkpoint_and_not_toward_the_current_parameters() -> None:
-    """Where the loss has no gradient, the step is the pull alone: rate x strength of the way back."""
+    """Where the loss has no gradient, the step is the penalty's alone: rate x strength of the way back."""
     current, origin = matrices(0), matrices(1)
-    pulled = update("anchor", window=world_of(current), current=current, origin=origin, strength=0.5)
-    np.testing.assert_allclose(theta(pulled.parameters), theta(current) - 0.05 * (theta(current) - theta(origin)))
+    penalised = update("anchor", window=world_of(current), current=current, origin=origin, strength=0.5)
+    np.testing.assert_allclose(
+        theta(penalised.parameters), theta(current) - 0.05 * (theta(current) - theta(origin))
+    )
     at_home = update("anchor", window=world_of(current), current=current, strength=0.5)
     np.testing.assert_allclose(theta(at_home.parameters), theta(current), atol=1e-12)
 
@@ -78,7 +80,7 @@ def test_an_anchor_pulls_toward_the_checkpoint_and_not_toward_the_current_parame
 def test_elastic_weights_are_held_by_the_mean_squared_gradient_of_the_replay() -> None:
     current, origin = matrices(0), matrices(1)
     replay = world_of(matrices(2), rows=3, sizes=(3, 2), seed=5)
-    pulled = update(
+    penalised = update(
         "anchor", window=world_of(current), current=current, origin=origin, replay=replay, strength=0.5,
         importance="fisher",
     )  # fmt: skip
@@ -87,7 +89,7 @@ def test_elastic_weights_are_held_by_the_mean_squared_gradient_of_the_replay() -
         missed = given @ theta(origin)[place].T - replay.next_observation[place, :rows]
         fisher = np.mean((missed[:, :, None] * given[:, None, :]) ** 2, axis=0)
         away = theta(current)[place] - theta(origin)[place]
-        np.testing.assert_allclose(theta(pulled.parameters)[place], theta(current)[place] - 0.05 * fisher * away)
+        np.testing.assert_allclose(theta(penalised.parameters)[place], theta(current)[place] - 0.05 * fisher * away)
 
 
 def test_rehearsal_draws_its_share_from_the_replay_and_the_rest_from_the_window() -> None:
@@ -240,8 +242,8 @@ def test_optimisers_are_those_of_optax(optimiser: str, settings: dict[str, float
     random = np.random.default_rng(0)
     start, gradients = random.normal(size=(SETS, 2, 3)), random.normal(size=(6, SETS, 2, 3))
     chosen = Optimiser(name=optimiser, learning_rate=0.1, **settings)
-    course = Course(6, "model", 0.5, optimiser=chosen, schedule=Schedule(shape="cosine", final=0.1, warmup=2))
-    ours = _Optimiser(course, own_rate=9.0, own_momentum=0.9)
+    plan = TrainingPlan(6, "model", 0.5, optimiser=chosen, schedule=Schedule(shape="cosine", final=0.1, warmup=2))
+    ours = _Optimiser(plan, own_rate=9.0, own_momentum=0.9)
     steps = np.array([6, 6])
     x, state = {"theta": start}, ours.begin({"theta": start}, None)
     for step, gradient in enumerate(gradients):

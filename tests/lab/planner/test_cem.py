@@ -106,15 +106,12 @@ WORTH = {
 
 @pytest.mark.parametrize("worth", WORTH)
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_iterations_written_out_give_the_same_bits(search, worth):
-    """Operation by operation: what a compiler makes of them together is its own, and compared where it runs."""
+def test_a_plan_is_finite_unless_no_candidate_is(search, worth):
     settings = CEM(candidates=12, horizon=2, iterations=3, elites=4, **search)
     warm, mask = jnp.array([[0.5, -0.2, 0.1], [jnp.nan, 0.0, 0.3]]), jnp.array([1.0, 0.0, 1.0])
-    with jax.disable_jit():
-        looped, written = (
-            plan(WORTH[worth], warm, KEY, settings=settings, mask=mask, unrolled=unrolled)
-            for unrolled in (False, True)
-        )
-    assert bool(looped.finite) == (worth != "never finite")
-    for part, same in zip(looped, written, strict=True):
-        np.testing.assert_array_equal(part, same)
+    found = plan(WORTH[worth], warm, KEY, settings=settings, mask=mask)
+    assert bool(found.finite) == (worth != "never finite")
+    assert np.isfinite(found.mean).all()
+    assert not np.any(found.mean[:, 1])  # an action that does not exist
+    if worth == "never finite":
+        assert not np.any(found.mean)

@@ -10,8 +10,8 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.signals import Episode, Signal
 from worldfork.lab.stream import Stream, StreamLog, deploy, segment, window
-from worldfork.lab.stream.signals import Episode, Signal
 from worldfork.ledger.arrays import content_digest
 from worldfork.randomness import Event, Purpose
 

@@ -8,7 +8,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from worldfork.lab.tools.policy_values import one_step_rows
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from policy_values import one_step_rows
 
 CHECKPOINTS = 3
 

@@ -14,7 +14,10 @@ from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.intervals import student_t
 from worldfork.lab.environments.closed_form import expected_return, expected_returns
 from worldfork.lab.environments.linear_quadratic import Matrices
-from worldfork.lab.tools.policy_values import follow
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from policy_values import follow
 
 
 def benchmark() -> ModuleType:

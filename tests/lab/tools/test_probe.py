@@ -123,7 +123,7 @@ def test_a_sound_agent_is_tried_once_and_told_and_so_is_a_signal_that_reads_what
     registered, tmp_path: Path
 ) -> None:
     tmp_path.joinpath("mistyped.py").write_text(
-        "from worldfork.lab.stream.signals import Signal\n"
+        "from worldfork.lab.signals import Signal\n"
         "class Mistyped(Signal):\n"
         "    def read(self, episode):\n"
         "        return episode.steps['eror'].mean() if 'eror' in episode.steps else float('nan')\n"

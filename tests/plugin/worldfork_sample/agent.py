@@ -11,7 +11,7 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint, Decision, Fit, Surprise, Window
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import standing_returns
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals
 from worldfork_sample.planning import nearest
 

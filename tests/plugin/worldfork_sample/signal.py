@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from worldfork.lab.stream.signals import Episode, Signal
+from worldfork.lab.signals import Episode, Signal
 
 
 class Disagreement(Signal):

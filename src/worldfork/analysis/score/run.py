@@ -385,9 +385,7 @@ def score_ledger(
         progress: hears how many forks are scored.
         changes: rules by name: `seed=1`, `permutations=1_000`, `triggers="residual"`, `divergence=None`.
     """
-    ledger = open_ledger(
-        source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns
-    )
+    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
     registration, table = ledger.registration, ledger.table
     arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
     rules, followed = rules_of(ledger, **changes), None

@@ -1,8 +1,8 @@
-"""Courses carried out in JAX: one compiled call over P parameter sets, for any agent that offers a `Lesson`.
+"""Training plans carried out in JAX: one compiled call over P parameter sets, for any agent with a `LossFunction`.
 
-The number of steps, rates, shares and strengths are data. What changes the program is the lesson, which parameters
-are trained, and which parts a course has. The plain course of the paper's agent is the program that its published
-rows were computed with, operation by operation: parts that a course lacks leave no trace in it.
+The number of steps, rates, shares and strengths are data. What changes the program is the loss function, which
+parameters are trained, and which parts a plan has. The plain plan of the paper's agent is the program that its
+published rows were computed with, operation by operation: parts that a plan lacks leave no trace in it.
 """
 
 import dataclasses
@@ -18,10 +18,9 @@ from jaxtyping import Array, UInt32
 
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
-from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, Course, rehearsed, scheduled
-from worldfork.lab.programs import program
+from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, TrainingPlan, rehearsed, scheduled
 
-__all__ = ["Lesson", "PartedLesson", "train"]
+__all__ = ["LossFunction", "PartedLoss", "train"]
 
 Params = dict[str, Array]
 Batch = Any  # a tree of arrays with a leading axis of sequences
@@ -31,7 +30,7 @@ Fitted = tuple[Params, Params, Array, Array, Array]
 
 
 @runtime_checkable
-class Lesson(Protocol):
+class LossFunction(Protocol):
     """What an agent offers, for one parameter set. Hashable; learning rates are not in it, for they are data."""
 
     @property
@@ -69,9 +68,11 @@ class Lesson(Protocol):
 
 
 @runtime_checkable
-class PartedLesson(Lesson, Protocol):
-    """A lesson whose gradient step has parts with losses of their own, such as an actor after its critic. Each part
-    is clipped and optimised by itself, and sees what the parts before it have learnt."""
+class PartedLoss(LossFunction, Protocol):
+    """A loss function whose gradient step has parts with losses of their own, such as an actor after its critic.
+
+    Each part is clipped and optimised by itself, and sees what the parts before it have learnt.
+    """
 
     @property
     def parts(self) -> tuple[str | tuple[str, ...], ...]:
@@ -95,7 +96,7 @@ class PartedLesson(Lesson, Protocol):
 
 
 class Numbers(NamedTuple):
-    """What of a course is data; scalars for all parameter sets alike."""
+    """What of a plan is data; scalars for all parameter sets alike."""
 
     rates: dict[str, np.float32]  # of the agent's own optimiser, by group
     learning_rate: np.float32  # of another
@@ -109,7 +110,7 @@ class Numbers(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a parameter set brings beside its window, where the course needs it."""
+    """What a parameter set brings beside its window, where the plan needs it."""
 
     replay: Any = None  # rows and size
     center: Params | None = None
@@ -118,7 +119,7 @@ class Beside(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """What of a course shapes the program."""
+    """What of a plan shapes the program."""
 
     trained: tuple[str, ...]
     scope: str
@@ -129,45 +130,45 @@ class Structure:
 
 
 def train(
-    lesson: Lesson,
+    loss_function: LossFunction,
     parameters: Arrays,
     optimiser: Arrays,
     window: Window,
     *,
-    course: Course,
+    plan: TrainingPlan,
     trained: Callable[[str], bool],
     rates: Mapping[str, float],
     batch_keys: UInt32[np.ndarray, "P 2"],
 ) -> Fit:
-    """Carry out `course` on the parameters that `trained` picks by name; `rates` are the agent's own, by group."""
+    """Carry out `plan` on the parameters that `trained` picks by name; `rates` are the agent's own, by group."""
     randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
-    chosen, schedule, pull = course.optimiser, course.schedule, course.pull
+    chosen, schedule, penalty = plan.optimiser, plan.schedule, plan.penalty
     structure = Structure(
         trained=tuple(sorted(name for name in parameters if trained(name))),
-        scope=course.scope,
+        scope=plan.scope,
         optimiser=chosen.name,
         schedule=None if schedule.flat else schedule.shape,
-        rank=course.adapter.rank if course.adapter else None,
-        steps_differ=not isinstance(course.steps, int),
+        rank=plan.adapter.rank if plan.adapter else None,
+        steps_differ=not isinstance(plan.steps, int),
     )
     numbers = Numbers(
-        rates={group: np.float32(course.rate * rate) for group, rate in rates.items()},
-        learning_rate=np.float32(course.rate * (chosen.learning_rate or 0.0)),
+        rates={group: np.float32(plan.rate * rate) for group, rate in rates.items()},
+        learning_rate=np.float32(plan.rate * (chosen.learning_rate or 0.0)),
         momentum=np.float32(chosen.momentum),
         weight_decay=np.float32(chosen.weight_decay),
         warmup=np.int32(schedule.warmup),
         final=np.float32(schedule.final),
-        rehearsed=np.int32(rehearsed(course.rehearsal.share, lesson.sequences) if course.rehearsal else 0),
-        strength=np.float32(pull.strength if pull else 0.0),
-        scale=np.float32(course.adapter.scale / course.adapter.rank if course.adapter else 0.0),
+        rehearsed=np.int32(rehearsed(plan.rehearsal.share, loss_function.sequences) if plan.rehearsal else 0),
+        strength=np.float32(penalty.strength if penalty else 0.0),
+        scale=np.float32(plan.adapter.scale / plan.adapter.rank if plan.adapter else 0.0),
     )
     beside = Beside(
-        replay=_rows(lesson, course.rehearsal.replay) if course.rehearsal else None,
-        center={name: jnp.asarray(x) for name, x in pull.center.items()} if pull else None,
-        fisher=_rows(lesson, pull.replay) if pull and pull.replay is not None else None,
+        replay=_rows(loss_function, plan.rehearsal.replay) if plan.rehearsal else None,
+        center={name: jnp.asarray(x) for name, x in penalty.center.items()} if penalty else None,
+        fisher=_rows(loss_function, penalty.replay) if penalty and penalty.replay is not None else None,
     )
-    rows, size = _rows(lesson, window)
-    steps = np.asarray(course.steps, np.int32)
+    rows, size = _rows(loss_function, window)
+    steps = np.asarray(plan.steps, np.int32)
     moments = dict(optimiser)
     new, state, before, after, norm = _train(
         dict(parameters),
@@ -178,17 +179,17 @@ def train(
         numbers,
         steps,
         beside,
-        lesson=lesson,
+        loss_function=loss_function,
         structure=structure,
     )
     return Fit(new, state, np.asarray(before), np.asarray(after), np.asarray(norm))
 
 
-def _rows(lesson: Lesson, window: Window) -> tuple[Any, Array]:
-    return lesson.rows(window), jnp.asarray(window.size)
+def _rows(loss_function: LossFunction, window: Window) -> tuple[Any, Array]:
+    return loss_function.rows(window), jnp.asarray(window.size)
 
 
-@program(static_argnames=("lesson", "structure"))
+@functools.partial(jax.jit, static_argnames=("loss_function", "structure"))
 def _train(
     params: Params,
     moments: Params,
@@ -199,7 +200,7 @@ def _train(
     steps: Array,
     beside: Beside,
     *,
-    lesson: Lesson,
+    loss_function: LossFunction,
     structure: Structure,
 ) -> Fitted:
     def fit_set(
@@ -208,17 +209,19 @@ def _train(
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         assemble, trained = _start(structure, params, key=key, scale=numbers.scale)
 
-        parts = _parts(lesson, trained)
-        objective = _objective(lesson, structure, assemble)
-        pull = _pull(objective, parts, lesson, trained=trained, key=key, strength=numbers.strength, beside=beside)
+        parts = _parts(loss_function, trained)
+        objective = _objective(loss_function, structure, assemble)
+        penalty = _penalty(
+            objective, parts, loss_function, trained=trained, key=key, strength=numbers.strength, beside=beside
+        )
 
         def descend(step: Array, carry: Training) -> Training:
             trained, states, following, before, _, _ = carry
             pick_key, latent_key = jax.random.split(jax.random.fold_in(key, step))
-            batch = lesson.sample(rows, size, pick_key)
+            batch = loss_function.sample(rows, size, pick_key)
             if beside.replay is not None:
                 old_rows, old_size = beside.replay
-                old = lesson.sample(old_rows, old_size, jax.random.fold_in(pick_key, 1))
+                old = loss_function.sample(old_rows, old_size, jax.random.fold_in(pick_key, 1))
                 batch = jax.tree.map(functools.partial(_mixed, numbers.rehearsed), old, batch)
             fixed, seen, after, learnt = {**params, **following}, None, before, []
             every_gradient: Params = {}
@@ -227,8 +230,8 @@ def _train(
                 (loss, seen), gradients = objective(part, chosen, trained, fixed, batch, latent_key, seen)
                 state = states[part]
                 if chosen:
-                    gradients = pull(chosen, gradients)
-                    transformation = _transformation(lesson, structure, numbers, step=step, steps=steps)
+                    gradients = penalty(chosen, gradients)
+                    transformation = _transformation(loss_function, structure, numbers, step=step, steps=steps)
                     updates, state = transformation.update(gradients, state, chosen)
                 if part == 0:
                     before, after = jnp.where(step == 0, loss, before), loss
@@ -237,8 +240,8 @@ def _train(
                 learnt.append(state)
                 every_gradient |= gradients
             if following:
-                assert isinstance(lesson, PartedLesson)
-                followed = lesson.follow(assemble(trained, fixed), seen)
+                assert isinstance(loss_function, PartedLoss)
+                followed = loss_function.follow(assemble(trained, fixed), seen)
                 following = {name: followed[name] for name in following}
             return trained, learnt, following, before, after, _norm(every_gradient)
 
@@ -249,36 +252,36 @@ def _train(
         for names in parts:
             chosen = {name: trained[name] for name in names}
             if persistent:
-                states.append(lesson.restore(moments, chosen) if chosen else ())
+                states.append(loss_function.restore(moments, chosen) if chosen else ())
             else:
-                states.append(_transformation(lesson, structure, numbers, step=0, steps=steps).init(chosen))
-        following = _following(lesson, structure, params)
+                states.append(_transformation(loss_function, structure, numbers, step=0, steps=steps).init(chosen))
+        following = _following(loss_function, structure, params)
         start = (trained, states, following, unknown, unknown, unknown)
         trained, states, following, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
         for names, state in zip(parts, states, strict=True):
-            moments = {**moments, **(lesson.flatten(state) if persistent and names else {})}
+            moments = {**moments, **(loss_function.flatten(state) if persistent and names else {})}
         return assemble(trained, {**params, **following}), moments, before, after, norm
 
     axes = (0, 0, 0, 0, 0, 0 if structure.steps_differ else None, 0)
     return jax.vmap(fit_set, in_axes=axes)(params, moments, rows, size, batch_keys, steps, beside)
 
 
-def _parts(lesson: Lesson, trained: Collection[str]) -> list[list[str]]:
-    """The names of what each part of a gradient step trains; of a lesson without parts, everything in one."""
-    if not isinstance(lesson, PartedLesson):
+def _parts(loss_function: LossFunction, trained: Collection[str]) -> list[list[str]]:
+    """Return the names of what each part of a gradient step trains; without parts, everything is in one."""
+    if not isinstance(loss_function, PartedLoss):
         return [list(trained)]
-    return [[name for name in trained if name.startswith(prefixes)] for prefixes in lesson.parts]
+    return [[name for name in trained if name.startswith(prefixes)] for prefixes in loss_function.parts]
 
 
-def _following(lesson: Lesson, structure: Structure, params: Params) -> Params:
+def _following(loss_function: LossFunction, structure: Structure, params: Params) -> Params:
     """The parameters that follow those that are trained, as they are now."""
-    if not isinstance(lesson, PartedLesson):
+    if not isinstance(loss_function, PartedLoss):
         return {}
-    return {name: params[name] for name in params if name.startswith(lesson.followers(structure.trained))}
+    return {name: params[name] for name in params if name.startswith(loss_function.followers(structure.trained))}
 
 
 def _objective(
-    lesson: Lesson, structure: Structure, assemble: Callable[[Params, Params], Params]
+    loss_function: LossFunction, structure: Structure, assemble: Callable[[Params, Params], Params]
 ) -> Callable[..., tuple[tuple[Array, Any], Params]]:
     """A function from a part of what is trained, all of it, and the rest, to the part's loss and gradients."""
 
@@ -287,10 +290,10 @@ def _objective(
     ) -> tuple[tuple[Array, Any], Params]:
         def loss(chosen: Params) -> tuple[Array, Any]:
             params = assemble({**trained, **chosen}, fixed)
-            if not isinstance(lesson, PartedLesson):
-                return lesson.loss(params, batch, key, scope=structure.scope), None
+            if not isinstance(loss_function, PartedLoss):
+                return loss_function.loss(params, batch, key, scope=structure.scope), None
             each = jax.random.fold_in(key, part) if part else key
-            return lesson.part_loss(part, params, batch, key=each, scope=structure.scope, seen=seen)
+            return loss_function.part_loss(part, params, batch, key=each, scope=structure.scope, seen=seen)
 
         return jax.value_and_grad(loss, has_aux=True)(chosen) if chosen else (loss(chosen), {})
 
@@ -323,10 +326,10 @@ def _start(
     return assemble, trained
 
 
-def _pull(
+def _penalty(
     objective: Callable[..., tuple[tuple[Array, Any], Params]],
     parts: list[list[str]],
-    lesson: Lesson,
+    loss_function: LossFunction,
     *,
     trained: Params,
     key: Array,
@@ -340,7 +343,7 @@ def _pull(
     weight: Params | None = None
     if beside.fisher is not None:
         fisher_key = jax.random.fold_in(key, FISHER_KEY)
-        pieces, real = lesson.pieces(*beside.fisher)
+        pieces, real = loss_function.pieces(*beside.fisher)
 
         def add(total: Params, piece: tuple[Array, Batch, Array]) -> tuple[Params, None]:
             number, batch, counts = piece
@@ -356,16 +359,16 @@ def _pull(
         total, _ = jax.lax.scan(add, zero, (jnp.arange(len(real)), pieces, real))
         weight = {name: x / jnp.sum(real) for name, x in total.items()}
 
-    def pulled(trained: Params, gradients: Params) -> Params:
+    def penalised(trained: Params, gradients: Params) -> Params:
         away = {name: x - center[name] for name, x in trained.items()}
         away = away if weight is None else {name: weight[name] * x for name, x in away.items()}
         return {name: x + strength * away[name] for name, x in gradients.items()}
 
-    return pulled
+    return penalised
 
 
 def _transformation(
-    lesson: Lesson, structure: Structure, numbers: Numbers, *, step: Any, steps: Any
+    loss_function: LossFunction, structure: Structure, numbers: Numbers, *, step: Any, steps: Any
 ) -> optax.GradientTransformation:
     rates, rate = numbers.rates, numbers.learning_rate
     if structure.schedule is not None:
@@ -373,7 +376,7 @@ def _transformation(
         rates, rate = {group: share * x for group, x in rates.items()}, share * rate
     match structure.optimiser:
         case "own":
-            return lesson.optimiser(rates)
+            return loss_function.optimiser(rates)
         case "sgd":
             return optax.sgd(rate, momentum=numbers.momentum)
         case "adam":

@@ -15,7 +15,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
 from worldfork.lab.agents.linear_quadratic_training import COLUMNS, descend, total
-from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices, World
@@ -106,8 +106,8 @@ class LinearQuadratic:
         if scope != "model":
             raise WorldforkError(f"This agent is a model and nothing else: scope 'model', not {scope!r}.")
         if self.method == "gradient":
-            course = Course(steps, scope, rate)
-            return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+            plan = TrainingPlan(steps, scope, rate)
+            return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
         consume(batch_keys, Purpose.UPDATE_BATCH)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             new, norm = _split(_least_squares(window)), np.zeros(len(window.size))
@@ -132,19 +132,19 @@ class LinearQuadratic:
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Normalised gradient steps as the course says."""
+        """Normalised gradient steps as the plan says."""
         consume(batch_keys, Purpose.UPDATE_BATCH)
-        names = chosen_prefixes(self, course.groups) or tuple(COLUMNS)
+        names = chosen_prefixes(self, plan.groups) or tuple(COLUMNS)
         chosen = [column for name in names for column in COLUMNS[name]]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             fitted = descend(
                 np.concatenate([parameters["A"], parameters["B"]], axis=2),
                 np.concatenate([optimiser["A"], optimiser["B"]], axis=2),
                 window,
-                course=course,
+                plan=plan,
                 columns=np.isin(np.arange(3), chosen),
                 learning_rate=self.learning_rate,
                 momentum=self.momentum,

@@ -1,4 +1,4 @@
-"""Courses carried out in NumPy for the linear-quadratic agent, with the same digits whatever the batch.
+"""Training plans carried out in NumPy for the linear-quadratic agent, with the same digits whatever the batch.
 
 The trained matrix is [A B], of 2 x 3 numbers for each of P parameter sets, or an adapter's two factors of it. The
 optimisers `sgd`, `adam` and `adamw` are optax's, written out.
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Integer, UInt32
 
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.training import ADAPTER_KEY, Course, rehearsed, scheduled
+from worldfork.lab.agents.training import ADAPTER_KEY, TrainingPlan, rehearsed, scheduled
 from worldfork.randomness import Purpose, fold_in, normals
 
 __all__ = ["COLUMNS", "Trained", "descend", "total"]
@@ -34,33 +34,33 @@ def descend(
     velocity: Matrix,
     window: Window,
     *,
-    course: Course,
+    plan: TrainingPlan,
     columns: Bool[np.ndarray, "3"],
     learning_rate: float,
     momentum: float,
     batch: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
 ) -> Trained:
-    """The gradient steps of a course that trains these columns of [A B]; the rates are the agent's own."""
+    """The gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
     sets = len(theta)
-    steps = np.broadcast_to(np.asarray(course.steps), (sets,))
-    adapter = _adapter(course, batch_keys)
+    steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
+    adapter = _adapter(plan, batch_keys)
     trained = {"theta": theta} if adapter is None else adapter
-    optimiser = _Optimiser(course, own_rate=learning_rate, own_momentum=momentum)
+    optimiser = _Optimiser(plan, own_rate=learning_rate, own_momentum=momentum)
     # The velocity goes on where it is the whole matrix that is trained by the agent's own optimiser.
-    persistent = course.optimiser.name == "own" and adapter is None
+    persistent = plan.optimiser.name == "own" and adapter is None
     state = optimiser.begin(trained, velocity if persistent else None)
-    weight = _importance(course)
+    weight = _importance(plan)
     norm = np.zeros(sets)
     for step in range(int(steps.max())):
         step_keys = fold_in(batch_keys, step)
-        given, target = _minibatch(window, course, step_keys=step_keys, batch=batch)
-        gradient = _gradient(_assembled(theta, trained, course), given, target)
-        if course.pull is not None:
-            gradient = gradient + course.pull.strength * weight * (trained["theta"] - _matrix(course.pull.center))
+        given, target = _minibatch(window, plan, step_keys=step_keys, batch=batch)
+        gradient = _gradient(_assembled(theta, trained, plan), given, target)
+        if plan.penalty is not None:
+            gradient = gradient + plan.penalty.strength * weight * (trained["theta"] - _matrix(plan.penalty.center))
         if not columns.all():
             gradient = np.where(columns, gradient, 0.0)
-        gradients = {"theta": gradient} if adapter is None else _factors(gradient, trained, course)
+        gradients = {"theta": gradient} if adapter is None else _factors(gradient, trained, plan)
         after, moved = optimiser.step(trained, gradients, state, step=step, steps=steps)
         if not columns.all() and adapter is None:
             after = {"theta": np.where(columns, after["theta"], trained["theta"])}
@@ -73,16 +73,16 @@ def descend(
         norm = np.where(going, np.sqrt(total(flat * flat)), norm)
     if persistent:
         velocity = np.where(columns, state[0]["theta"], velocity)
-    return Trained(_assembled(theta, trained, course), velocity, norm)
+    return Trained(_assembled(theta, trained, plan), velocity, norm)
 
 
 class _Optimiser:
     """Steps from gradients, for a dictionary of arrays; the state is a list of dictionaries like it."""
 
-    def __init__(self, course: Course, *, own_rate: float, own_momentum: float) -> None:
-        self.course, self.chosen = course, course.optimiser
+    def __init__(self, plan: TrainingPlan, *, own_rate: float, own_momentum: float) -> None:
+        self.plan, self.chosen = plan, plan.optimiser
         own = self.chosen.name == "own"
-        self.rate = course.rate * own_rate if own else course.rate * (self.chosen.learning_rate or 0.0)
+        self.rate = plan.rate * own_rate if own else plan.rate * (self.chosen.learning_rate or 0.0)
         self.momentum = own_momentum if own else self.chosen.momentum
 
     def begin(self, trained: dict[str, Any], velocity: Matrix | None) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ class _Optimiser:
         return after, [mean, square]
 
     def _rate(self, step: int, steps: Integer[np.ndarray, " P"]) -> Any:
-        schedule = self.course.schedule
+        schedule = self.plan.schedule
         if schedule.flat:
             return self.rate
         share = scheduled(schedule.shape, step, steps, warmup=schedule.warmup, final=schedule.final, xp=np)
@@ -126,14 +126,14 @@ class _Optimiser:
 
 
 def _minibatch(
-    window: Window, course: Course, *, step_keys: UInt32[np.ndarray, "P 2"], batch: int
+    window: Window, plan: TrainingPlan, *, step_keys: UInt32[np.ndarray, "P 2"], batch: int
 ) -> tuple[Float64[np.ndarray, "P n 3"], Float64[np.ndarray, "P n 2"]]:
     """What is predicted from, and what came of it; the first of them from the replay where it is rehearsed."""
     given, target = _rows(window, fold_in(step_keys[:, None], np.arange(batch))[..., 0])
-    if course.rehearsal is not None:
+    if plan.rehearsal is not None:
         old_keys = fold_in(step_keys[:, None], batch + np.arange(batch))
-        old_given, old_target = _rows(course.rehearsal.replay, old_keys[..., 0])
-        old = (np.arange(batch) < rehearsed(course.rehearsal.share, batch))[:, None]
+        old_given, old_target = _rows(plan.rehearsal.replay, old_keys[..., 0])
+        old = (np.arange(batch) < rehearsed(plan.rehearsal.share, batch))[:, None]
         given, target = np.where(old, old_given, given), np.where(old, old_target, target)
     return given, target
 
@@ -157,11 +157,11 @@ def _predicted(theta: Matrix, given: Float64[np.ndarray, "P n 3"]) -> Float64[np
     return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + a[..., i, 2] * force for i in (0, 1)], axis=-1)
 
 
-def _importance(course: Course) -> Any:
+def _importance(plan: TrainingPlan) -> Any:
     """1, or the mean squared gradient of each transition of the replay, at the center."""
-    if course.pull is None or course.pull.replay is None:
+    if plan.penalty is None or plan.penalty.replay is None:
         return 1.0
-    replay, center = course.pull.replay, _matrix(course.pull.center)
+    replay, center = plan.penalty.replay, _matrix(plan.penalty.center)
     given = np.concatenate([replay.observation, replay.action], axis=2)
     missed = _predicted(center, given) - replay.next_observation
     squares = (missed[..., :, None] * given[..., None, :]) ** 2
@@ -169,26 +169,26 @@ def _importance(course: Course) -> Any:
     return total(np.where(real[..., None, None], squares, 0.0)) / replay.size[:, None, None]
 
 
-def _adapter(course: Course, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[str, Any] | None:
+def _adapter(plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[str, Any] | None:
     """The two factors as they begin: one drawn, one zero, so that nothing has changed yet."""
-    if course.adapter is None:
+    if plan.adapter is None:
         return None
-    rank, sets = course.adapter.rank, len(batch_keys)
+    rank, sets = plan.adapter.rank, len(batch_keys)
     drawn = normals(fold_in(batch_keys, ADAPTER_KEY), 2 * rank, Purpose.UPDATE_BATCH)
     return {"left": drawn.reshape(sets, 2, rank) / np.sqrt(2.0), "right": np.zeros((sets, rank, 3))}
 
 
-def _assembled(theta: Matrix, trained: dict[str, Any], course: Course) -> Matrix:
-    if course.adapter is None:
+def _assembled(theta: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> Matrix:
+    if plan.adapter is None:
         return trained["theta"]
     product = _product(trained["left"], trained["right"])
-    return theta + course.adapter.scale / course.adapter.rank * product
+    return theta + plan.adapter.scale / plan.adapter.rank * product
 
 
-def _factors(gradient: Matrix, trained: dict[str, Any], course: Course) -> dict[str, Any]:
+def _factors(gradient: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> dict[str, Any]:
     """The gradient of an adapter's factors, from that of their product."""
-    assert course.adapter is not None
-    scale = course.adapter.scale / course.adapter.rank
+    assert plan.adapter is not None
+    scale = plan.adapter.scale / plan.adapter.rank
     left = _product(gradient, np.swapaxes(trained["right"], 1, 2))
     return {"left": scale * left, "right": scale * _product(np.swapaxes(trained["left"], 1, 2), gradient)}
 

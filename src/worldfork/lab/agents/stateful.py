@@ -23,13 +23,23 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt32
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window, taken_by
+from worldfork.lab.agents.base import (
+    AgentPlugin,
+    Arrays,
+    Checkpoint,
+    Decision,
+    Fit,
+    Surprise,
+    Transitions,
+    Window,
+    taken_by,
+    transitions_of,
+)
 from worldfork.lab.agents.seeding import seeded
 from worldfork.lab.agents.stateful_checkpoints import OPTIMISER, REPLAY, keep_replay, parted, read_checkpoint
 from worldfork.lab.agents.training import Rehearsal
-from worldfork.lab.agents.transitions import Transitions, transitions_of
 from worldfork.lab.environments.base import AfterEnd, Environment, can_end
-from worldfork.lab.episodes.standing import standing_returns
+from worldfork.lab.episodes import standing_returns
 
 __all__ = [
     "Stateful",

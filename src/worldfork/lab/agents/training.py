@@ -2,7 +2,7 @@
 
 An agent that offers `train` is open: mechanisms decide how it learns. One with `fit` alone is a black box, which
 works with mechanisms that act on its data and on its parameters. `worldfork.lab.agents.differentiable` carries out
-any course for agents whose loss is a function in JAX.
+any plan for agents whose loss is a function in JAX.
 """
 
 import dataclasses
@@ -13,25 +13,49 @@ import numpy as np
 from jaxtyping import Int, UInt32
 from pydantic import Field, model_validator
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
 from worldfork.records import Record
 
 __all__ = [
     "ADAPTER_KEY",
     "FISHER_KEY",
+    "PRECISIONS",
     "Adapter",
-    "Course",
+    "Count",
+    "L2Penalty",
     "Optimiser",
-    "Pull",
+    "Rate",
     "Rehearsal",
     "Schedule",
     "Trainable",
+    "TrainingPlan",
     "black_box",
     "chosen_prefixes",
+    "precisions",
     "rehearsed",
     "scheduled",
     "takes_replay",
 ]
+
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+# A study's precision -> that of a model as it filters and learns, and as it imagines. 16 bits are for planning.
+PRECISIONS: Final = {
+    "float32": ("float32", "float32"),
+    "tf32": ("tf32", "tf32"),
+    "fp16": ("tf32", "fp16"),
+    "bf16": ("tf32", "bf16"),
+}
+
+
+def precisions(study: str) -> tuple[str, str]:
+    """Return the precision of a model as it filters and learns, and as it imagines, for a study's precision."""
+    if study not in PRECISIONS:
+        raise WorldforkError(f"Unknown precision {study!r}; the known ones are {', '.join(PRECISIONS)}.")
+    return PRECISIONS[study]
+
 
 # Gradient step n draws from fold_in(batch_key, n). What else is drawn has numbers that no step reaches.
 FISHER_KEY: Final = 0xFFFF_FFFE
@@ -86,7 +110,7 @@ class Rehearsal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pull:
+class L2Penalty:
     """A penalty strength/2 * sum of importance * (parameter - center)**2.
 
     The importance is 1, or with `replay` the diagonal of the empirical Fisher information there: the mean squared
@@ -108,7 +132,7 @@ class Adapter:
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class TrainingPlan:
     """One training, composed. The number of steps, rates, shares and strengths are data; the rest is structure."""
 
     steps: int | Int[np.ndarray, " P"]
@@ -118,13 +142,13 @@ class Course:
     optimiser: Optimiser = OWN
     schedule: Schedule = FLAT
     rehearsal: Rehearsal | None = None
-    pull: Pull | None = None
+    penalty: L2Penalty | None = None
     adapter: Adapter | None = None
 
     @property
     def plain(self) -> bool:
         """Whether `Agent.fit` does all of it."""
-        composed = (self.groups, self.rehearsal, self.pull, self.adapter)
+        composed = (self.groups, self.rehearsal, self.penalty, self.adapter)
         own = self.optimiser.name == "own" and self.schedule.flat
         return own and isinstance(self.steps, int) and all(part is None for part in composed)
 
@@ -149,10 +173,10 @@ class Trainable(Protocol):
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on minibatches of the window; everything random comes from `batch_keys`."""
+        """Carry a plan out on minibatches of the window; everything random comes from `batch_keys`."""
         ...
 
     def trained(self, scope: str, name: str) -> bool:

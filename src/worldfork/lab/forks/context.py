@@ -14,7 +14,7 @@ from worldfork.lab.environments.base import AfterEnd, can_end
 from worldfork.lab.environments.drift import Schedule, schedule
 from worldfork.lab.episodes import objection_to_ends
 from worldfork.lab.mechanisms.base import Mechanism
-from worldfork.lab.stream.signals import Signal
+from worldfork.lab.signals import Signal
 from worldfork.ledger.deployments import recorded_signals
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration

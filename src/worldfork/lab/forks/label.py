@@ -15,17 +15,18 @@ from jaxtyping import Float64, Int64
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.environments.drift import evaluation_levels
-from worldfork.lab.episodes import Draws, Record, Rolled, roll_out
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
+from worldfork.lab.signals import Episode, read_signal
 from worldfork.lab.stream import Stream, segment, window
-from worldfork.lab.stream.signals import Episode, read_signal
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
 
 __all__ = [
-    "Block",
     "Evaluation",
     "Fork",
     "evaluate_block",
@@ -35,6 +36,7 @@ __all__ = [
     "label",
     "parts_of",
     "read_signals",
+    "rows_of",
     "update_forks",
     "validation_losses",
 ]
@@ -42,17 +44,17 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Fork:
-    """One decision point of one cell; `held` is the row of the cell that HOLD is shared with, if any."""
+    """A decision point of a cell; `held` is the row of the cell that HOLD is shared with, if any."""
 
     cell: Cell
     k: int
-    stream: Stream
+    stream: Stream | StoredStream
     held: ForkRow | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """What one side of a fork came to."""
+    """The outcome of one side of a fork."""
 
     returns: tuple[float | None, ...]
     replaced: int  # actions that were not finite
@@ -64,14 +66,15 @@ class Branch:
 class Evaluation:
     """A block that was run: parameter set i is UPDATE of fork i, set `hold` + i its HOLD, unless that is shared."""
 
-    updates: list[Update]  # of as many forks at a time as are updated together
-    updated: Arrays
+    updates: list[Update]  # of `size` forks each
+    size: int
+    updated: Arrays  # the parameters that UPDATE led to
     rolled: Rolled
     hold: int
-    seconds: dict[str, float]  # by what was done
+    seconds: dict[str, float]  # spent on updates and on evaluations
 
     def branches(self) -> list[Branch]:
-        """Every parameter set's outcome."""
+        """Return every parameter set's outcome."""
         rolled = self.rolled
         columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
         return [
@@ -80,42 +83,43 @@ class Evaluation:
         ]
 
 
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """The rows of a block, not yet chained, the parameters that UPDATE led to, and seconds by what was done."""
+def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[str, float]]:
+    """Return the rows of one block, in its order and not yet chained, and the seconds by kind of work.
 
-    rows: list[ForkRow]
-    updated: Arrays
-    seconds: dict[str, float]
+    Its forks are of one arm and one task, and HOLD is shared by all of them or by none.
+    """
+    evaluation = evaluate_block(context, forks)
+    return rows_of(context, forks, evaluation), evaluation.seconds
 
 
-def label(context: Context, forks: Sequence[Fork]) -> Block:
-    """Label the forks of one block: of one arm and one task, HOLD shared by all of them or by none."""
-    name = forks[0].cell.arm
-    arm, size = context.registration.arm(name), context.registration.forks_per_block(name)
-    block = evaluate_block(context, forks, size=size, episodes=np.arange(arm.evaluation.episodes))
-    branches = block.branches()
+def rows_of(context: Context, forks: Sequence[Fork], evaluation: Evaluation) -> list[ForkRow]:
+    """Return the rows of an evaluated block, in its order and not yet chained."""
+    branches, size = evaluation.branches(), evaluation.size
     losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
-        hold = _held(fork.held) if fork.held else branches[block.hold + index]
-        fit = fit_record(block.updates[index // size], index % size)
+        hold = _held(fork.held) if fork.held else branches[evaluation.hold + index]
+        fit = fit_record(evaluation.updates[index // size], index % size)
         loss = float(losses[index])
         rows.append(_row(context, fork, hold=hold, update=branches[index], fit=fit, validation_loss=loss))
-    return Block(rows, arrays.take(block.updated, np.arange(len(forks))), block.seconds)
+    return rows
 
 
 def evaluate_block(
     context: Context,
     forks: Sequence[Fork],
     *,
-    size: int,
-    episodes: Int64[np.ndarray, " E"],
+    size: int | None = None,
+    episodes: Int64[np.ndarray, " E"] | None = None,
     record: Record | None = None,
 ) -> Evaluation:
-    """Update the forks, `size` at a time, and evaluate both branches (UPDATE alone where HOLD is shared) on these
-    episodes (from 0)."""
+    """Update the forks, `size` at a time, and evaluate both branches, or UPDATE alone where HOLD is shared.
+
+    `size` and `episodes` (from 0) are as registered unless they are given.
+    """
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    size = context.registration.forks_per_block(arm.name) if size is None else size
+    episodes = np.arange(arm.evaluation.episodes) if episodes is None else episodes
     agent, environment = context.agent(task, arm), context.environment(task)
     share = forks[0].held is not None
     parts = parts_of(context, forks, size=size)
@@ -138,12 +142,15 @@ def evaluate_block(
         after_end=context.after_end(task) or "reset",
     )
     seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
-    return Evaluation(updates, updated, rolled, hold=len(full), seconds=seconds)
+    return Evaluation(updates, size, updated, rolled, hold=len(full), seconds=seconds)
 
 
 def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list[Fork]]:
-    """The forks of a block that are trained and validated together, at most `size` at a time. Where the agent needs
-    full blocks, the last fork fills this one up: `size` forks, or twice as many where HOLD is shared."""
+    """Return the forks of a block in parts that are trained and validated together, at most `size` in each.
+
+    Where the agent needs full blocks, the last fork fills this one up: `size` forks, or twice as many where HOLD is
+    shared.
+    """
     agent = context.agent(forks[0].cell.task, context.registration.arm(forks[0].cell.arm))
     full = list(forks)
     if needs_full_blocks(agent):
@@ -153,7 +160,7 @@ def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list
 
 
 def update_forks(context: Context, forks: Sequence[Fork]) -> Update:
-    """The mechanism on each fork's window; its minibatches are the one stream of draws that HOLD has no part in."""
+    """Run the mechanism on each fork's window; its minibatches are the only draws that HOLD has no part in."""
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
     seed = context.registration.seed
@@ -172,7 +179,7 @@ def update_forks(context: Context, forks: Sequence[Fork]) -> Update:
 
 
 def validation_losses(context: Context, forks: Sequence[Fork]) -> Float64[np.ndarray, " F"]:
-    """The frozen model's training loss on the episode before each fork: all of it is held out."""
+    """Return the frozen model's training loss on the episode before each fork: all of it is held out."""
     agent = context.agent(forks[0].cell.task, context.registration.arm(forks[0].cell.arm))
     episodes = segment([fork.stream.recording for fork in forks], [fork.k for fork in forks])
     return np.asarray(agent.loss(_parameters(context, forks), episodes), np.float64)
@@ -183,12 +190,12 @@ def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
 
 
 def fork_event(context: Context, fork: Fork) -> Event:
-    """The address of the draws of a fork's evaluations."""
+    """Return the address of the draws of a fork's evaluations."""
     return fork.cell.event(Purpose.INITIAL_STATE, context.registration.seed).at(fork=fork.k)
 
 
 def fork_levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
-    """The level that the world is set to at each step of a fork's evaluations."""
+    """Return the level that the world is set to at each step of a fork's evaluations."""
     environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
     levels = evaluation_levels(
         schedule,
@@ -205,7 +212,7 @@ def _held(row: ForkRow) -> Branch:
 
 
 def fit_record(update: Update, index: int) -> FitRecord:
-    """What the mechanism did to one parameter set, as the ledger says it."""
+    """Return what the mechanism did to parameter set `index`, as a ledger records it."""
     measured = (update.loss_before, update.loss_after, update.grad_norm, update.param_shift)
     before, after, norm, shift = finite(float(values[index]) for values in measured)
     return FitRecord(
@@ -219,7 +226,7 @@ def fit_record(update: Update, index: int) -> FitRecord:
 
 
 def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
-    """Every registered signal on the episode before a fork."""
+    """Return every registered signal on the episode before a fork."""
     logged = fork.stream.log.of_episode(fork.k)
     episode = Episode(
         k=fork.k,

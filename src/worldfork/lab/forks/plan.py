@@ -1,5 +1,7 @@
-"""Which streams and forks are computed together: from the registration alone, so that a rerun makes the same."""
+"""Batches of streams and blocks of forks, from the registration alone, so that a rerun makes the same; and the
+streams of a ledger, read back."""
 
+import dataclasses
 import functools
 from itertools import groupby
 from typing import Final
@@ -12,21 +14,19 @@ from worldfork.registration import Cell, Registration, cells, hold_owner, stream
 
 __all__ = [
     "Block",
-    "StreamFiles",
+    "StoredStream",
     "fork_blocks",
-    "named_stream",
     "read_stream",
     "stored_stream",
     "stream_batches",
 ]
 
 KEPT: Final = 64  # streams that were read last
-StreamFiles = tuple[Blob, Blob]  # what was logged, and the recording
 Block = tuple[tuple[Cell, int], ...]  # forks: a cell and a decision point each
 
 
 def stream_batches(registration: Registration) -> list[tuple[Cell, ...]]:
-    """The cells that run a stream of their own, one arm and one task at a time."""
+    """Return the cells that run a stream of their own, one arm and one task at a time."""
     size = registration.execution.streams_per_batch
     running = [cell for cell, owner in stream_owner(registration).items() if cell == owner]
     groups = [list(group) for _, group in groupby(running, key=lambda cell: (cell.arm, cell.task))]
@@ -34,8 +34,10 @@ def stream_batches(registration: Registration) -> list[tuple[Cell, ...]]:
 
 
 def fork_blocks(registration: Registration, *, shared: bool) -> list[Block]:
-    """The forks whose HOLD branch is evaluated with them, or those that share it with another arm (the paper's arms
-    differ mostly in UPDATE). Both kinds fill the same number of parameter sets."""
+    """Return the blocks of forks that evaluate their own HOLD, or, if `shared`, of those that take another arm's.
+
+    The paper's arms differ mostly in UPDATE. Both kinds of block fill the same number of parameter sets.
+    """
     owners = hold_owner(registration)
     forks = [
         (cell, k)
@@ -51,21 +53,44 @@ def fork_blocks(registration: Registration, *, shared: bool) -> list[Block]:
 
 
 def read_stream(study: Study, cell: Cell) -> Stream:
-    """A finished stream, back from the ledger."""
+    """Return a finished stream from the ledger."""
     log, recording = study.cell(cell.id).read_stream()
     return Stream(StreamLog.of(log), Recording(**recording))
 
 
-def named_stream(study: Study, cell: Cell) -> StreamFiles:
-    """The files of a finished stream by their content, as tasks name them."""
+@dataclasses.dataclass(frozen=True)
+class StoredStream:
+    """A finished stream named by the content of its files, as a task carries it: read where it is needed."""
+
+    log_file: Blob
+    recording_file: Blob
+
+    @property
+    def log(self) -> StreamLog:
+        """What was logged at each control step."""
+        return _read(self).log
+
+    @property
+    def recording(self) -> Recording:
+        """All transitions."""
+        return _read(self).recording
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """The content digests of log and recording."""
+        return _read(self).digests
+
+
+def stored_stream(study: Study, cell: Cell) -> StoredStream:
+    """Name the files of a finished stream by their content."""
     log, recording = study.cell(cell.id).stream_files()
-    return blob_of(log), blob_of(recording)
+    return StoredStream(blob_of(log), blob_of(recording))
 
 
+# A worker that labels many forks of a stream reads it once.
 @functools.lru_cache(KEPT)
-def stored_stream(files: StreamFiles) -> Stream:
-    """The stream that these files hold, wherever they are: a worker that labels many of its forks reads it once."""
-    log, recording = files
+def _read(stored: StoredStream) -> Stream:
+    log, recording = stored.log_file, stored.recording_file
     return Stream(
         StreamLog.of(arrays.parquet_columns(read_blob(log), log.path)),
         Recording(**arrays.npz_arrays(read_blob(recording), recording.path)),

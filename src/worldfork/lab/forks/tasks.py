@@ -10,25 +10,22 @@ and a worker that is not the same refuses it.
 """
 
 import dataclasses
-import errno
 import functools
-import os
 import platform
 import time
-import traceback
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from worldfork.blobs import Blob
-from worldfork.errors import Failed, WorldforkError
+from worldfork.errors import Failed
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.ahead import compile_ahead, wait_until_compiled
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
-from worldfork.lab.forks.plan import StreamFiles, stored_stream
+from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
+from worldfork.lab.workers import Unfit, attempted, worker_name
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
@@ -37,7 +34,6 @@ from worldfork.registration import Cell, difference, hold_owner, restore, stream
 __all__ = [
     "Describe",
     "Described",
-    "ForkPoint",
     "Identity",
     "Label",
     "Labelled",
@@ -45,36 +41,30 @@ __all__ = [
     "Setting",
     "Streamed",
     "Task",
-    "attempted",
     "configuration",
     "context_of_setting",
     "identity_of",
     "module_sources",
     "perform",
     "require_identity",
-    "worker_name",
 ]
 
 Place = tuple[str, int]  # a task and the index of a checkpoint
-Identity = Mapping[str, Any]
-Result = TypeVar("Result")
+Identity = Mapping[str, Any]  # the worker's part of cell.json
 
-# What XLA says of a device whose memory is full, the system of a file or a library, and Python of a thread.
-EXHAUSTED: Final = ("RESOURCE_EXHAUSTED", os.strerror(errno.ENOMEM), "failed to map segment", "start new thread")
-
-# What of cell.json the worker is, and not the registration: the same for all cells of an arm and a task.
+# Fields of cell.json that are the worker's and not the registration's: the same for all cells of an arm and a task.
 WORKERS: Final = ("device", "processor", "compiler_flags", "simulator", "packages", "code", "source")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What a task begins from: the registration in canonical JSON, and the files of the checkpoints it reads."""
+    """Input of a task: the registration in canonical JSON, and the files of the checkpoints that it reads."""
 
     registration: str
     checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
 
     def only(self, cells: Collection[Cell]) -> "Setting":
-        """With the checkpoints of these cells alone."""
+        """Return the setting with the checkpoints of these cells alone."""
         needed = {(cell.task, cell.checkpoint) for cell in cells}
         return Setting(self.registration, tuple(entry for entry in self.checkpoints if entry[0] in needed))
 
@@ -85,14 +75,14 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Describe:
-    """Say what will determine the rows of these cells: cell.json of each."""
+    """Describe what will determine the rows of these cells: cell.json of each."""
 
     setting: Setting
     cells: tuple[Cell, ...]
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
+        """The files that the task reads."""
         return self.setting.blobs
 
     def __str__(self) -> str:
@@ -109,7 +99,7 @@ class RunStreams:
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
+        """The files that the task reads."""
         return self.setting.blobs
 
     def __str__(self) -> str:
@@ -117,27 +107,19 @@ class RunStreams:
 
 
 @dataclasses.dataclass(frozen=True)
-class ForkPoint:
-    """One decision point of one cell, its stream by name; `held` is the row of the cell that shares its HOLD."""
-
-    cell: Cell
-    k: int
-    stream: StreamFiles
-    held: ForkRow | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Label:
-    """Label a block of forks of one arm and one task."""
+    """Label a block of forks of one arm and one task, whose streams are named by their files."""
 
     setting: Setting
-    forks: tuple[ForkPoint, ...]
+    forks: tuple[Fork, ...]
     identity: Identity
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
-        return tuple(dict.fromkeys((*self.setting.blobs, *(blob for fork in self.forks for blob in fork.stream))))
+        """The files that the task reads."""
+        stored = [fork.stream for fork in self.forks if isinstance(fork.stream, StoredStream)]
+        streams = (blob for stream in stored for blob in (stream.log_file, stream.recording_file))
+        return tuple(dict.fromkeys((*self.setting.blobs, *streams)))
 
     def __str__(self) -> str:
         return f"{self.forks[0].cell.id} from fork {self.forks[0].k} on"
@@ -145,43 +127,43 @@ class Label:
 
 @dataclasses.dataclass(frozen=True)
 class Described:
-    """The configurations, in the order asked for; remarks on checkpoints; and every source file by its digest."""
+    """Configurations in the order asked for, remarks on checkpoints, and every source file by its digest."""
 
     configurations: list[dict[str, Any]]
     remarks: list[str]
     sources: dict[str, dict[str, str]]  # digest of all -> module -> digest
-    host: dict[str, str] = dataclasses.field(compare=False)  # where this is so, which may differ
+    host: dict[str, str] = dataclasses.field(compare=False)  # which may differ between workers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Streamed:
-    """The streams, in the order asked for."""
+    """Streams, in the order asked for."""
 
     streams: list[Stream]
     seconds: float
     worker: str
 
     def same_as(self, other: "Streamed") -> bool:
-        """Whether another worker came to the same."""
+        """Return True if another worker came to the same."""
         return [stream.digests for stream in self.streams] == [stream.digests for stream in other.streams]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Labelled:
-    """The rows of a block, in its order, not yet chained."""
+    """Rows of a block, in its order, not yet chained."""
 
     rows: list[ForkRow]
     seconds: float
-    spent: dict[str, float]  # of these on updates and on evaluations
+    spent: dict[str, float]  # seconds of these on updates and on evaluations
     worker: str
 
     def same_as(self, other: "Labelled") -> bool:
-        """Whether another worker came to the same."""
+        """Return True if another worker came to the same."""
         return self.rows == other.rows
 
     @property
     def doubtful(self) -> bool:
-        """Whether a branch came to nothing finite: an outcome, unless the worker is broken."""
+        """True if a branch came to nothing finite: an outcome, unless the worker is broken."""
         return any(None in (*row.hold, *row.update) or row.fit.non_finite > 0 for row in self.rows)
 
 
@@ -201,70 +183,30 @@ def _perform(task: Task) -> Described | Streamed | Labelled:
             return describe(context, task.cells)
         case RunStreams():
             require_identity(task.identity, identity(context, task.cells[0]))
-            compile_ahead(context, task.cells[0])
             return Streamed(run_streams(context, task.cells), time.perf_counter() - began, worker_name())
         case Label():
             require_identity(task.identity, identity(context, task.forks[0].cell))
-            wait_until_compiled(context, task.forks[0].cell)
-            forks = [Fork(fork.cell, fork.k, stored_stream(fork.stream), fork.held) for fork in task.forks]
-            block = label(context, forks)
-            return Labelled(block.rows, time.perf_counter() - began, block.seconds, worker_name())
-
-
-def attempted(work: Callable[[], Result]) -> Result | Failed:
-    """What comes of `work`; whatever a simulator or an agent raises, the study survives it: also `sys.exit` and the
-    panic of a compiled library, which are no `Exception`. Ctrl-C alone ends it.
-    """
-    try:
-        return work()
-    except _Unfit as error:
-        return Failed(str(error), traceback.format_exc(), unfit=True)
-    except WorldforkError as error:
-        return Failed(str(error), traceback.format_exc(), exhausted=_ran_out_of_memory(error))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return Failed(_reason(error), traceback.format_exc(), exhausted=_ran_out_of_memory(error))
-
-
-def _reason(error: BaseException) -> str:
-    """The error in words; a generator hides a StopIteration that ended it in an error of its own."""
-    raised = error.__cause__ if isinstance(error.__cause__, StopIteration) else error
-    if isinstance(raised, SystemExit):
-        return f"SystemExit: something called sys.exit({'' if raised.code is None else repr(raised.code)})"
-    return f"{type(raised).__name__}: {raised}".removesuffix(": ")
-
-
-def _ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether that is what it comes from, whatever it says itself: a file may look damaged for want of memory."""
-    while error is not None:
-        if isinstance(error, MemoryError) or any(words in str(error) for words in EXHAUSTED):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-class _Unfit(WorldforkError):
-    """This worker would make rows under another configuration than the study's."""
+            rows, spent = label(context, task.forks)
+            return Labelled(rows, time.perf_counter() - began, spent, worker_name())
 
 
 def require_identity(expected: Identity, here: Identity) -> None:
-    """Refuse to make rows that would not be the study's."""
+    """Raise an error if this worker's rows would not be the study's."""
     if dict(expected) != (found := as_recorded(here, expected)):
         changes = "\n  ".join(difference(dict(expected), found))
-        raise _Unfit(
+        raise Unfit(
             f"The worker {worker_name()} is not of the kind that this study began with:\n  {changes}\n"
             "Rows of two kinds are never mixed: give the study workers of one kind."
         )
 
 
 def identity_of(described: Mapping[str, Any]) -> Identity:
-    """What of a cell's configuration the worker is."""
+    """Return the worker's part of a cell's configuration: device, flags, packages, source."""
     return {name: described[name] for name in WORKERS}
 
 
 def identity(context: Context, cell: Cell) -> Identity:
-    """What this worker is, to the cells of this arm and task."""
+    """Return this worker's part of the configuration of the cells of this arm and task."""
     key = cell.arm, cell.task
     if key not in context.identities:
         source = source_digest(_modules(context, cell))
@@ -272,13 +214,8 @@ def identity(context: Context, cell: Cell) -> Identity:
     return context.identities[key]
 
 
-def worker_name() -> str:
-    """This process, for people."""
-    return f"{platform.node()}:{os.getpid()}"
-
-
 def context_of_setting(setting: Setting) -> Context:
-    """What a task begins from, built once for all tasks of a study."""
+    """Return the context of a setting, built once for all tasks of a study."""
     context = _context(setting.registration)
     context.checkpoints.update(setting.checkpoints)
     return context
@@ -290,7 +227,7 @@ def _context(registration: str) -> Context:
 
 
 def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
-    """The streams of these cells, in a batch that is padded to the registered size where the agent needs it."""
+    """Run the streams of these cells, in a batch that is padded to the registered size where the agent needs it."""
     arm, task = context.registration.arm(cells[0].arm), cells[0].task
     agent = context.agent(task)
     size = context.registration.execution.streams_per_batch if needs_full_blocks(agent) else len(cells)
@@ -309,7 +246,7 @@ def run_streams(context: Context, cells: tuple[Cell, ...]) -> list[Stream]:
 
 
 def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
-    """What determines the rows of each cell here, as resolved, and nothing else."""
+    """Describe what determines the rows of each cell here, as resolved, and nothing else."""
     streams, holds = stream_owner(context.registration), hold_owner(context.registration)
     files: dict[str, dict[str, str]] = {}
     configurations = []
@@ -335,12 +272,12 @@ def _modules(context: Context, cell: Cell) -> dict[str, str]:
 
 @functools.cache
 def module_sources(modules: tuple[str, ...]) -> dict[str, str]:
-    """The source of these modules and of what they import, module by module."""
+    """Return the digest of the source of these modules and of what they import, module by module."""
     return sources(modules)
 
 
 def configuration(context: Context, cell: Cell) -> dict[str, Any]:
-    """What determines the rows of a cell here, but for what it shares and for its source."""
+    """Return what determines the rows of a cell here, but for what it shares and for its source."""
     registration = context.registration
     arm, task = registration.arm(cell.arm), registration.tasks[cell.task]
     agent, environment = context.agent(cell.task, arm), context.environment(cell.task)
@@ -371,7 +308,7 @@ def configuration(context: Context, cell: Cell) -> dict[str, Any]:
 
 
 def _of_worker(context: Context, cell: Cell) -> dict[str, Any]:
-    """What this worker computes the cell's arm and task with."""
+    """Return device, compiler flags, simulator and versions with which this worker computes the cell."""
     arm = context.registration.arm(cell.arm)
     agent, environment = context.agent(cell.task, arm), context.environment(cell.task)
     plugins = (context.agent_plugin(cell.task, arm), context.accepted(arm, cell.task), *context.signals.values())

@@ -17,7 +17,7 @@ from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.agents.training import Trainable
 from worldfork.lab.mechanisms.base import Origin, Update, last, unchanged, updated
-from worldfork.lab.mechanisms.composed import Composed, Start, carry_out
+from worldfork.lab.mechanisms.finetune import Composed, InitialPoint, carry_out
 
 __all__ = ["AcceptIfBetter"]
 
@@ -62,8 +62,8 @@ class AcceptIfBetter(Composed):
         held = np.array([_held(int(size), self.held_out) for size in seen.size])
         older = dataclasses.replace(seen, size=seen.size - held)
         latest = _latest(seen, held, longest=_held(seen.reward.shape[1], self.held_out))
-        course = self.course(agent, origin=origin, window=older)
-        fit = carry_out(agent, Start(parameters, optimiser), older, course=course, batch_keys=batch_keys)
+        plan = self.plan(agent, origin=origin, window=older)
+        fit = carry_out(agent, InitialPoint(parameters, optimiser), older, plan=plan, batch_keys=batch_keys)
         before = np.asarray(agent.loss(parameters, latest))
         after = np.asarray(agent.loss(fit.parameters, latest))
         with np.errstate(invalid="ignore"):
@@ -75,7 +75,7 @@ class AcceptIfBetter(Composed):
             loss_before=before,
             loss_after=np.where(better, after, before),
         )
-        return updated(parameters, kept, seen, steps=course.steps)
+        return updated(parameters, kept, seen, steps=plan.steps)
 
 
 def _held(size: int, share: float) -> int:

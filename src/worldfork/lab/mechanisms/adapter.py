@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.training import Adapter, Course
+from worldfork.lab.agents.training import Adapter, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.mechanisms.finetune import Composed
 from worldfork.lab.mechanisms.partial import grouping_objection
 
 __all__ = ["LowRank"]
@@ -35,7 +35,7 @@ class LowRank(Composed):
         said = super().objection(agent, shortest=shortest, longest=longest)
         return said or grouping_objection(agent, self.groups, scope=self.scope)
 
-    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
-        plain = super().course(agent, origin=origin, window=window)
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
+        plain = super().plan(agent, origin=origin, window=window)
         scale = float(self.rank) if self.scale is None else self.scale
         return dataclasses.replace(plain, groups=self.groups, adapter=Adapter(self.rank, scale))

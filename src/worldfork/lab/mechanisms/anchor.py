@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.training import Course, Pull
+from worldfork.lab.agents.training import L2Penalty, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.mechanisms.finetune import Composed
 
 __all__ = ["Anchor"]
 
@@ -36,6 +36,6 @@ class Anchor(Composed):
     def needs(self) -> list[str]:
         return [*super().needs(), "a penalty on parameters"]
 
-    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
-        plain = super().course(agent, origin=origin, window=window)
-        return dataclasses.replace(plain, pull=Pull(origin.parameters, self.strength, origin.replay))
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
+        plain = super().plan(agent, origin=origin, window=window)
+        return dataclasses.replace(plain, penalty=L2Penalty(origin.parameters, self.strength, origin.replay))

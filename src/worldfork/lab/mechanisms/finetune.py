@@ -1,8 +1,153 @@
-"""The paper's mechanism: N gradient steps on the last W transitions (paper, "Problem setting")."""
+"""What every mechanism that trains shares: the settings of the training, and the update as calls in order.
 
-from worldfork.lab.mechanisms.composed import Composed
+cut the window -> where training begins -> what is trained, on what, how -> train -> what came of it
+"""
 
-__all__ = ["FineTune"]
+import dataclasses
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import UInt32
+from pydantic import Field, ValidationError, model_validator
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
+from worldfork.lab.agents.training import Optimiser, Schedule, Trainable, TrainingPlan, black_box, takes_replay
+from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
+
+__all__ = ["Composed", "FineTune", "InitialPoint", "carry_out"]
+
+
+BLACK_BOX = (
+    "this agent trains itself: it offers `fit`, and no loss whose gradient a mechanism could use. Of the "
+    "mechanisms that come with worldfork it can do `none`, `finetune` by its own optimiser, `accept-if-better`, "
+    "`reset` to the checkpoint, and `shrink-and-perturb` toward it or toward zero"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class InitialPoint:
+    """Where training begins."""
+
+    parameters: Arrays
+    optimiser: Arrays
+
+
+class Composed(Mechanism):
+    """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `plan`, or where
+    its training `start`s.
+
+    With `passes` the number of steps follows the window: as many as draw every transition of it so many times on
+    average. What `steps` says is then of no account, except that 0 is still no update.
+    """
+
+    rate: Annotated[float, Field(gt=0)] = 1.0  # share of the learning rate
+    passes: Annotated[float, Field(gt=0)] | None = None  # over the window, in place of a number of steps
+    optimiser: Literal["own", "sgd", "adam", "adamw"] = "own"  # the agent's, or optax's of that name, begun anew
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # of another optimiser than the agent's own
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of `sgd`
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0  # of `adamw`
+    schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate over the steps
+    warmup: Annotated[int, Field(ge=0)] = 0  # steps over which the rate rises to its full height
+    final: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of the rate at the last step of a falling schedule
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Composed":
+        try:
+            self._optimiser()
+        except ValidationError as error:  # in the words of the record that knows
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        if self.final and self.schedule == "constant":
+            raise ValueError("`final` is where a `linear` or `cosine` schedule ends, and this one is constant")
+        return self
+
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
+        """What is trained, on what, with what penalty and by what optimiser."""
+        doses = [self.dose(agent, int(size)) for size in window.size]
+        return TrainingPlan(
+            steps=self.steps if self.passes is None else np.array(doses, np.int64),
+            scope=self.scope,
+            rate=self.rate,
+            optimiser=self._optimiser(),
+            schedule=Schedule(shape=self.schedule, warmup=self.warmup, final=self.final),
+        )
+
+    def start(
+        self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
+    ) -> InitialPoint:
+        """Where it begins: from the current parameters, unless a subclass says otherwise."""
+        return current
+
+    def needs(self) -> list[str]:
+        """What of it a black box can not do."""
+        found = [f"the optimiser `{self.optimiser}`"] if self.optimiser != "own" else []
+        found += ["a schedule of the learning rate"] if self.schedule != "constant" or self.warmup else []
+        return found + (["passes over the window"] if self.passes is not None else [])
+
+    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
+        """Parts that a black box can not do."""
+        if said := super().objection(agent, shortest=shortest, longest=longest):
+            return said
+        if (parts := self.needs()) and black_box(agent):
+            return f"{' and '.join(parts)} can not be had here: {BLACK_BOX}."
+        return ""
+
+    def update(
+        self,
+        agent: Agent,
+        parameters: Arrays,
+        *,
+        optimiser: Arrays,
+        origin: Origin,
+        window: Window,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> Update:
+        """Train. No steps is no update: the branches are then one computation."""
+        if self.steps == 0 and self.rests_without_steps:
+            return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
+        seen = last(window, self.window, same_shape=True)
+        begun = self.start(agent, InitialPoint(parameters, optimiser), origin=origin, batch_keys=batch_keys)
+        plan = self.plan(agent, origin=origin, window=seen)
+        fit = carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys)
+        return updated(parameters, fit, seen, steps=plan.steps)
+
+    def _optimiser(self) -> Optimiser:
+        return Optimiser(
+            name=self.optimiser,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
+
+    def dose(self, agent: Agent, transitions: int) -> int:
+        if self.passes is None or self.steps == 0 or not isinstance(agent, Trainable):
+            return self.steps
+        sequences, length = agent.minibatch
+        return max(1, math.ceil(self.passes * transitions / (sequences * length)))
+
+
+def carry_out(
+    agent: Agent, begun: InitialPoint, window: Window, *, plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]
+) -> Fit:
+    """Train: by the agent's own `fit` where that is all there is to it, else as composed."""
+    handed: dict[str, Any] = {}
+    if plan.rehearsal is not None and takes_replay(agent):
+        handed, plan = {"rehearsal": plan.rehearsal}, dataclasses.replace(plan, rehearsal=None)
+    if plan.plain:
+        return agent.fit(
+            begun.parameters,
+            begun.optimiser,
+            window,
+            steps=int(plan.steps),
+            scope=plan.scope,
+            batch_keys=batch_keys,
+            rate=plan.rate,
+            **handed,
+        )
+    if not isinstance(agent, Trainable):
+        raise WorldforkError(f"This plan can not be trained: {BLACK_BOX}.")
+    return agent.train(begun.parameters, begun.optimiser, window, plan=plan, batch_keys=batch_keys)
 
 
 class FineTune(Composed):

@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.training import Course, Trainable
+from worldfork.lab.agents.training import Trainable, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed
+from worldfork.lab.mechanisms.finetune import Composed
 
 __all__ = ["Partial", "grouping_objection"]
 
@@ -30,8 +30,8 @@ class Partial(Composed):
         said = super().objection(agent, shortest=shortest, longest=longest)
         return said or grouping_objection(agent, self.groups, scope=self.scope)
 
-    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
-        plain = super().course(agent, origin=origin, window=window)
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
+        plain = super().plan(agent, origin=origin, window=window)
         return dataclasses.replace(plain, groups=self.groups)
 
 

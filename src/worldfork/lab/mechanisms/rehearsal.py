@@ -11,9 +11,9 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Window
-from worldfork.lab.agents.training import Course, Rehearsal, Trainable, black_box, rehearsed, takes_replay
+from worldfork.lab.agents.training import Rehearsal, Trainable, TrainingPlan, black_box, rehearsed, takes_replay
 from worldfork.lab.mechanisms.base import Origin, saying_ends
-from worldfork.lab.mechanisms.composed import BLACK_BOX, Composed
+from worldfork.lab.mechanisms.finetune import BLACK_BOX, Composed
 
 __all__ = ["Rehearse"]
 
@@ -52,9 +52,9 @@ class Rehearse(Composed):
             )
         return ""
 
-    def course(self, agent: Agent, *, origin: Origin, window: Window) -> Course:
+    def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         assert origin.replay is not None
-        plain = super().course(agent, origin=origin, window=window)
+        plain = super().plan(agent, origin=origin, window=window)
         # Minibatches mix rows of both: what the window says of ends, the replay says too.
         replay = origin.replay if window.terminated is None else saying_ends(origin.replay)
         return dataclasses.replace(plain, rehearsal=Rehearsal(replay, self.share))

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.agents.training import Trainable, black_box, chosen_prefixes
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.mechanisms.composed import Composed, Start
+from worldfork.lab.mechanisms.finetune import Composed, InitialPoint
 from worldfork.lab.mechanisms.partial import grouping_objection
 from worldfork.randomness import Purpose, consume, fold_in
 
@@ -51,8 +51,8 @@ class Reset(Composed):
         return said or (grouping_objection(agent, self.groups, scope=self.scope) if self.groups else "")
 
     def start(
-        self, agent: Agent, current: Start, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
-    ) -> Start:
+        self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
+    ) -> InitialPoint:
         target, optimiser = origin.parameters, origin.optimiser
         if self.to == "fresh":
             assert isinstance(agent, Trainable)
@@ -61,7 +61,7 @@ class Reset(Composed):
         for name, array in current.parameters.items():
             limited = bool(self.groups) or self.to == "fresh"
             back[name] = target[name] if not limited or _touched(agent, self.scope, self.groups, name) else array
-        return Start(back, optimiser)
+        return InitialPoint(back, optimiser)
 
 
 class ShrinkAndPerturb(Composed):
@@ -90,8 +90,8 @@ class ShrinkAndPerturb(Composed):
         return [*super().needs(), *(["fresh parameters"] if self.toward == "fresh" else [])]
 
     def start(
-        self, agent: Agent, current: Start, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
-    ) -> Start:
+        self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
+    ) -> InitialPoint:
         fresh, optimiser = None, current.optimiser
         if not black_box(agent):
             assert isinstance(agent, Trainable)
@@ -107,7 +107,7 @@ class ShrinkAndPerturb(Composed):
                 moved[name] = (shrunk + self.noise * _normals(array, fold_in(noise_keys, place))).astype(
                     array.dtype
                 )
-        return Start({name: moved[name] for name in current.parameters}, optimiser)
+        return InitialPoint({name: moved[name] for name in current.parameters}, optimiser)
 
 
 def _touched(agent: Agent, scope: str, groups: tuple[str, ...], name: str) -> bool:

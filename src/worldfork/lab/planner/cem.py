@@ -7,7 +7,6 @@ Axes: N candidates, H horizon, A actions, K elites.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -65,13 +64,11 @@ def plan(
     *,
     settings: CEM,
     mask: Float[Array, " A"] | None = None,
-    unrolled: bool = False,
 ) -> Plan:
     """Search around `warm` for the action sequence in [-1, 1] whose imagined value is highest.
 
     `mask` zeroes actions that do not exist. Candidates whose value is not finite rank last; if no candidate is
-    finite the action is zero and `finite` says so. `unrolled` writes the iterations out one after another: the same
-    bits in fewer pieces of work, for a batch so small that launching them takes the time; it compiles for longer.
+    finite the action is zero and `finite` says so.
     """
     kept = int(settings.keep * settings.elites)
     mask = jnp.ones(warm.shape[-1]) if mask is None else mask
@@ -80,32 +77,20 @@ def plan(
     # The first iteration has no elites yet: the warm start itself stands in for them.
     elites = jnp.broadcast_to(mean, (kept, *mean.shape))
 
-    def iterate(carry: Search, noise_key: Key[Array, ""]) -> Search:
+    def iterate(carry: Search, iteration: Array) -> tuple[Search, None]:
         mean, std, elites, _ = carry
-        noise = coloured_noise(noise_key, settings, mean.shape)
+        noise = coloured_noise(jax.random.fold_in(plan_key, iteration), settings, mean.shape)
         fresh = jnp.clip(mean + std * noise, -1.0, 1.0) * mask
         candidates = jnp.concatenate([elites, fresh])
-        if unrolled:  # the refit reads them; it does not compute them anew, where it could round otherwise
-            candidates = jax.lax.optimization_barrier(candidates)  # type: ignore[no-untyped-call]
         values = imagine(candidates)
         values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
         best, index = jax.lax.top_k(values, settings.elites)
         chosen = candidates[index]
         mean, std = refit(chosen, best, settings)
-        return mean, std, chosen[:kept], best[0]
-
-    def scanned(carry: Search, iteration: Array) -> tuple[Search, None]:
-        return iterate(carry, jax.random.fold_in(plan_key, iteration)), None
+        return (mean, std, chosen[:kept], best[0]), None
 
     search: Search = (mean, std, elites, jnp.array(-jnp.inf))
-    iterations = jnp.arange(settings.iterations)
-    if unrolled:
-        # Noise is drawn where it is used: the compiler joins its last product with `std`, and rounds accordingly.
-        for noise_key in jax.vmap(functools.partial(jax.random.fold_in, plan_key))(iterations):
-            search = iterate(search, noise_key)
-    else:
-        search, _ = jax.lax.scan(scanned, search, iterations)
-    mean, _, _, best = search
+    (mean, _, _, best), _ = jax.lax.scan(iterate, search, jnp.arange(settings.iterations))
     finite = jnp.isfinite(best) & jnp.all(jnp.isfinite(mean))
     mean = jnp.where(finite, mean, 0.0)
     return Plan(mean[0], mean, finite)

@@ -18,7 +18,7 @@ from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, label
+from worldfork.lab.forks.label import Fork, evaluate_block, rows_of
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
@@ -129,13 +129,14 @@ def measure(context: Context, *, progress: Progress = silent) -> Calibration:
         progress("streams", number, len(batches))
     forks = []
     for number, block in enumerate(blocks, start=1):
-        labelled = label(context, [Fork(cell, k, streams[cell]) for cell, k in block])
+        together = [Fork(cell, k, streams[cell]) for cell, k in block]
+        evaluation = evaluate_block(context, together)
         cell = block[0][0]
         agent = context.agent(cell.task, registration.arm(cell.arm))
         if not isinstance(agent, LinearQuadratic):
             raise WorldforkError(f"Only the linear-quadratic world has a closed form; {cell.id} is another.")
-        updated = agent.gain(labelled.updated)
-        for (cell, k), row, gain in zip(block, labelled.rows, updated, strict=True):
+        updated = agent.gain(evaluation.updated)[: len(block)]
+        for (cell, k), row, gain in zip(block, rows_of(context, together, evaluation), updated, strict=True):
             frozen = agent.gain(context.checkpoint(cell.task, cell.checkpoint).parameters)[0]
             truth = _expected(context, cell, k, gain) - _expected(context, cell, k, frozen)
             forks.append((cell.id, k, truth, row.hold, row.update))

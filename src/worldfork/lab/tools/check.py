@@ -3,15 +3,18 @@
 import dataclasses
 import itertools
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.label import read_signals, validation_losses
-from worldfork.lab.forks.models import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
-from worldfork.lab.tools.ends import count_ends
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.lab.tools.short_episode import short_episode
@@ -21,7 +24,7 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
-__all__ = ["Check", "Seconds", "check"]
+__all__ = ["Check", "Seconds", "check", "count_ends"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,3 +203,39 @@ def _times(context: Context, progress: Progress) -> list[Seconds]:
         times.append(Seconds(counted.arm, counted.task, **spent, episodes=timing.episodes))
         progress("timing", number, len(counts))
     return times
+
+
+SOME: Final = 4  # episodes that are looked at
+
+
+def count_ends(context: Context, task: str) -> str:
+    """What becomes of a few episodes of the first checkpoint in the clean world, in a sentence; nothing of a world
+    whose episodes do not end early."""
+    if (after_end := context.after_end(task)) is None:
+        return ""
+    environment = context.environment(task)
+    rolled = roll_out(
+        context.agent(task),
+        environment,
+        context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters,
+        Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")], np.arange(SOME)),
+        levels=np.zeros((1, environment.episode_steps)),
+        action_noise=0.0,
+        trace=True,
+        after_end=after_end,
+    )
+    assert rolled.trace is not None
+    assert rolled.trace.ends is not None
+    ends = rolled.trace.ends
+    if after_end == "wait":
+        return (
+            f"{task}: of {ends.real.size} control steps {1 - ends.real.mean():.0%} lay past an end, where nothing "
+            "is earned and nothing learned."
+        )
+    attempts = ends.first.sum() / SOME
+    if attempts == 1:
+        return f"{task}: none of {SOME} episodes in the clean world ended early."
+    return (
+        f"{task}: an episode of {environment.episode_steps} control steps took {attempts:.1f} "
+        'attempts. With a reward for going on an end then costs next to nothing: after_end = "wait" makes it count.'
+    )

@@ -13,7 +13,7 @@ import numpy as np
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
-from worldfork.lab.deployments.history import deployment_batches
+from worldfork.lab.closed_loop.batches import deployment_batches
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches

@@ -14,9 +14,9 @@ from jaxtyping import Float64
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.evaluation import deploy, find_checkpoint
+from worldfork.lab.agents.checkpoints import read_manifest
 from worldfork.lab.environments import EnvironmentPlugin
+from worldfork.lab.tools.evaluation import find_checkpoint, load_agent
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 
@@ -34,26 +34,26 @@ def measure(
     """Frozen return against drift scale, and the scale that the rule chooses: a record, ready for JSON."""
     task = read_manifest(find_checkpoint(checkpoints[0]))["task"]
     grid = drift_grid(task)
-    deployed = deploy(checkpoints, precision=precision, scale=grid[-1], threads=threads)
+    loaded = load_agent(checkpoints, precision=precision, scale=grid[-1], threads=threads)
     rows = []
     for done, scale in enumerate(grid, start=1):
         level = min(1.0, (scale - 1.0) / (grid[-1] - 1.0))
-        rows.append(deployed.returns("calibrate-drift", episodes=episodes, level=level))  # the same throughout
+        rows.append(loaded.returns("calibrate-drift", episodes=episodes, level=level))  # the same throughout
         progress("scales", done, len(grid))
     returns = np.stack(rows)
     means = returns.mean(axis=2)
     return {
         "schema": "worldfork.drift-scale/1",
         "task": task,
-        "parameter": deployed.environment.parameter,
+        "parameter": loaded.environment.parameter,
         "grid": list(grid),
         "returns": means.tolist(),
         "mean": means.mean(axis=1).tolist(),
         "scale": registered_scale(grid, means.mean(axis=1)),
         "episodes": episodes,
-        "checkpoints": deployed.digests,
+        "checkpoints": loaded.digests,
         "precision": precision,
-        "device": deployed.agent.device,
+        "device": loaded.agent.device,
     }
 
 

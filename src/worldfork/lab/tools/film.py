@@ -3,13 +3,11 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.deployments import replay as followed
-from worldfork.lab.forks import replay as again
-from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.models import context_of
+from worldfork.lab import replay
+from worldfork.lab.forks.checkpoints import context_of
 from worldfork.ledger.publish import leaves_windows_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
@@ -18,12 +16,14 @@ from worldfork.registration.library import registrations
 if TYPE_CHECKING:
     import numpy as np
 
+    from worldfork.lab.environments.base import Environment
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import Panel
 
 __all__ = ["film_deployment", "film_replay", "refuse_copies", "shoot"]
 
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
+Replayed = TypeVar("Replayed", replay.Replay, replay.DeploymentReplay)
 
 
 def film_replay(
@@ -35,22 +35,20 @@ def film_replay(
     video: Path | str | None = None,
     whole_block: bool | None = None,
     progress: Progress = silent,
-) -> again.Replay:
-    """Run one matched episode of a study again in both branches, and show it where a `video` is named."""
-    pair = again.find(study, cell, k=k, episode=episode)
+) -> replay.Replay:
+    """Run one matched episode of a study again in both branches, and write a `video` of it where one is named."""
+    pair = replay.find_pair(study, cell, k=k, episode=episode)
     refuse_copies(study)
     context = context_of(study)
-
-    def run() -> again.Replay:
-        return again.replay(
-            study,
-            context,
-            pair,
-            whole_block=whole_block,
-            progress=lambda done, total: progress("steps", done, total),
-        )
-
-    return run() if video is None else _filmed(run, context, pair, Path(video), progress=progress)
+    return _filmed(
+        lambda steps: replay.replay_pair(study, context, pair, whole_block=whole_block, progress=steps),
+        context.environment(pair.cell.task),
+        video,
+        branches=lambda done: (("UPDATE", done.update), ("HOLD", done.hold)),
+        title=pair.cell.id,
+        moment=f"k = {k}, episode {episode}",
+        progress=progress,
+    )
 
 
 def film_deployment(
@@ -62,43 +60,24 @@ def film_deployment(
     video: Path | str | None = None,
     whole_batch: bool | None = None,
     progress: Progress = silent,
-) -> followed.FollowedReplay:
-    """Run episode k of a deployment again, beside that of never, and show it where a `video` is named."""
-    moment = followed.find_episode(study, cell, policy=policy, k=k)
+) -> replay.DeploymentReplay:
+    """Run episode k of a deployment again, beside `never`'s, and write a `video` of it where one is named."""
+    episode = replay.find_deployed(study, cell, policy=policy, k=k)
     refuse_copies(study)
     context = context_of(study)
-
-    def run() -> followed.FollowedReplay:
-        return followed.replay_episode(
-            study,
-            context,
-            moment,
-            whole_batch=whole_batch,
-            progress=lambda done, total: progress("steps", done, total),
-        )
-
-    if video is None:
-        return run()
-    from worldfork.lab.environments.rendering import Camera
-    from worldfork.video import HOLD, UPDATE, Panel, check_format
-
-    check_format(Path(video))
-    with Camera(context.environment(moment.cell.task)) as camera:
-        shown = run()
-        shoot(
-            camera,
-            Path(video),
-            [Panel(policy, UPDATE, shown.policy.returns), Panel("never", HOLD, shown.never.returns)],
-            [shown.policy.physics, shown.never.physics],
-            title=moment.cell.id,
-            captions=[f"episode {k} of the deployment, drift level {level:.2f}" for level in shown.levels],
-            progress=lambda done, total: progress("frames", done, total),
-        )
-    return shown
+    return _filmed(
+        lambda steps: replay.replay_deployed(study, context, episode, whole_batch=whole_batch, progress=steps),
+        context.environment(episode.cell.task),
+        video,
+        branches=lambda done: ((policy, done.policy), ("never", done.never)),
+        title=episode.cell.id,
+        moment=f"episode {k} of the deployment",
+        progress=progress,
+    )
 
 
 def refuse_copies(study: Study) -> None:
-    """Say of a published copy what it lacks."""
+    """Raise an error that says what a published copy lacks."""
     if leaves_windows_out(study):
         name = study.registration.name
         anew = f", or compute it anew: worldfork reproduce {name} -o FOLDER" if name in registrations() else ""
@@ -109,27 +88,42 @@ def refuse_copies(study: Study) -> None:
 
 
 def _filmed(
-    run: Callable[[], again.Replay], context: Context, pair: again.Pair, path: Path, *, progress: Progress
-) -> again.Replay:
-    """Replay and write the video; whatever keeps it from being written is said before the episode is run."""
+    run: Callable[[Callable[[int, int], None]], Replayed],
+    environment: "Environment",
+    video: Path | str | None,
+    *,
+    branches: Callable[[Replayed], Sequence[tuple[str, replay.Branch]]],
+    title: str,
+    moment: str,
+    progress: Progress,
+) -> Replayed:
+    """Replay, and write the video if one is wanted."""
+
+    def steps(done: int, total: int) -> None:
+        progress("steps", done, total)
+
+    if video is None:
+        return run(steps)
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import HOLD, UPDATE, Panel, check_format
 
-    check_format(path)
-    with Camera(context.environment(pair.cell.task)) as camera:
-        shown = run()
+    path = Path(video)
+    check_format(path)  # here, as the camera: whatever keeps it from being written is said before the episode runs
+    with Camera(environment) as camera:
+        replayed = run(steps)
+        shown = branches(replayed)
+        colours = (UPDATE, HOLD)
+        panels = [Panel(name, each, branch.returns) for (name, branch), each in zip(shown, colours, strict=True)]
         shoot(
             camera,
             path,
-            [Panel("UPDATE", UPDATE, shown.update.returns), Panel("HOLD", HOLD, shown.hold.returns)],
-            [shown.update.physics, shown.hold.physics],
-            title=pair.cell.id,
-            captions=[
-                f"k = {pair.row.k}, episode {pair.episode}, drift level {level:.2f}" for level in shown.levels
-            ],
+            panels,
+            [branch.physics for _, branch in shown],
+            title=title,
+            captions=[f"{moment}, drift level {level:.2f}" for level in replayed.levels],
             progress=lambda done, total: progress("frames", done, total),
         )
-    return shown
+    return replayed
 
 
 def shoot(
@@ -142,8 +136,10 @@ def shoot(
     captions: Sequence[str],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Write the episode to `path`: panel i shows the states `physics[i]`, a frame per control step; in a GIF,
-    where steps are short, per few of them. The last moment is always shown."""
+    """Write the episode to `path`: panel i shows the states `physics[i]`, a frame per control step.
+
+    In a GIF, where steps are short, there is a frame per few of them. The last moment is always shown.
+    """
     from worldfork.video import frames, write
 
     gif = path.suffix.lower() == ".gif"

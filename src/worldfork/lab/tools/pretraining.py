@@ -21,7 +21,7 @@ from typing import Any, Final
 from worldfork.blobs import shares_disk
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
-from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
+from worldfork.lab.agents.pretraining.outcomes import (
     Curve,
     Evaluated,
     Pretraining,
@@ -32,8 +32,10 @@ from worldfork.lab.agents.rssm_cem.pretraining.outcomes import (
     write_curves,
     write_finished,
 )
-from worldfork.lab.forks.tasks import attempted, worker_name
-from worldfork.lab.tools.recipes import Recipe, job_of, read_recipe, restore_recipe
+from worldfork.lab.agents.pretraining.recipe import read_tables, restore
+from worldfork.lab.agents.rssm_cem import recipe as rssm_cem
+from worldfork.lab.agents.tdmpc2 import recipe as tdmpc2
+from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger import files
 from worldfork.ledger.records import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -41,7 +43,14 @@ from worldfork.registration import difference
 from worldfork.registration.records import canonical
 from worldfork.registry import load
 
-__all__ = ["TrainGroup", "Trained", "perform", "pretrain"]
+__all__ = ["Recipe", "TrainGroup", "Trained", "perform", "pretrain", "read_recipe", "restore_recipe"]
+
+
+Recipe = rssm_cem.Recipe | tdmpc2.Recipe
+PAPER: Final = "rssm_cem"  # the agent of a recipe that names none
+RECIPES: Final[Mapping[str, type[Recipe]]] = {PAPER: rssm_cem.Recipe, "tdmpc2": tdmpc2.Recipe}
+# The module whose `Trainee` an agent's recipe trains; it needs libraries that a driver may lack.
+TRAINEES: Final = {agent: f"worldfork.lab.agents.{agent}.pretraining" for agent in RECIPES}
 
 GROUPS: Final = "groups"  # the folder of those that are finished, while others are not
 TRAINER: Final = "trainer.json"  # what the first of them was trained with
@@ -155,6 +164,23 @@ def pretrain(
         return work.finish()
 
 
+def read_recipe(recipe: str | Path) -> Recipe:
+    """Return the recipe in a TOML file, or the one of that name that comes with worldfork; or raise one error."""
+    tables, path = read_tables(recipe)
+    return restore_recipe(tables, name=str(path))
+
+
+def restore_recipe(tables: dict[str, object], *, name: str) -> Recipe:
+    """Return the recipe that tables describe: `agent` says whose, and the paper's without it."""
+    agent = str(tables.get("agent", PAPER))
+    if agent not in RECIPES:
+        raise WorldforkError(
+            f"{name} trains the agent {agent!r}, and recipes are for {', '.join(RECIPES)}: an agent of your own "
+            "brings its checkpoints along."
+        )
+    return restore(RECIPES[agent], tables, name=name)
+
+
 def perform(
     task: DescribeTrainer | TrainGroup, *, listening: Listening | None = None
 ) -> dict[str, Any] | Trained | Stopped | Failed:
@@ -166,23 +192,26 @@ def _perform(
     task: DescribeTrainer | TrainGroup, listening: Listening
 ) -> dict[str, Any] | Trained | Stopped | Failed:
     recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
+    module = TRAINEES[getattr(recipe, "agent", PAPER)]
     try:
-        job = importlib.import_module(job_of(recipe))  # needs the libraries that a driver may lack
+        from worldfork.lab.agents.pretraining import group
+
+        trainee = importlib.import_module(module).Trainee
     except ModuleNotFoundError as error:
         raise WorldforkError(
             f"{worker_name()} can not train, since the package `{error.name}` is not installed there: "
             "pip install '.[lab]' in a clone of worldfork."
         ) from error
     if isinstance(task, DescribeTrainer):
-        trainer: dict[str, Any] = job.trainer(recipe)
-        return trainer
-    if changes := difference(dict(task.trainer), job.trainer(recipe)):
+        return group.trainer(recipe, module=module)
+    if changes := difference(dict(task.trainer), group.trainer(recipe, module=module)):
         listed = "\n  ".join(changes)
         reason = f"The worker {worker_name()} would train otherwise than the first group was trained:\n  {listed}"
         return Failed(reason, reason, unfit=True)
-    trained = job.train_group(
+    trained = group.train_group(
         recipe,
         task.number,
+        trainee=trainee,
         state=task.state if shares_disk() else None,
         save_every=task.save_every,
         stop_after=None if listening.until is None else listening.until - time.monotonic(),

@@ -22,11 +22,12 @@ from worldfork import registry
 from worldfork.blobs import Blob, blob_of
 from worldfork.errors import Failed
 from worldfork.executors.base import Executor
+from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.label import Fork, label
-from worldfork.lab.forks.models import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import Setting, attempted, context_of_setting, describe, run_streams
+from worldfork.lab.forks.tasks import Setting, context_of_setting, describe, run_streams
 from worldfork.lab.stream import Stream
+from worldfork.lab.workers import attempted
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import (
     Cell,
@@ -260,8 +261,8 @@ def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:
     for shared in (False, True):
         for block in fork_blocks(registration, shared=shared):
             forks = [Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block]
-            labelled = _done(lambda: label(context, forks * copies))  # noqa: B023
-            rows.update(zip((cell for cell, _ in block), labelled.rows, strict=False))
+            labelled, _ = _done(lambda: label(context, forks * copies))  # noqa: B023
+            rows.update(zip((cell for cell, _ in block), labelled, strict=False))
     return {cell.id: row for cell, row in rows.items()}
 
 

@@ -17,8 +17,8 @@ from worldfork.lab.agents.base import AgentPlugin, Window
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
 from worldfork.lab.agents.rssm_cem import planning as kernels
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem.rssm import RSSM
 from worldfork.lab.environments import load
 from worldfork.lab.planner.cem import CEM
 from worldfork.ledger.provenance import sources
@@ -142,10 +142,10 @@ def test_a_rate_is_a_share_of_both_learning_rates():
 def test_another_rate_or_number_of_steps_is_the_same_program():
     given = {"scope": "model", "batch_keys": keys(SETS, purpose=Purpose.UPDATE_BATCH)}
     agent().fit(parameters(), optimiser(), window(), steps=1, **given)
-    compiled = differentiable._train.jitted._cache_size()
+    compiled = differentiable._train._cache_size()
     agent().fit(parameters(), optimiser(), window(), steps=2, rate=0.3, **given)
     dataclasses.replace(agent(), model_rate=1e-5).fit(parameters(), optimiser(), window(), steps=3, **given)
-    assert differentiable._train.jitted._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
 
 
 def test_a_fit_in_two_parts_goes_on_from_the_optimiser_it_is_given():
@@ -306,5 +306,5 @@ def test_on_a_gpu_the_search_runs_in_the_kernel_unless_the_study_says_otherwise(
         begin = functools.partial(rssm_cem._begin, one.model, one.planner.horizon)
         belief = jax.eval_shape(begin, params, jnp.zeros((2, 3, 5)))
         plan_keys = jnp.zeros((2, 3, 2), jnp.uint32)
-        traced = rssm_cem._act.jitted.trace(one.imagined, one.planner, params, belief, plan_keys, fused=one.fused)
+        traced = rssm_cem._act.trace(one.imagined, one.planner, params, belief, plan_keys, fused=one.fused)
         assert ("gpu.ptx" in traced.lower(lowering_platforms=("cuda",)).as_text()) == fused

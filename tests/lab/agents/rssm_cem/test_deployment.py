@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem.evaluation import Deployed, adopt, deploy, find_checkpoint, planner_settings
 from worldfork.lab.tools import drift_scale
 from worldfork.lab.tools.drift_scale import drift_grid, registered_scale
+from worldfork.lab.tools.evaluation import LoadedAgent, adopt, find_checkpoint, load_agent, planner_settings
 
 BUNDLED = "bundled:cartpole-swingup-0"
 
@@ -28,13 +28,13 @@ def test_checkpoints_that_come_along_have_names(tmp_path):
     with pytest.raises(WorldforkError, match="there are cartpole-swingup-0, cartpole-swingup-1"):
         find_checkpoint("bundled:walker-walk-0")
     with pytest.raises(WorldforkError, match="copy them first"):
-        adopt(deploy([BUNDLED], precision="tf32", threads=1))
+        adopt(load_agent([BUNDLED], precision="tf32", threads=1))
 
 
 def test_a_search_that_can_not_be_is_refused_when_checkpoints_are_deployed():
     for planner, message in (({"elites": -1}, "elites: expected 2 or more"), ({"candidates": "x"}, "whole number")):
         with pytest.raises(WorldforkError, match=message):
-            deploy([BUNDLED], precision="tf32", planner=planner)
+            load_agent([BUNDLED], precision="tf32", planner=planner)
 
 
 def test_a_level_without_a_scale_is_refused():
@@ -57,7 +57,7 @@ def test_a_drift_scale_is_measured_and_written(tmp_path, monkeypatch):
         assert deployed.environment.scale == 3.0
         return np.full((1, episodes), 800.0 * (1.0 - level))
 
-    monkeypatch.setattr(Deployed, "returns", falling)
+    monkeypatch.setattr(LoadedAgent, "returns", falling)
     record = drift_scale.measure([BUNDLED], episodes=2, threads=1)
     assert (record["task"], record["scale"]) == ("cartpole-swingup", 2.0)  # level 0.5 of a grid from 1 to 3
     drift_scale.write(record, tmp_path / "drift")

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, rssm
 from worldfork.lab.agents.rssm_cem import planning as fused
 from worldfork.lab.agents.rssm_cem.cuda import compiler
 from worldfork.lab.agents.rssm_cem.cuda.source import Kernel
-from worldfork.lab.agents.rssm_cem.model import layers, rssm
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 
 pytestmark = pytest.mark.skipif(
     cuda_on_cpu.COMPILER is None, reason="the kernel's source needs g++ to run on a CPU"

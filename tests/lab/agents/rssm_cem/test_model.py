@@ -8,16 +8,11 @@ import numpy as np
 import optax
 import pytest
 
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.model import layers, losses, optimiser
-from worldfork.lab.agents.rssm_cem.model.losses import (
-    Sequences,
-    filter_sequences,
-    lambda_returns,
-    model_loss,
-    replay_value_loss,
-)
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents import layers
+from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, losses, optimiser
+from worldfork.lab.agents.rssm_cem.losses import filter_sequences, lambda_returns, model_loss, replay_value_loss
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences
 
 MODEL = RSSM(3, 2, deter=8, groups=2, classes=4, hidden=8, bins=11)
 

@@ -13,19 +13,20 @@ from typer.testing import CliRunner
 
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.rssm_cem import checkpoints
+from worldfork.lab.agents import checkpoints
+from worldfork.lab.agents.pretraining import group, loop, outcomes
+from worldfork.lab.agents.pretraining import replay as replays
+from worldfork.lab.agents.pretraining.group import harvest
+from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.evaluation import adopt, deploy
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.pretraining import job, loop, outcomes, saving
-from worldfork.lab.agents.rssm_cem.pretraining import replay as replays
-from worldfork.lab.agents.rssm_cem.pretraining.harvest import cut, harvest
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
-from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
+from worldfork.lab.agents.rssm_cem.pretraining import Trainee, cut
+from worldfork.lab.agents.rssm_cem.recipe import Recipe
+from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.environments import load as load_environment
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.tools.pretraining import pretrain
+from worldfork.lab.tools.evaluation import adopt, load_agent
+from worldfork.lab.tools.pretraining import pretrain, read_recipe
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +60,18 @@ class ShorterWorlds(ShortWorlds):
 
 @pytest.fixture(scope="module")
 def trained(recipe, folder):
-    return loop.train(recipe, ShortWorlds(recipe), folder=folder / "whole")
+    return loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "whole")
 
 
 @pytest.fixture(scope="module")
 def harvested(recipe, folder, trained):
-    return harvest(recipe, ShorterWorlds(recipe), trained, folder / "checkpoints")
+    return harvest(recipe, Trainee(recipe, ShorterWorlds(recipe)), trained, folder / "checkpoints")
 
 
 def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
     # Out of time at once, so it saves after one episode.
-    assert loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts", stop_after=0.0) is None
-    resumed = loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts")
+    assert loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts", stop_after=0.0) is None
+    resumed = loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts")
     for whole, parts in zip(jax.tree.leaves(trained.learners), jax.tree.leaves(resumed.learners), strict=True):
         np.testing.assert_array_equal(whole, parts)
     assert [row["planned_return"] for row in resumed.curves] == [row["planned_return"] for row in trained.curves]
@@ -78,32 +79,32 @@ def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, tr
 
 def test_another_recipe_does_not_go_on_from_it(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    found, episode, _, _ = saving.load(tmp_path, recipe, state)
+    loop.save_state(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    found, episode, _, _ = loop.load_state(tmp_path, recipe, state)
     assert episode == 7
     np.testing.assert_array_equal(found["x"], state["x"])
     with pytest.raises(WorldforkError, match="belongs to another recipe"):
-        saving.load(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
+        loop.load_state(tmp_path, recipe.model_copy(update={"entropy": 0.5}), state)
 
 
 def test_a_broken_training_state_is_said_in_one_sentence(recipe, tmp_path):
     state = {"x": np.arange(3.0)}
-    saving.save(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
-    whole = (tmp_path / saving.NAME).read_bytes()
+    loop.save_state(tmp_path, recipe, state, episode=7, curves=[], seconds=1.0)
+    whole = (tmp_path / loop.STATE).read_bytes()
     for broken in (whole[:-4], b"", b"no tensors at all"):
-        (tmp_path / saving.NAME).write_bytes(broken)
+        (tmp_path / loop.STATE).write_bytes(broken)
         with pytest.raises(WorldforkError, match="truncated or not a training state"):
-            saving.load(tmp_path, recipe, state)
+            loop.load_state(tmp_path, recipe, state)
 
 
 def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(recipe, trained, tmp_path, monkeypatch):
-    def train(recipe, worlds, *, folder, watch, **options):
+    def train(trainee, *, folder, watch, **options):
         for episode in range(recipe.episodes):
             watch(episode, trained.curves[3 * episode : 3 * episode + 3])
         return trained
 
-    monkeypatch.setattr(job, "Worlds", ShorterWorlds)
-    monkeypatch.setattr(job, "train", train)  # what the other tests have trained: training twice proves no more
+    monkeypatch.setattr(group, "Worlds", ShorterWorlds)
+    monkeypatch.setattr(group, "train", train)  # what the other tests have trained: training twice proves no more
     steps, sentences = [], []
     done = pretrain(
         recipe, str(tmp_path), threads=1, progress=lambda *step: steps.append(step), notify=sentences.append
@@ -116,7 +117,7 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
     assert steps[0] == ("episodes", 0, 3)
     assert steps[-1] == ("tasks", 2, 2)
     assert sentences[1].startswith("episode 2 of 3: cartpole-swingup returns ")
-    assert not (tmp_path / saving.NAME).exists()
+    assert not (tmp_path / loop.STATE).exists()
     again = pretrain(recipe, tmp_path, notify=sentences.append)
     assert again == done
     assert "nothing to do" in sentences[-1]
@@ -129,8 +130,8 @@ def test_a_job_leaves_checkpoints_curves_and_a_record_and_is_not_done_twice(reci
 
 
 def test_a_job_that_is_out_of_time_says_how_to_go_on(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "Worlds", ShorterWorlds)
-    monkeypatch.setattr(job, "train", lambda *arguments, **options: None)
+    monkeypatch.setattr(group, "Worlds", ShorterWorlds)
+    monkeypatch.setattr(group, "train", lambda *arguments, **options: None)
     sentences = []
     assert pretrain(recipe, tmp_path, minutes=0.5, notify=sentences.append) is None
     assert sentences == [f"Saved in {tmp_path} after 0.5 minutes; do the same again to go on."]
@@ -148,9 +149,9 @@ def test_the_verb_prints_what_became_of_every_seed(tmp_path):
 
 
 def test_a_state_of_another_version_is_not_gone_on_from(recipe, tmp_path):
-    saving.save(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
+    loop.save_state(tmp_path, recipe, {"x": np.arange(3.0)}, episode=7, curves=[], seconds=1.0)
     with pytest.raises(WorldforkError, match="another version of worldfork"):
-        saving.load(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
+        loop.load_state(tmp_path, recipe, {"x": np.arange(3.0), "y": np.arange(2.0)})
 
 
 def test_episodes_of_two_lengths_do_not_train_side_by_side(recipe, monkeypatch):
@@ -159,7 +160,7 @@ def test_episodes_of_two_lengths_do_not_train_side_by_side(recipe, monkeypatch):
         environment.episode_steps = 10 if task == "cheetah-run" else 20
         return environment
 
-    monkeypatch.setattr("worldfork.lab.agents.rssm_cem.pretraining.worlds.load", load)
+    monkeypatch.setattr("worldfork.lab.agents.pretraining.worlds.load", load)
     with pytest.raises(WorldforkError, match="cartpole-swingup 20, cheetah-run 10 control steps"):
         Worlds(recipe, threads=1)
 
@@ -205,7 +206,7 @@ def test_a_checkpoint_keeps_whole_sequences_of_its_own_replay(copied, recipe, tr
     """Beside the weights, whose digest knows nothing of it."""
     environment = cartpole()[1]
     manifest = checkpoints.read_manifest(copied)
-    stored = checkpoints.load(*cartpole(), copied)
+    stored = RSSMCEMPlugin().load(*cartpole(), copied)
     replay, length = stored.replay, recipe.length
     count = min(recipe.replay // length, recipe.environments * (trained.replay.reward.shape[2] // length))
     assert manifest["replay"]["transitions"] == replay.reward.shape[1] == int(replay.size[0]) == count * length
@@ -216,9 +217,9 @@ def test_a_checkpoint_keeps_whole_sequences_of_its_own_replay(copied, recipe, tr
     assert all(row.tobytes() in collected for row in replay.reward[0].reshape(-1, 1))
     copied.with_suffix(".npz").write_bytes(b"something else")
     with pytest.raises(WorldforkError, match="not the replay that its manifest describes"):
-        checkpoints.load(*cartpole(), copied)
+        RSSMCEMPlugin().load(*cartpole(), copied)
     copied.with_suffix(".npz").unlink()
-    assert checkpoints.load(*cartpole(), copied).replay is None
+    assert RSSMCEMPlugin().load(*cartpole(), copied).replay is None
 
 
 def test_pieces_are_drawn_once_each_and_begin_where_it_says(recipe):
@@ -241,8 +242,10 @@ def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path
         agents.append(agent)
         return np.ones((len(checkpoints), episodes))
 
-    monkeypatch.setattr("worldfork.lab.agents.rssm_cem.pretraining.harvest.standing_returns", returns)
-    harvest(recipe.model_copy(update={"precision": "fp16"}), ShortWorlds(recipe), trained, tmp_path)
+    monkeypatch.setattr("worldfork.lab.agents.pretraining.group.standing_returns", returns)
+    harvest(
+        recipe.model_copy(update={"precision": "fp16"}), Trainee(recipe, ShortWorlds(recipe)), trained, tmp_path
+    )
     assert {(agent.model.precision, agent.imagined.precision) for agent in agents} == {("tf32", "fp16")}
     manifest = checkpoints.read_manifest(tmp_path / "cartpole-swingup-seed0.safetensors")
     assert manifest["returns"]["precision"] == manifest["recipe"]["precision"] == "fp16"
@@ -270,7 +273,7 @@ def edit(path: Path, **changes: object) -> None:
 
 
 def test_a_checkpoint_round_trips(copied, trained):
-    checkpoint = checkpoints.load(*cartpole(), copied)
+    checkpoint = RSSMCEMPlugin().load(*cartpole(), copied)
     learned = jax.device_get(trained.learners.params)
     ours = cut({name: x[:1] for name, x in learned.items()}, cartpole()[0].model)
     assert checkpoint.parameters.keys() == ours.keys()
@@ -284,7 +287,7 @@ def test_a_checkpoint_round_trips(copied, trained):
 
 def test_another_planner_is_adopted_with_returns_of_its_own(copied):
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
+    deployed = load_agent([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
     returns = adopt(deployed)
     after = checkpoints.read_manifest(copied)
@@ -292,15 +295,15 @@ def test_another_planner_is_adopted_with_returns_of_its_own(copied):
     assert after["returns"]["mean"] == returns.mean() != before["returns"]["mean"]
     assert after["earlier_planners"] == [{"planner": before["planner"], "returns": before["returns"]}]
     assert after["digest"] == before["digest"]
-    assert checkpoints.load(*cartpole(), copied).clean_return == returns.mean()
+    assert RSSMCEMPlugin().load(*cartpole(), copied).clean_return == returns.mean()
 
 
 def test_a_clean_return_of_another_planner_is_remarked_upon(copied):
     agent, environment = cartpole()
     theirs = CEM(**checkpoints.read_manifest(copied)["planner"])
     same, other = (dataclasses.replace(agent, planner=planner) for planner in (theirs, CEM(8, 2, 5, 2)))
-    assert checkpoints.load(same, environment, copied).remark == ""
-    assert "another planner (iterations 1, not 5)" in checkpoints.load(other, environment, copied).remark
+    assert RSSMCEMPlugin().load(same, environment, copied).remark == ""
+    assert "another planner (iterations 1, not 5)" in RSSMCEMPlugin().load(other, environment, copied).remark
 
 
 def test_an_update_that_is_not_pretrainings_is_remarked_upon(copied):
@@ -312,7 +315,7 @@ def test_an_update_that_is_not_pretrainings_is_remarked_upon(copied):
     agent, environment = cartpole()
     agent = dataclasses.replace(agent, planner=CEM(**checkpoints.read_manifest(copied)["planner"]))
     other = dataclasses.replace(agent, length=12, model_rate=1e-5)
-    remark = checkpoints.load(other, environment, copied).remark
+    remark = RSSMCEMPlugin().load(other, environment, copied).remark
     assert "otherwise than UPDATE will train it (length 6, not 12, model_rate 0.0004, not 1e-05)" in remark
 
 
@@ -321,7 +324,7 @@ def test_a_planner_that_falls_at_the_gate_is_not_adopted(copied):
     recipe["tasks"]["cartpole-swingup"]["floor"] = 1000.0
     edit(copied, recipe=recipe)
     before = checkpoints.read_manifest(copied)
-    deployed = deploy([copied], precision="tf32", threads=1, planner={"horizon": 1})
+    deployed = load_agent([copied], precision="tf32", threads=1, planner={"horizon": 1})
     deployed.environment.episode_steps = 5
     with pytest.raises(WorldforkError, match=r"below its floor of 1000\.0: no manifest was changed"):
         adopt(deployed)
@@ -335,7 +338,7 @@ def test_what_is_wrong_with_a_checkpoint_is_said_in_one_sentence(copied):
         "not the file its manifest": lambda: copied.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
         "reads `worldfork.checkpoint/1`": lambda: edit(copied, schema="worldfork.checkpoint/2"),
         "was trained on walker-walk": lambda: edit(copied, task="walker-walk"),
-        "another model": lambda: edit(copied, model={**checkpoints.describe(cartpole()[0].model), "deter": 65}),
+        "another model": lambda: edit(copied, model={**cartpole()[0].described, "deter": 65}),
         "no proof": lambda: edit(copied, clean_physics={}),
         "do not have the shapes": lambda: edit(copied, shapes={"parameters/x": [1]}),
         "it was not written by worldfork": lambda: copied.with_suffix(".json").write_text(
@@ -350,7 +353,7 @@ def test_what_is_wrong_with_a_checkpoint_is_said_in_one_sentence(copied):
         copied.with_suffix(".json").write_text(manifest)
         spoil()
         with pytest.raises(WorldforkError, match=message):
-            checkpoints.load(*cartpole(), copied)
+            RSSMCEMPlugin().load(*cartpole(), copied)
 
 
 def test_a_foreign_file_with_a_matching_digest_is_refused(copied):
@@ -359,4 +362,4 @@ def test_a_foreign_file_with_a_matching_digest_is_refused(copied):
     copied.write_bytes(b"not tensors at all")
     edit(copied, digest=hashlib.sha256(b"not tensors at all").hexdigest())
     with pytest.raises(WorldforkError, match="not a safetensors file"):
-        checkpoints.load(*cartpole(), copied)
+        RSSMCEMPlugin().load(*cartpole(), copied)

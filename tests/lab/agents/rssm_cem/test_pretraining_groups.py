@@ -10,11 +10,11 @@ from test_pretraining import ShorterWorlds
 from test_recipe import SMALLEST
 
 from worldfork.errors import Failed, WorldforkError
-from worldfork.lab.agents.rssm_cem.pretraining import job
-from worldfork.lab.agents.rssm_cem.pretraining.outcomes import Evaluated, choose, seed_stem
-from worldfork.lab.agents.rssm_cem.pretraining.recipe import Recipe, read_recipe
+from worldfork.lab.agents.pretraining import group
+from worldfork.lab.agents.pretraining.outcomes import Evaluated, choose, seed_stem
+from worldfork.lab.agents.rssm_cem.recipe import Recipe
 from worldfork.lab.tools import pretraining
-from worldfork.lab.tools.pretraining import pretrain
+from worldfork.lab.tools.pretraining import pretrain, read_recipe
 
 TASK = "cartpole-swingup"
 ONE_TASK = SMALLEST[: SMALLEST.index("[tasks.cheetah-run]")].replace("seeds = [0, 1]", "seeds = [4, 0, 7]")
@@ -42,7 +42,7 @@ class Elsewhere:
 @pytest.fixture
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """Three seeds of cartpole, of which two are wanted, each trained by itself."""
-    monkeypatch.setattr(job, "Worlds", ShorterWorlds)
+    monkeypatch.setattr(group, "Worlds", ShorterWorlds)
     path = tmp_path / "recipe.toml"
     path.write_text("seeds_per_group = 1\n" + ONE_TASK.replace("wanted = 1", "wanted = 2"))
     return read_recipe(path)
@@ -52,12 +52,12 @@ def checkpoints(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("cartpole-swingup-*")}
 
 
-def made_up(recipe: Recipe, number: int, **options: Any) -> job.GroupTrained:
+def made_up(recipe: Recipe, number: int, **options: Any) -> group.GroupTrained:
     """What a group of one seed would come to, without training it."""
     (seed,) = recipe.groups()[number].tasks[TASK].seeds
     files = {f"{seed_stem(TASK, seed)}{suffix}": f"{seed}{suffix}".encode() for suffix in pretraining.SUFFIXES}
     curve = {"task": TASK, "seed": seed, "episode": 0, "env_steps": 1000, "planned_return": float("nan")}
-    return job.GroupTrained([Evaluated(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
+    return group.GroupTrained([Evaluated(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
 
 
 @pytest.mark.parametrize("really", [pytest.param(True, marks=pytest.mark.nightly), False])
@@ -65,7 +65,7 @@ def test_who_trains_a_group_changes_no_byte_and_finished_groups_are_not_trained_
     recipe, tmp_path, monkeypatch, really
 ):
     if not really:
-        monkeypatch.setattr(job, "train_group", made_up)
+        monkeypatch.setattr(group, "train_group", made_up)
     here, there = tmp_path / "here", tmp_path / "there"
     steps: list[tuple[str, int, int]] = []
     done = pretrain(recipe, here, threads=1, progress=lambda *step: steps.append(step))
@@ -123,9 +123,9 @@ def begin(recipe: Recipe, folder: Path) -> None:
 
 
 def test_what_would_train_otherwise_is_refused(recipe, tmp_path, monkeypatch):
-    trainer = job.trainer(recipe)
+    trainer = group.trainer(recipe, module="worldfork.lab.agents.rssm_cem.pretraining")
     begin(recipe, tmp_path)
-    monkeypatch.setattr(job, "trainer", lambda recipe: {**trainer, "device": "another kind"})
+    monkeypatch.setattr(group, "trainer", lambda recipe, module: {**trainer, "device": "another kind"})
     with pytest.raises(WorldforkError, match=r"trained otherwise:\n  trainer\.device: .* -> .another kind"):
         pretrain(recipe, tmp_path, executor=Idle())
     task = pretraining.TrainGroup(recipe.model_dump_json(by_alias=True), 0, trainer, tmp_path, 10)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from test_agent import EPISODES, SETS, agent, keys, observations, optimiser, parameters, window
 
-from worldfork.lab.agents.rssm_cem.learning import sample_sequences
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
+from worldfork.lab.agents.sequences import Sequences, sample_sequences
 from worldfork.randomness import Purpose
 
 

@@ -17,10 +17,9 @@ from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint, Window
 from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin
 from worldfork.lab.agents.tdmpc2.agent import TDMPC2
-from worldfork.lab.agents.tdmpc2.imagining import imagination
-from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, learn
-from worldfork.lab.agents.tdmpc2.model.optimiser import rates_of
-from worldfork.lab.agents.training import Course
+from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, imagination, learn
+from worldfork.lab.agents.tdmpc2.optimiser import rates_of
+from worldfork.lab.agents.training import TrainingPlan
 from worldfork.lab.environments import load
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.planner.mppi import MPPI
@@ -118,10 +117,12 @@ def test_pretraining_and_update_take_the_same_step():
     def by_hand(params, moments, rows, words):
         key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), 0)
         pick_key, latent_key = jax.random.split(key)
-        batch = one.lesson.sample(rows, jnp.asarray(40), pick_key)
-        return learn(one.lesson, params, moments, batch, key=latent_key, rates=rates_of(one.rate))
+        batch = one.loss_function.sample(rows, jnp.asarray(40), pick_key)
+        return learn(one.loss_function, params, moments, batch, key=latent_key, rates=rates_of(one.rate))
 
-    params, after, metrics = jax.jit(jax.vmap(by_hand))(parameters, moments, one.lesson.rows(window()), keys(SETS))
+    params, after, metrics = jax.jit(jax.vmap(by_hand))(
+        parameters, moments, one.loss_function.rows(window()), keys(SETS)
+    )
     for ours, theirs in ((params, fit.parameters), (after, fit.optimiser)):
         assert ours.keys() == theirs.keys()
         for name, x in theirs.items():
@@ -139,16 +140,18 @@ def test_zero_steps_are_the_identity():
 def test_a_rate_is_a_share_and_other_numbers_are_the_same_program():
     given = {"scope": EVERYTHING, "batch_keys": keys(SETS), "steps": 2}
     share = agent().fit(*start(), window(), rate=0.1, **given)
-    compiled = differentiable._train.jitted._cache_size()
+    compiled = differentiable._train._cache_size()
     own = dataclasses.replace(agent(), rate=0.1 * agent().rate).fit(*start(), window(), **given)
-    assert differentiable._train.jitted._cache_size() == compiled
+    assert differentiable._train._cache_size() == compiled
     for name, x in share.parameters.items():
         np.testing.assert_allclose(x, own.parameters[name], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.nightly
 def test_a_group_is_trained_alone():
-    fit = agent().train(*start(), window(), course=Course(1, EVERYTHING, groups=("policy",)), batch_keys=keys(SETS))
+    fit = agent().train(
+        *start(), window(), plan=TrainingPlan(1, EVERYTHING, groups=("policy",)), batch_keys=keys(SETS)
+    )
     changed = moved(start()[0], fit.parameters)
     assert {name.split("/")[0] for name in changed} == {"policy", "scale"}
     names = set(start()[0])

@@ -10,13 +10,11 @@ from tdmpc2_reference import Reference, update
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin
-from worldfork.lab.agents.tdmpc2.learning import LatentLesson, learn, possible_starts
-from worldfork.lab.agents.tdmpc2.model import losses
-from worldfork.lab.agents.tdmpc2.model.layers import mish, simnorm
-from worldfork.lab.agents.tdmpc2.model.networks import Networks, Policy, discount_of, symexp
-from worldfork.lab.agents.tdmpc2.model.optimiser import initialise, rates_of
+from worldfork.lab.agents.sequences import Sequences
+from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin, losses
+from worldfork.lab.agents.tdmpc2.learning import LatentLoss, learn, possible_starts
+from worldfork.lab.agents.tdmpc2.networks import Networks, Policy, discount_of, mish, simnorm, symexp
+from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
 from worldfork.lab.environments import load
 
 TINY = Networks(
@@ -97,13 +95,13 @@ def test_a_sequence_lies_within_one_episode_and_one_window():
     starts, count = possible_starts(Window(*columns, first=first, size=np.array([10, 7])), 3)
     assert [list(row[:n]) for row, n in zip(starts, count, strict=True)] == [[0, 1, 4, 5, 6, 7], [0, 1, 4]]
     window = Window(*columns, first=first, size=np.array([10, 7]))
-    lesson = LatentLesson(TINY, 200, 3)
-    rows = jax.tree.map(lambda x: x[0], lesson.rows(window))
+    loss_function = LatentLoss(TINY, 200, 3)
+    rows = jax.tree.map(lambda x: x[0], loss_function.rows(window))
     numbered = rows._replace(sequences=rows.sequences._replace(reward=jnp.arange(10.0)))
-    drawn = np.asarray(lesson.sample(numbered, jnp.asarray(10), jax.random.key(0)).reward)
+    drawn = np.asarray(loss_function.sample(numbered, jnp.asarray(10), jax.random.key(0)).reward)
     assert set(drawn[:, 0]) == {0, 1, 4, 5, 6, 7}
     np.testing.assert_array_equal(drawn, drawn[:, :1] + np.arange(3))
-    pieces, real = lesson.pieces(numbered, jnp.asarray(10))
+    pieces, real = loss_function.pieces(numbered, jnp.asarray(10))
     np.testing.assert_array_equal(real, [True, False, True])
     np.testing.assert_array_equal(pieces.reward[2, 0], [6, 7, 8])
 
@@ -150,8 +148,8 @@ def both_updates():
         np.zeros((5, 3), bool),
     )
     with jax.enable_x64(True):
-        key, lesson = jax.random.key(3), LatentLesson(TINY, 5, 3)
-        step = jax.jit(functools.partial(learn, lesson, rates=rates_of(0.01)))
+        key, loss_function = jax.random.key(3), LatentLoss(TINY, 5, 3)
+        step = jax.jit(functools.partial(learn, loss_function, rates=rates_of(0.01)))
         ours = step(params, moments, batch, key=key)
         world = losses.draw(TINY, key, sequences=5, steps=3, functions=3)
         prior = losses.draw(TINY, jax.random.fold_in(key, 1), sequences=5, steps=4, functions=2)

@@ -11,18 +11,17 @@ import pytest
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
+from worldfork.lab.agents.checkpoints import read_manifest
+from worldfork.lab.agents.pretraining import group, loop
+from worldfork.lab.agents.pretraining.replay import sample_within_episodes
+from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
-from worldfork.lab.agents.rssm_cem.checkpoints import read_manifest
-from worldfork.lab.agents.rssm_cem.evaluation import deploy
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.rssm_cem.pretraining.worlds import Worlds
-from worldfork.lab.agents.tdmpc2 import checkpoints
-from worldfork.lab.agents.tdmpc2.pretraining import job, loop
-from worldfork.lab.agents.tdmpc2.pretraining.recipe import Recipe
-from worldfork.lab.agents.tdmpc2.pretraining.replay import sample
+from worldfork.lab.agents.sequences import Sequences
+from worldfork.lab.agents.tdmpc2.pretraining import Trainee
+from worldfork.lab.agents.tdmpc2.recipe import Recipe
 from worldfork.lab.environments import load as load_environment
-from worldfork.lab.tools.pretraining import pretrain
-from worldfork.lab.tools.recipes import read_recipe
+from worldfork.lab.tools.evaluation import load_agent
+from worldfork.lab.tools.pretraining import pretrain, read_recipe
 from worldfork.registry import build
 
 SMALLEST = """
@@ -79,12 +78,12 @@ class ShortWorlds(Worlds):
 
 @pytest.fixture(scope="module")
 def trained(recipe, folder):
-    return loop.train(recipe, ShortWorlds(recipe), folder=folder / "whole")
+    return loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "whole")
 
 
 def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
-    assert loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts", stop_after=0.0) is None
-    resumed = loop.train(recipe, ShortWorlds(recipe), folder=folder / "parts")
+    assert loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts", stop_after=0.0) is None
+    resumed = loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts")
     for whole, parts in zip(jax.tree.leaves(trained[0]), jax.tree.leaves(resumed[0]), strict=True):
         np.testing.assert_array_equal(whole, parts)
     assert resumed.curves == trained.curves
@@ -112,7 +111,7 @@ def test_minibatches_lie_within_episodes_that_are_there():
     """Two environments, episodes of 5 steps, 8 steps done: of sequences of 3 those from 0, 1, 2 and 5."""
     number = jnp.arange(24.0).reshape(2, 12)
     replay = Sequences(number[..., None], number[..., None], number, number[..., None], number == 0)
-    drawn = sample(replay, 8, jax.random.key(0), sequences=300, length=3, episode=5)
+    drawn = sample_within_episodes(replay, 8, jax.random.key(0), sequences=300, length=3, episode=5)
     begins = np.asarray(drawn.reward[:, 0])
     assert set(begins) == {0, 1, 2, 5, 12, 13, 14, 17}
     np.testing.assert_array_equal(drawn.reward, begins[:, None] + np.arange(3))
@@ -123,14 +122,14 @@ def finished(recipe, folder, trained):
     """A whole pretraining by the verb's function, of what the other tests have trained."""
     patch = pytest.MonkeyPatch()
 
-    def train(recipe, worlds, *, folder, watch, **options):
+    def train(trainee, *, folder, watch, **options):
         for episode in range(recipe.episodes):
             watch(episode, trained.curves[2 * episode : 2 * episode + 2])
         return trained
 
     with patch.context():
-        patch.setattr(job, "Worlds", ShortWorlds)
-        patch.setattr(job, "train", train)
+        patch.setattr(group, "Worlds", ShortWorlds)
+        patch.setattr(group, "train", train)
         sentences: list[str] = []
         done = pretrain(recipe, folder / "done", threads=1, notify=sentences.append)
     patch.undo()
@@ -159,7 +158,7 @@ def test_a_checkpoint_comes_back_with_the_moments_of_both_optimisers(recipe, fin
     plugin = build("agents", "tdmpc2", AgentPlugin, settings={**settings, **planner})
     agent = plugin.build(environment, precision="tf32")
     agent = dataclasses.replace(agent, networks=dataclasses.replace(agent.networks, discount=discount(path)))
-    found = checkpoints.load(agent, environment, path)
+    found = plugin.load(agent, environment, path)
     for ours, theirs in ((found.parameters, trained.learners.params), (found.optimiser, trained.learners.moments)):
         assert ours.keys() == theirs.keys()
         for name, x in theirs.items():
@@ -167,17 +166,17 @@ def test_a_checkpoint_comes_back_with_the_moments_of_both_optimisers(recipe, fin
     assert found.remark == ""
     assert found.replay.reward.shape == (1, 50)
     other = dataclasses.replace(agent, rate=1e-4, planner=dataclasses.replace(agent.planner, iterations=3))
-    remark = checkpoints.load(other, environment, path).remark
+    remark = plugin.load(other, environment, path).remark
     assert "another planner (iterations 1, not 3)" in remark
     assert "rate 0.0003, not 0.0001" in remark
     other = dataclasses.replace(agent, networks=dataclasses.replace(agent.networks, discount=0.5))
     with pytest.raises(WorldforkError, match=r"another model than the one registered \(.*discount"):
-        checkpoints.load(other, environment, path)
+        plugin.load(other, environment, path)
     paper = RSSMCEMPlugin(size="tiny").build(environment, precision="tf32")
     with pytest.raises(WorldforkError, match="another model than the one registered"):
         RSSMCEMPlugin(size="tiny").load(paper, environment, path)
     with pytest.raises(WorldforkError, match="checkpoints of the agent `tdmpc2`, and this is for those of"):
-        deploy([path], precision="tf32")
+        load_agent([path], precision="tf32")
 
 
 def discount(path: Path) -> float:

@@ -59,6 +59,6 @@ def gather(
     be read without importing anything; `higher_is_better` and `failure_return` say how a flat table is read."""
     ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
     scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
-    is_file = isinstance(source, str | Path) and ledger.study is None and ledger.recorder is None
-    file = Path(source) if is_file else None
+    is_table = ledger.study is None and ledger.recorder is None
+    file = Path(source) if is_table and isinstance(source, str | Path) else None
     return Material(ledger, scored, file)

@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,21 +17,26 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem import small_batch
-from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLesson, cut_into_pieces
-from worldfork.lab.agents.rssm_cem.model import losses
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.rssm_cem.model.optimiser import flatten, initialise
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent, symlog
+from worldfork.lab.agents.layers import Params, symlog
+from worldfork.lab.agents.rssm_cem import losses
+from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLoss
+from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
-from worldfork.lab.agents.rssm_cem.small_batch import Belief, Frozen, OnDemand, Outcome
-from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
+from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
+from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
-from worldfork.lab.programs import program
 
 __all__ = ["RSSMCEM", "Belief", "imagination"]
+
+
+class Belief(NamedTuple):
+    """State that carries over from one control step to the next."""
+
+    latent: Latent
+    action: Float[Array, "P E A"]
+    warm: Float[Array, "P E H A"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +52,6 @@ class RSSMCEM:
     planning: str | None = None  # the precision of imagination, if not the model's own
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     shape_sensitive: bool = True
-    rehearsable: ClassVar[bool] = True  # all that it computes is in programs, which can be compiled ahead
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -63,69 +67,42 @@ class RSSMCEM:
         return dataclasses.replace(self.model, precision=self.planning or self.model.precision)
 
     @property
-    def compiled_for(self) -> small_batch.Settings:
-        """What the programs of one environment are compiled for."""
-        return small_batch.Settings.of(self.model, self.imagined, self.planner)
+    def described(self) -> dict[str, Any]:
+        """The model's settings that its parameters depend on; precision is a matter of who runs it."""
+        return {name: value for name, value in dataclasses.asdict(self.model).items() if name != "precision"}
 
-    @property
-    def observation_size(self) -> int:
-        return self.model.observation_size
-
-    @property
-    def action_size(self) -> int:
-        return self.model.action_size
-
-    def frozen(self, parameters: Arrays, *, sets: int, episodes: int) -> Arrays:
-        """The same parameters, as a whole roll-out of this shape wants them.
-
-        One environment does not fill a GPU: its parameters are prepared once, and `responding` acts with them. More
-        environments go the general way: there XLA rounds differently in the programs of the other.
-        """
-        if sets * episodes == 1 and self.fused and available(self.imagined, self.planner.candidates):
-            return small_batch.freeze(parameters, self.compiled_for, kernel=True)
-        return parameters
-
-    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief | Outcome:
-        """The belief at an episode's first observation."""
-        if isinstance(parameters, Frozen):
-            return small_batch.begin(parameters, observation)
+    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
+        """Return the belief at an episode's first observation."""
         return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
 
-    def act(self, parameters: Arrays, belief: Any, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
-        if isinstance(parameters, Frozen):
-            return small_batch.respond(parameters, belief, plan_keys)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
         for outcome in (belief.action, replaced):
             if isinstance(outcome, jax.Array):
                 outcome.copy_to_host_async()  # whoever steps the world waits for them, and for nothing else
         return Decision(belief.action, replaced, belief)
 
-    def observe(self, parameters: Arrays, belief: Any, observation: Float[np.ndarray, "P E O"]) -> Surprise:
+    def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
-        if isinstance(parameters, Frozen):
-            signals = OnDemand(lambda: self.observe(dict(parameters), belief.general(), observation).signals)
-            return Surprise(signals, Outcome(belief.deter, belief.warm, observation))
         latent, error, kl = _observe(self.model, dict(parameters), belief, _single(observation))
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
     def begin_again(
         self,
         parameters: Arrays,
-        belief: Any,
+        belief: Belief,
         observation: Float[np.ndarray, "P E O"],
         where: Bool[np.ndarray, "P E"],
-    ) -> Belief | Outcome:
+    ) -> Belief:
         """The belief, dropped in the episodes that begin anew: no state before them, and no plan to start from."""
-        if isinstance(parameters, Frozen):  # of a single environment
-            return small_batch.begin(parameters, observation) if where.all() else belief
         return _begin_again(self.model, self.planner.horizon, dict(parameters), belief, _single(observation), where)
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
         sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
-        rows = SequenceLesson(self.model, self.sequences, self.length).rows(window)
+        rows = SequenceLoss(self.model, self.sequences, self.length).rows(window)
         return np.asarray(_loss(self.model, dict(parameters), rows, jnp.asarray(window.size), length=self.length))
 
     def fit(
@@ -143,8 +120,8 @@ class RSSMCEM:
 
         Losses are those of the first and of the last minibatch, each before its step.
         """
-        course = Course(steps, scope, rate)
-        return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+        plan = TrainingPlan(steps, scope, rate)
+        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -163,27 +140,27 @@ class RSSMCEM:
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on sequences of the window."""
-        if course.scope not in SCOPES:
+        """Carry a plan out on sequences of the window."""
+        if plan.scope not in SCOPES:
             known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {course.scope!r}; the known ones are {known}.")
-        for source in (window, *([course.rehearsal.replay] if course.rehearsal else [])):
+            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
+        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
             if (short := int(source.size.min())) < self.length:
                 raise WorldforkError(
                     f"The window holds {short} transitions and a training sequence {self.length}: "
                     "register a longer window or a smaller `length` for the agent."
                 )
-        prefixes = chosen_prefixes(self, course.groups)
+        prefixes = chosen_prefixes(self, plan.groups)
         return differentiable.train(
-            SequenceLesson(self.model, self.sequences, self.length),
+            SequenceLoss(self.model, self.sequences, self.length),
             parameters,
             optimiser,
             window,
-            course=course,
-            trained=lambda name: self.trained(course.scope, name) and (not prefixes or name.startswith(prefixes)),
+            plan=plan,
+            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
             rates={"model": self.model_rate, "value": self.value_rate},
             batch_keys=batch_keys,
         )
@@ -198,7 +175,7 @@ def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E
     return np.array(observation, np.float32)
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
@@ -209,7 +186,7 @@ def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]
     return jax.vmap(of_set)(keys)
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _begin(model: RSSM, horizon: int, params: Params, observation: Array) -> Belief:
     return _first_belief(model, horizon, params, observation)
 
@@ -224,7 +201,7 @@ def _first_belief(model: RSSM, horizon: int, params: Params, observation: Array)
     )
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _begin_again(
     model: RSSM, horizon: int, params: Params, belief: Belief, observation: Array, where: Array
 ) -> Belief:
@@ -233,7 +210,7 @@ def _begin_again(
     return picked
 
 
-@program(static_argnums=(0, 1), static_argnames="fused")
+@functools.partial(jax.jit, static_argnums=(0, 1), static_argnames="fused")
 def _act(
     model: RSSM, planner: CEM, params: Params, belief: Belief, plan_keys: Array, *, fused: bool
 ) -> tuple[Belief, Array]:
@@ -250,7 +227,7 @@ def _act(
     return Belief(belief.latent, plans.action, warm), ~plans.finite
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) -> tuple[Latent, Array, Array]:
     def take_in(params: Params, latent: Latent, action: Array, observation: Array) -> tuple[Latent, Array, Array]:
         deter = model.advance(params, latent, action)
@@ -263,7 +240,7 @@ def _observe(model: RSSM, params: Params, belief: Belief, observation: Array) ->
     return jax.vmap(take_in)(params, belief.latent, belief.action, observation)
 
 
-@program(static_argnums=0, static_argnames="length")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="length")
 def _loss(model: RSSM, params: dict[str, Array], rows: Sequences, size: Array, *, length: int) -> Array:
     def of_set(params: Params, rows: Sequences, size: Array) -> Array:
         pieces, real = cut_into_pieces(rows, size, length=length)

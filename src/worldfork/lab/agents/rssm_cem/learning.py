@@ -4,18 +4,16 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-import jax
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.rssm_cem.model import losses, optimiser
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.rssm_cem import losses, optimiser
+from worldfork.lab.agents.rssm_cem.rssm import RSSM
+from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of, sample_sequences
 
-__all__ = ["GROUPS", "SCOPES", "SequenceLesson", "cut_into_pieces", "sample_sequences"]
+__all__ = ["GROUPS", "SCOPES", "SequenceLoss"]
 
 SCOPES: Final = {"model": ("model",), "model+value": ("model", "value")}
 
@@ -32,7 +30,7 @@ GROUPS: Final = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SequenceLesson:
+class SequenceLoss:
     """Sequences of a window, the world model's loss on them, and Adam (`worldfork.lab.agents.differentiable`)."""
 
     model: RSSM
@@ -40,12 +38,7 @@ class SequenceLesson:
     length: int
 
     def rows(self, window: Window) -> Sequences:
-        observation, action, reward, next_observation = (
-            jnp.asarray(x, jnp.float32)
-            for x in (window.observation, window.action, window.reward, window.next_observation)
-        )
-        terminated = None if window.terminated is None else jnp.asarray(window.terminated)
-        return Sequences(observation, action, reward, next_observation, jnp.asarray(window.first), terminated)
+        return rows_of(window)
 
     def sample(self, rows: Sequences, size: Array, key: Array) -> Sequences:
         return sample_sequences(rows, size, key, sequences=self.sequences, length=self.length)
@@ -67,18 +60,3 @@ class SequenceLesson:
 
     def flatten(self, state: optax.OptState) -> dict[str, Array]:
         return optimiser.flatten(state)
-
-
-def sample_sequences(rows: Sequences, size: Array, key: Array, *, sequences: int, length: int) -> Sequences:
-    """A minibatch from rows [T, ...] of which the first `size` are real: starts drawn uniformly."""
-    starts = jax.random.randint(key, (sequences,), 0, size - length + 1)
-    index = starts[:, None] + jnp.arange(length)
-    drawn: Sequences = jax.tree.map(lambda x: x[index], rows)
-    return drawn
-
-
-def cut_into_pieces(rows: Sequences, size: Array, *, length: int) -> tuple[Sequences, Array]:
-    """Rows [T, ...] as whole sequences in order [n, 1, length, ...], and which of them are real."""
-    whole = rows.reward.shape[0] // length
-    pieces: Sequences = jax.tree.map(lambda x: x[: whole * length].reshape(whole, 1, length, *x.shape[1:]), rows)
-    return pieces, (jnp.arange(whole) + 1) * length <= size

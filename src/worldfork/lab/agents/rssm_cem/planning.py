@@ -17,10 +17,10 @@ import numpy as np
 from jax import custom_batching
 from jaxtyping import Array, Float
 
+from worldfork.lab.agents.layers import HALVES, Params
 from worldfork.lab.agents.rssm_cem.cuda.compiler import compiled
 from worldfork.lab.agents.rssm_cem.cuda.source import UNIT, WIDE, Kernel
-from worldfork.lab.agents.rssm_cem.model.layers import HALVES, Params
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM, Latent
+from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.planner.cem import Imagine
 
 FEW = 64 * UNIT  # candidates: cut into blocks of one warpgroup, or most of the chip would idle

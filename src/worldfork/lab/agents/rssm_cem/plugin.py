@@ -8,28 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint
+from worldfork.lab.agents.training import Count, Rate, precisions
 from worldfork.lab.environments.base import Environment
 from worldfork.records import Record
 
 if TYPE_CHECKING:
     from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-    from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+    from worldfork.lab.agents.rssm_cem.rssm import RSSM
     from worldfork.lab.planner.cem import CEM
 
-__all__ = ["PRECISIONS", "SIZES", "Count", "RSSMCEMPlugin", "Rate", "Search", "Size", "Training", "precisions"]
-
-Count = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0)]
-
-# A study's precision -> that of the model as it filters and learns, and as it imagines. 16 bits are for planning.
-PRECISIONS: Final = {
-    "float32": ("float32", "float32"),
-    "tf32": ("tf32", "tf32"),
-    "fp16": ("tf32", "fp16"),
-    "bf16": ("tf32", "bf16"),
-}
+__all__ = ["SIZES", "RSSMCEMPlugin", "Search", "Size", "Training"]
 
 # `compact` is for an accelerator, `tiny` for CPUs.
 Size = Literal["compact", "tiny"]
@@ -105,7 +94,7 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
 
     def model(self, observation_size: int, action_size: int, *, precision: str = "tf32") -> "RSSM":
         """The model's shape for so many observations and actions."""
-        from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+        from worldfork.lab.agents.rssm_cem.rssm import RSSM
 
         named = {name: getattr(self, name) for name in ("deter", "groups", "classes", "hidden")}
         shape = {**SIZES[self.size], **{name: value for name, value in named.items() if value is not None}}
@@ -121,14 +110,8 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
         )
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
-        """The checkpoint at `path`, a .safetensors file with a manifest beside it."""
-        from worldfork.lab.agents.rssm_cem.checkpoints import load
+        """Return the checkpoint at `path`, a .safetensors file with a manifest beside it."""
+        from worldfork.lab.agents.checkpoints import load
 
-        return load(agent, environment, path)
-
-
-def precisions(study: str) -> tuple[str, str]:
-    """A study's precision -> that of the model as it filters and learns, and as it imagines."""
-    if study not in PRECISIONS:
-        raise WorldforkError(f"Unknown precision {study!r}; the known ones are {', '.join(PRECISIONS)}.")
-    return PRECISIONS[study]
+        another = "`worldfork evaluate --adopt` measures it with this one"
+        return load(path, agent, environment, training=Training.model_fields, another=another)

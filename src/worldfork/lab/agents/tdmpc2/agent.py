@@ -6,7 +6,7 @@ rounding, so the agent declares itself shape-sensitive and the block shape enter
 
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +17,15 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays, differentiable
 from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.tdmpc2.imagining import search
-from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLesson, possible_starts, whole_pieces
-from worldfork.lab.agents.tdmpc2.model import losses
-from worldfork.lab.agents.tdmpc2.model.networks import Networks
-from worldfork.lab.agents.tdmpc2.model.optimiser import initialise, rates_of
-from worldfork.lab.agents.training import Course, chosen_prefixes
+from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.sequences import Sequences
+from worldfork.lab.agents.tdmpc2 import losses
+from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLoss, possible_starts, search, whole_pieces
+from worldfork.lab.agents.tdmpc2.networks import Networks
+from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
+from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
-from worldfork.lab.programs import program
 
 __all__ = ["TDMPC2", "Belief", "fresh_learner"]
 
@@ -51,7 +49,6 @@ class TDMPC2:
     rate: float
     planning: str | None = None  # the precision of imagination, if not the networks' own
     shape_sensitive: bool = True
-    rehearsable: ClassVar[bool] = True  # all that it computes is in programs, which can be compiled ahead
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -67,9 +64,15 @@ class TDMPC2:
         return dataclasses.replace(self.networks, precision=self.planning or self.networks.precision)
 
     @property
-    def lesson(self) -> LatentLesson:
+    def described(self) -> dict[str, Any]:
+        """The networks' settings that their parameters depend on; precision is a matter of who runs them."""
+        settings = {name: value for name, value in dataclasses.asdict(self.networks).items() if name != "precision"}
+        return {"agent": "tdmpc2", **settings}
+
+    @property
+    def loss_function(self) -> LatentLoss:
         """How it learns."""
-        return LatentLesson(self.networks, self.sequences, self.length)
+        return LatentLoss(self.networks, self.sequences, self.length)
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """The belief at an episode's first observation."""
@@ -106,7 +109,7 @@ class TDMPC2:
         """The loss of model and values on the window, cut into sequences in order, without anything random: the
         policy's most likely action, the minimum of all target Q functions. Sequences that do not lie within one
         episode, and what fills none at the end, are left out."""
-        rows = self.lesson.rows(window).sequences
+        rows = self.loss_function.rows(window).sequences
         return np.asarray(
             _loss(self.networks, dict(parameters), rows, jnp.asarray(window.size), length=self.length)
         )
@@ -126,8 +129,8 @@ class TDMPC2:
 
         Losses are those of model and values on the first and on the last minibatch, each before its step.
         """
-        course = Course(steps, scope, rate)
-        return self.train(parameters, optimiser, window, course=course, batch_keys=batch_keys)
+        plan = TrainingPlan(steps, scope, rate)
+        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -146,28 +149,28 @@ class TDMPC2:
         optimiser: Arrays,
         window: Window,
         *,
-        course: Course,
+        plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Carry a course out on sequences of the window."""
-        if course.scope not in SCOPES:
+        """Carry a plan out on sequences of the window."""
+        if plan.scope not in SCOPES:
             known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {course.scope!r}; the known ones are {known}.")
-        for source in (window, *([course.rehearsal.replay] if course.rehearsal else [])):
+            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
+        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
             if not possible_starts(source, self.length)[1].all():
                 raise WorldforkError(
                     f"The window holds {int(source.size.min())} transitions and none of {self.length} in a row "
                     "within one episode, which a training sequence needs: register a longer window or a smaller "
                     "`length` for the agent."
                 )
-        prefixes = chosen_prefixes(self, course.groups)
+        prefixes = chosen_prefixes(self, plan.groups)
         return differentiable.train(
-            self.lesson,
+            self.loss_function,
             parameters,
             optimiser,
             window,
-            course=course,
-            trained=lambda name: self.trained(course.scope, name) and (not prefixes or name.startswith(prefixes)),
+            plan=plan,
+            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
             rates=rates_of(self.rate),
             batch_keys=batch_keys,
         )
@@ -188,12 +191,12 @@ def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E
     return np.array(observation, np.float32)
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _fresh(networks: Networks, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     return jax.vmap(functools.partial(fresh_learner, networks))(jax.random.wrap_key_data(keys, impl="threefry2x32"))
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _begin(networks: Networks, horizon: int, params: Params, observation: Array) -> Belief:
     latent = jax.vmap(networks.encode)(params, observation)
     batch = observation.shape[:2]
@@ -204,7 +207,7 @@ def _begin(networks: Networks, horizon: int, params: Params, observation: Array)
     )
 
 
-@program(static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _act(
     networks: Networks, planner: MPPI, params: Params, belief: Belief, plan_keys: Array
 ) -> tuple[Belief, Array]:
@@ -218,7 +221,7 @@ def _act(
     return Belief(belief.latent, plans.action, warm), ~plans.finite
 
 
-@program(static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _observe(
     networks: Networks, params: Params, belief: Belief, observation: Array
 ) -> tuple[Array, dict[str, Array]]:
@@ -234,7 +237,7 @@ def _observe(
     return jax.vmap(take_in)(params, belief.latent, belief.action, observation)
 
 
-@program(static_argnums=0, static_argnames="length")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="length")
 def _loss(networks: Networks, params: Params, rows: Sequences, size: Array, *, length: int) -> Array:
     def of_set(params: Params, rows: Sequences, size: Array) -> Array:
         pieces, real = whole_pieces(rows, size, length=length)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import jax
@@ -12,13 +12,28 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.rssm_cem.learning import cut_into_pieces
-from worldfork.lab.agents.rssm_cem.model.layers import Params
-from worldfork.lab.agents.rssm_cem.model.losses import Sequences
-from worldfork.lab.agents.tdmpc2.model import losses, optimiser
-from worldfork.lab.agents.tdmpc2.model.networks import Networks
+from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of
+from worldfork.lab.agents.tdmpc2 import losses, optimiser
+from worldfork.lab.agents.tdmpc2.losses import draw_pair
+from worldfork.lab.agents.tdmpc2.networks import Networks
+from worldfork.lab.planner import mppi
+from worldfork.lab.planner.mppi import MPPI, Plan
 
-__all__ = ["GROUPS", "LOSSES", "SCOPES", "LatentLesson", "Rows", "learn", "possible_starts", "whole_pieces"]
+__all__ = [
+    "GROUPS",
+    "LOSSES",
+    "SCOPES",
+    "LatentLoss",
+    "Rows",
+    "imagination",
+    "learn",
+    "possible_starts",
+    "propose",
+    "search",
+    "whole_pieces",
+]
+
 
 SCOPES: Final = {
     "model+value+policy": ("model", "value", "policy"),  # all that TD-MPC2 trains
@@ -49,7 +64,7 @@ class Rows(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class LatentLesson:
+class LatentLoss:
     """Sequences of a window, and how TD-MPC2 learns from them (`worldfork.lab.agents.differentiable`)."""
 
     networks: Networks
@@ -59,12 +74,8 @@ class LatentLesson:
     parts: ClassVar[tuple[str | tuple[str, ...], ...]] = (("model/", "value/"), "policy/")
 
     def rows(self, window: Window) -> Rows:
-        columns = (window.observation, window.action, window.reward, window.next_observation)
-        observation, action, reward, next_observation = (jnp.asarray(x, jnp.float32) for x in columns)
         starts, count = possible_starts(window, self.length)
-        terminated = None if window.terminated is None else jnp.asarray(window.terminated)
-        sequences = Sequences(observation, action, reward, next_observation, jnp.asarray(window.first), terminated)
-        return Rows(sequences, jnp.asarray(starts), jnp.asarray(count))
+        return Rows(rows_of(window), jnp.asarray(starts), jnp.asarray(count))
 
     def sample(self, rows: Rows, size: Array, key: Key[Array, ""]) -> Sequences:
         """A minibatch of sequences, each from a start drawn uniformly among those that are possible."""
@@ -111,7 +122,7 @@ class LatentLesson:
 
 
 def learn(
-    lesson: LatentLesson,
+    loss_function: LatentLoss,
     params: Params,
     moments: Params,
     batch: Sequences,
@@ -123,23 +134,23 @@ def learn(
     `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
     params, moments, found = dict(params), dict(moments), {}
     seen: Any = None
-    for part, (name, prefixes) in enumerate(zip(LOSSES, lesson.parts, strict=True)):
+    for part, (name, prefixes) in enumerate(zip(LOSSES, loss_function.parts, strict=True)):
         chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
         each = jax.random.fold_in(key, part) if part else key
-        objective = functools.partial(_objective, lesson, part, params, batch, each, seen)
+        objective = functools.partial(_objective, loss_function, part, params, batch, each, seen)
         (found[name], seen), gradients = jax.value_and_grad(objective, has_aux=True)(chosen)
         updates, state = optimiser.adam(rates).update(gradients, optimiser.restore(moments, chosen), chosen)
         params |= optax.apply_updates(chosen, updates)
         moments |= optimiser.flatten(state)
-    params |= lesson.follow(params, seen)
+    params |= loss_function.follow(params, seen)
     return params, moments, found
 
 
 def _objective(
-    lesson: LatentLesson, part: int, params: Params, batch: Sequences, key: Array, seen: Any, chosen: Params
+    loss_function: LatentLoss, part: int, params: Params, batch: Sequences, key: Array, seen: Any, chosen: Params
 ) -> tuple[Array, Array]:
     everything = {**params, **chosen}
-    return lesson.part_loss(part, everything, batch, key=key, scope="model+value+policy", seen=seen)
+    return loss_function.part_loss(part, everything, batch, key=key, scope="model+value+policy", seen=seen)
 
 
 def possible_starts(window: Window, length: int) -> tuple[Int[np.ndarray, "P T"], Int[np.ndarray, " P"]]:
@@ -159,3 +170,55 @@ def whole_pieces(rows: Sequences, size: Array, *, length: int) -> tuple[Sequence
     """Rows [T, ...] as sequences in order [n, 1, length, ...], and which of them are real and within an episode."""
     pieces, real = cut_into_pieces(rows, size, length=length)
     return pieces, real & ~jnp.any(pieces.first[:, 0, 1:], 1)
+
+
+def search(
+    networks: Networks,
+    params: Params,
+    latent: Float[Array, " L"],
+    *,
+    warm: Float[Array, "H A"],
+    plan_key: Key[Array, ""],
+    planner: MPPI,
+) -> Plan:
+    """The plan from one latent."""
+    proposed = propose(networks, params, latent, key=mppi.proposal_key(plan_key, planner), planner=planner)
+    imagine = imagination(networks, params, latent)
+    return mppi.plan(imagine, warm, proposed=proposed, plan_key=plan_key, settings=planner)
+
+
+def imagination(
+    networks: Networks, params: Params, latent: Float[Array, " L"]
+) -> Callable[[Float[Array, "N H A"], Key[Array, ""]], Float[Array, " N"]]:
+    """The values of action sequences: discounted rewards, and then the mean of two Q functions at the policy's
+    action."""
+
+    def imagine(actions: Float[Array, "N H A"], key: Key[Array, ""]) -> Float[Array, " N"]:
+        pair_key, normal_key = jax.random.split(key)
+        after, value = latent[None], jnp.zeros(len(actions))
+        for step in range(actions.shape[1]):
+            action = actions[:, step]
+            value += networks.discount**step * networks.reward(params, after, action)
+            after = networks.advance(params, after, action)
+        last = networks.policy(params, after).sample(jax.random.normal(normal_key, actions[:, 0].shape))
+        # All Q functions and then two of them: decisions of a batch draw different ones, and share their weights.
+        ends = networks.decode(networks.value_logits(params, after, last))
+        two = ends[draw_pair(networks, pair_key)]
+        return value + networks.discount ** actions.shape[1] * jnp.mean(two, 0)
+
+    return imagine
+
+
+def propose(
+    networks: Networks, params: Params, latent: Float[Array, " L"], *, key: Key[Array, ""], planner: MPPI
+) -> Float[Array, "M H A"]:
+    """Action sequences that the policy draws as it goes along in imagination."""
+    shape = (planner.horizon, planner.proposals, networks.action_size)
+    normals = jax.random.normal(key, shape)
+    after = jnp.broadcast_to(latent, (planner.proposals, len(latent)))
+    actions = []
+    for step, normal in enumerate(normals):
+        actions.append(networks.policy(params, after).sample(normal))
+        if step + 1 < planner.horizon:
+            after = networks.advance(params, after, actions[-1])
+    return jnp.stack(actions, 1)

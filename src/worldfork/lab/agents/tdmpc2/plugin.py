@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint
-from worldfork.lab.agents.rssm_cem.plugin import Count, Rate, precisions
+from worldfork.lab.agents.training import Count, Rate, precisions
 from worldfork.lab.environments.base import Environment
 from worldfork.records import Record
 
 if TYPE_CHECKING:
     from worldfork.lab.agents.tdmpc2.agent import TDMPC2
-    from worldfork.lab.agents.tdmpc2.model.networks import Networks
+    from worldfork.lab.agents.tdmpc2.networks import Networks
     from worldfork.lab.planner.mppi import MPPI
 
 __all__ = ["SIZES", "Search", "Shape", "TDMPC2Plugin", "Training"]
@@ -77,7 +77,7 @@ class Shape(Record):
 
     def networks(self, environment: Environment, *, precision: str = "tf32") -> "Networks":
         """The networks for a task."""
-        from worldfork.lab.agents.tdmpc2.model.networks import Networks, discount_of
+        from worldfork.lab.agents.tdmpc2.networks import Networks, discount_of
 
         named = {name: getattr(self, name) for name in ("latent", "encoder", "hidden", "values")}
         widths = {**SIZES[self.size], **{name: value for name, value in named.items() if value is not None}}
@@ -107,7 +107,7 @@ class TDMPC2Plugin(Search, Training, Shape, AgentPlugin):
         return TDMPC2(networks, self.planner(), planning=planning, **training)
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
-        """The checkpoint at `path`, a .safetensors file with a manifest beside it."""
-        from worldfork.lab.agents.tdmpc2.checkpoints import load
+        """Return the checkpoint at `path`, a .safetensors file with a manifest beside it."""
+        from worldfork.lab.agents.checkpoints import load
 
-        return load(agent, environment, path)
+        return load(path, agent, environment, training=Training.model_fields)

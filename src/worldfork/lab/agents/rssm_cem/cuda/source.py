@@ -4,7 +4,7 @@ import dataclasses
 
 from worldfork.lab.agents.rssm_cem.cuda.hopper import INSTRUCTIONS
 from worldfork.lab.agents.rssm_cem.cuda.imagine import KERNEL
-from worldfork.lab.agents.rssm_cem.model.rssm import RSSM
+from worldfork.lab.agents.rssm_cem.rssm import RSSM
 
 STREAMING = r"""
 constexpr int WIDE = 128;                                    // gates or logits in registers at once

@@ -1,1 +1,0 @@
-"""The recurrent state-space model: what the agent believes and predicts."""

@@ -1,1 +1,0 @@
-"""Trains checkpoints on clean physics."""

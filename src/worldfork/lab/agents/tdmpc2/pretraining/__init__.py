@@ -1,1 +1,0 @@
-"""How checkpoints of TD-MPC2 are trained: several seeds in one program."""

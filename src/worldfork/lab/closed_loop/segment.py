@@ -1,0 +1,254 @@
+"""One segment of a batch of deployments: an episode, a decision, the updates that fired, an evaluation.
+
+Each part is one call for all parameter sets, at one shape. Initial states, planner keys and action noise are those
+of the cell and the episode, whatever the policy: what two policies differ in is what they decided.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import needs_full_blocks
+from worldfork.lab.closed_loop.batches import extended, segment_of
+from worldfork.lab.closed_loop.state import Decision, Shape, Spent, State, decide, update
+from worldfork.lab.episode_log import Rolled
+from worldfork.lab.episodes import Draws, Record, roll_out
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.label import Fork, fork_event, fork_levels, read_signals
+from worldfork.lab.stream import Stream, cut, segment
+from worldfork.ledger.deployments import DeploymentRow
+from worldfork.ledger.row import Number, finite
+from worldfork.randomness import Purpose
+from worldfork.registration import Cell
+from worldfork.registration.deployment import Deployment
+
+__all__ = ["Advanced", "advance", "evaluate", "roll_episode"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Advanced:
+    """Episode k of every set that is recorded: rows that are not yet chained, and the state to go on from."""
+
+    rows: list[DeploymentRow]
+    episodes: list[Stream]  # what happened, in the order of the rows
+    state: State
+    seconds: dict[str, float]  # by what was done
+
+
+def advance(context: Context, shape: Shape, state: State) -> Advanced:
+    """Episode `state.k` + 1 of every deployment, and what follows from it."""
+    k, clock = state.k + 1, [time.perf_counter()]
+    rolled = roll_episode(context, shape, state)
+    episodes = [_cut(context, shape, rolled, index, k) for index in range(len(shape.batch.sets))]
+    streams = tuple(extended(*pair) for pair in zip(state.streams, episodes, strict=True))
+    clock.append(time.perf_counter())
+    losses = _validation_losses(context, shape, state, episodes)
+    levels, signals = {}, {}
+    for index in shape.real:
+        cell = shape.batch.sets[index][1]
+        levels[index] = _level(context, cell, k)
+        fork = Fork(cell, k, episodes[index])
+        signals[index] = read_signals(context, fork, level=levels[index], validation_loss=float(losses[index]))
+    segments = {
+        index: segment_of(episodes[index], k, level=levels[index], signals=signals[index]) for index in shape.real
+    }
+    state, decisions = decide(shape, dataclasses.replace(state, k=k, streams=streams), segments)
+    state, spent = update(context, shape, state, [index for index in shape.real if decisions[index].fired])
+    clock.append(time.perf_counter())
+    evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
+    clock.append(time.perf_counter())
+    outcomes = _outcomes(rolled), None if evaluated is None else _outcomes(evaluated)
+    rows = [
+        _row(
+            context,
+            shape,
+            index,
+            k,
+            level=levels[index],
+            signals=signals[index],
+            episode=episodes[index],
+            own=outcomes[0][index],
+            decision=decisions[index],
+            spent=spent.get(index),
+            evaluated=None if outcomes[1] is None else outcomes[1][index],
+            state=state.digests[index],
+        )
+        for index in shape.real
+    ]
+    names = ("streams", "updates", "evaluations")
+    return Advanced(
+        rows,
+        [episodes[index] for index in shape.real],
+        state,
+        {name: clock[i + 1] - clock[i] for i, name in enumerate(names)},
+    )
+
+
+def roll_episode(context: Context, shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
+    """The deployment's own next episode, of every set."""
+    environment = context.environment(shape.batch.task)
+    steps, repeat = environment.episode_steps, environment.action_repeat
+    env_steps = (state.k * steps + np.arange(steps)) * repeat
+    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    seed = context.registration.seed
+    return roll_out(
+        context.agent(shape.batch.task),
+        environment,
+        state.parameters,
+        Draws.of([cell.event(Purpose.INITIAL_STATE, seed) for _, cell in shape.batch.sets], np.array([state.k])),
+        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
+        action_noise=_noise(context, shape),
+        trace=True,
+        record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
+    )
+
+
+def evaluate(
+    context: Context,
+    shape: Shape,
+    state: State,
+    *,
+    episodes: Int64[np.ndarray, " E"] | None = None,
+    record: Record | None = None,
+) -> Rolled:
+    """The models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and its
+    UPDATE met in the one-step ledger."""
+    arm = context.registration.arm(shape.batch.sets[0][1].arm)
+    forks = [Fork(cell, state.k, _known(stream)) for (_, cell), stream in _places(shape, state)]
+    return roll_out(
+        context.agent(shape.batch.task, arm),
+        context.environment(shape.batch.task),
+        state.parameters,
+        Draws.of(
+            [fork_event(context, fork) for fork in forks],
+            np.arange(_registered(context).episodes) if episodes is None else episodes,
+        ),
+        levels=np.stack([fork_levels(context, fork) for fork in forks]),
+        action_noise=_noise(context, shape),
+        halves=context.registration.execution.halves,
+        record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Outcome:
+    """What one set's episodes came to."""
+
+    returns: tuple[Number, ...]
+    replaced: int
+    unstable: bool
+    draws: str
+
+
+def _outcomes(rolled: Rolled) -> list[_Outcome]:
+    columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
+    return [
+        _Outcome(finite(returns), int(replaced.sum()), bool(unstable.any()), draws)
+        for returns, replaced, unstable, draws in columns
+    ]
+
+
+def _row(
+    context: Context,
+    shape: Shape,
+    index: int,
+    k: int,
+    *,
+    level: float,
+    signals: dict[str, Number],
+    episode: Stream,
+    own: _Outcome,
+    decision: Decision,
+    spent: Spent | None,
+    evaluated: _Outcome | None,
+    state: str,
+) -> DeploymentRow:
+    (policy, cell), environment = shape.batch.sets[index], context.environment(shape.batch.task)
+    step = k * environment.episode_steps
+    answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
+    stream, recording = episode.digests
+    return DeploymentRow(
+        policy=policy,
+        cell=cell.id,
+        k=k,
+        step=step,
+        env_step=step * environment.action_repeat,
+        level=level,
+        signals=signals,
+        episode_return=own.returns[0],
+        answer=answer,
+        threshold=shape.policies[index].threshold,
+        fired=decision.fired,
+        fit=None if spent is None else spent.fit,
+        gradient_steps=0 if spent is None else spent.steps,
+        evaluation=None if evaluated is None else evaluated.returns,
+        nonfinite_actions=own.replaced,
+        unstable=own.unstable,
+        draws=own.draws,
+        evaluation_draws=None if evaluated is None else evaluated.draws,
+        state=state,
+        stream=stream,
+        window=recording,
+        prev="",
+        digest="",
+    )
+
+
+def _validation_losses(
+    context: Context, shape: Shape, state: State, episodes: Sequence[Stream]
+) -> Float64[np.ndarray, " P"]:
+    """The training loss of each set's current model on the episode that has just ended, all of it held out."""
+    arm = shape.batch.sets[0][1].arm
+    agent, size = (
+        context.agent(shape.batch.task, context.registration.arm(arm)),
+        context.registration.forks_per_block(arm),
+    )
+    losses = []
+    for start in range(0, len(episodes), size):
+        stop = start + size if needs_full_blocks(agent) else min(start + size, len(episodes))
+        part = np.minimum(np.arange(start, stop), len(episodes) - 1)
+        seen = segment([episodes[index].recording for index in part], [1] * len(part))
+        losses.append(np.asarray(agent.loss(arrays.take(state.parameters, part), seen), np.float64))
+    return np.concatenate(losses)[: len(episodes)]
+
+
+def _cut(context: Context, shape: Shape, rolled: Rolled, index: int, k: int) -> Stream:
+    assert rolled.trace is not None
+    return cut(
+        rolled.trace,
+        index,
+        schedule=context.schedule(shape.batch.sets[index][1]),
+        repeat=context.environment(shape.batch.task).action_repeat,
+        action_noise=_noise(context, shape),
+        before=k - 1,
+    )
+
+
+def _level(context: Context, cell: Cell, k: int) -> float:
+    environment = context.environment(cell.task)
+    return float(context.schedule(cell).level(k * environment.episode_steps * environment.action_repeat))
+
+
+def _noise(context: Context, shape: Shape) -> float:
+    return context.registration.arm(shape.batch.sets[0][1].arm).stream.action_noise
+
+
+def _registered(context: Context) -> Deployment:
+    registered = context.registration.deployment
+    assert registered is not None
+    return registered
+
+
+def _places(shape: Shape, state: State) -> list[tuple[tuple[str, Cell], Stream | None]]:
+    return list(zip(shape.batch.sets, state.streams, strict=True))
+
+
+def _known(stream: Stream | None) -> Stream:
+    assert stream is not None
+    return stream

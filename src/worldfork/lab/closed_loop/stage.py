@@ -1,0 +1,147 @@
+"""Stage 2b of a study: its policies followed all the way, segment after segment, into the ledger.
+
+Only the calling process writes: a segment's arrays first, then its rows. A run that was killed in between computes
+the segment again, and what is there already must come out again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches, read_history, read_thresholds
+from worldfork.lab.closed_loop.state import State
+from worldfork.lab.closed_loop.tasks import Advance, Ended
+from worldfork.lab.forks.tasks import Identity, Setting
+from worldfork.ledger.deployments import THRESHOLDS, Part, Thresholds, write_segment
+from worldfork.ledger.store import Deployed, Study, StudyWriter
+from worldfork.progress import Progress
+from worldfork.registration import Registration, canonical
+
+__all__ = ["FitThresholds", "run_deployments"]
+
+# Given a study whose one-step rows are there: the thresholds of its policies, each fitted on other checkpoints.
+FitThresholds = Callable[[Study], Thresholds]
+Map = Callable[[Iterable[Advance], Callable[[int], str]], Iterator[tuple[int, Ended]]]
+
+
+def run_deployments(
+    study: StudyWriter,
+    registration: Registration,
+    *,
+    setting: Setting,
+    identities: Mapping[Deployed, Identity],
+    fit: FitThresholds | None,
+    map_tasks: Map,
+    progress: Progress,
+) -> None:
+    """Run every segment that is missing, batch beside batch. `identities` is what workers must be, for each policy
+    and cell."""
+    thresholds = _thresholds(study, registration, fit)
+    batches = deployment_batches(registration)
+    points = registration.arm(batches[0].cells[0][0].arm).stream.decision_points
+    total = points * sum(len(batch.sets) for batch in batches)
+
+    def report() -> None:
+        progress("episodes", sum(map(len, study.deployed_rows.values())), total)
+
+    report()
+    waiting = _Waiting()
+
+    def task(batch: Batch, *, state: State | None = None, history: History | None = None) -> Advance:
+        policy, cell = batch.sets[0]
+        needed = setting.only([cell for _, cell in batch.sets])
+        return Advance(needed, batch, thresholds, identities[policy, cell.id], state=state, history=history)
+
+    for batch in batches:
+        if (done := _whole_segments(study, batch)) < points:
+            history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
+            waiting.add(task(batch, history=history))
+    while waiting:
+        # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
+        for _, ended in map_tasks(waiting, waiting.named):
+            _write(study, ended)
+            report()
+            policy, cell = ended.batch.sets[0]
+            took = {"what": "segment", "seconds": ended.seconds, **ended.spent, "worker": ended.worker}
+            study.deployment(policy, cell.id).note("timings.jsonl", took)
+            if ended.state.k < points:
+                waiting.add(task(ended.batch, state=ended.state))
+        waiting.begin_again()
+
+
+class _Waiting:
+    """Tasks that may be added to while an executor takes them."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[Advance] = deque()
+        self._taken: list[str] = []
+
+    def add(self, task: Advance) -> None:
+        self._tasks.append(task)
+
+    def named(self, index: int) -> str:
+        return self._taken[index]
+
+    def begin_again(self) -> None:
+        self._taken.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def __iter__(self) -> "_Waiting":
+        return self
+
+    def __next__(self) -> Advance:
+        if not self._tasks:
+            raise StopIteration
+        task = self._tasks.popleft()
+        self._taken.append(str(task))
+        return task
+
+
+def _thresholds(study: StudyWriter, registration: Registration, fit: FitThresholds | None) -> Thresholds:
+    """Those that the study has, or those that are fitted now, and kept: resuming reads them back."""
+    assert registration.deployment is not None
+    if not any(policy.needs_ledger for policy in registration.deployment.policies.values()):
+        return Thresholds()
+    path = study.path / THRESHOLDS
+    if not path.exists():
+        if fit is None:
+            raise WorldforkError(
+                "This registration's policies have thresholds that are fitted on a one-step ledger: run it with "
+                "worldfork.run or `worldfork run`, where the analysis fits them."
+            )
+        fitted = fit(study).model_dump(mode="json", by_alias=True)
+        study.keep(THRESHOLDS, (canonical(fitted) + "\n").encode())
+    study.keep(THRESHOLDS, path)
+    return read_thresholds(study)
+
+
+def _whole_segments(study: StudyWriter, batch: Batch) -> int:
+    return min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
+
+
+def _write(study: StudyWriter, ended: Ended) -> None:
+    """The segment's arrays first, then its rows, one deployment after the other."""
+    k = ended.rows[0].k
+    named = [(policy, cell.id) for policy, cell in ended.batch.sets]
+    fresh = []
+    for place, row in zip(named, ended.rows, strict=True):
+        known = study.deployed_rows[place]
+        fresh.append(k > len(known))
+        if not fresh[-1]:
+            written = known[k - 1]
+            if row.model_copy(update={"prev": written.prev, "digest": written.digest}) != written:
+                raise WorldforkError(
+                    f"{place[1]}, policy `{place[0]}`, episode {k} came out differently when computed again: this "
+                    "machine or its libraries do not reproduce what the study began with. Go on where it began, or "
+                    "use a new folder."
+                )
+    logs = [Part(*place, stream.log.columns()) for place, stream in zip(named, ended.episodes, strict=True)]
+    windows = [
+        Part(*place, stream.recording.columns()) for place, stream in zip(named, ended.episodes, strict=True)
+    ]
+    write_segment(study.path, ended.batch.name, k, logs, windows)
+    for place, row, new in zip(named, ended.rows, fresh, strict=True):
+        if new:
+            study.deployed_rows[place] += study.deployment(*place).append([row])

@@ -1,0 +1,247 @@
+"""What a deployment carries from one decision to the next, and how a decision changes it.
+
+State is data: parameters, optimiser, everything that was seen, and what the triggers remember. It is a function of
+the rows and streams that are in the ledger, so that a run which was interrupted makes it again (`rebuild`): the
+policies are fed what they were fed, and the updates that fired are trained again, in the same blocks.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays, needs_full_blocks
+from worldfork.lab.closed_loop.batches import Batch, episode_of, segment_of, whole
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.label import fit_record
+from worldfork.lab.mechanisms.base import Origin, Update, within_window
+from worldfork.lab.stream import Stream, window
+from worldfork.ledger.deployments import DeploymentRow, Thresholds, policy_of
+from worldfork.ledger.row import FitRecord
+from worldfork.randomness import words
+from worldfork.registration import Cell
+from worldfork.triggers import Answer, CellKey, Segment, draw_event
+from worldfork.triggers.policy import Policy
+
+__all__ = ["Decision", "Shape", "Spent", "State", "begin", "decide", "rebuild", "shape_of", "update"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A batch as it is executed, with the policy of every parameter set; `real` are those that are recorded."""
+
+    batch: Batch
+    real: tuple[int, ...]
+    policies: tuple[Policy, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """P parameter sets after decision `k`."""
+
+    k: int
+    parameters: Arrays
+    optimiser: Arrays
+    digests: tuple[str, ...]  # of parameters and optimiser, set by set
+    streams: tuple[Stream | None, ...]  # everything since deployment began
+    memories: tuple[Any, ...]  # of each policy's trigger
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**fields, "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What a policy made of a segment."""
+
+    answer: Answer
+    fired: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Spent:
+    """What an update did, and the gradient steps that it took."""
+
+    fit: FitRecord
+    steps: int
+
+
+def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
+    """The batch, padded where the agent needs full blocks, and each set's policy."""
+    filled, real = batch, tuple(range(len(batch.sets)))
+    if needs_full_blocks(context.agent(batch.task)):
+        filled, real = batch.padded()
+    policies = tuple(
+        policy_of(context.registration, name, threshold=thresholds.of(name, cell.task, cell.checkpoint))
+        for name, cell in filled.sets
+    )
+    return Shape(filled, real, policies)
+
+
+def begin(context: Context, shape: Shape) -> State:
+    """Every policy at its checkpoint, before the first episode."""
+    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
+    digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
+    memories = []
+    for (_, cell), policy in zip(shape.batch.sets, shape.policies, strict=True):
+        key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+        event = draw_event(policy.trigger, task=cell.task, cell=key, seed=context.registration.seed)
+        memories.append(policy.begin(key, event=event))
+    return State(
+        k=0,
+        parameters=arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
+        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+        digests=tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
+        streams=(None,) * len(checkpoints),
+        memories=tuple(memories),
+    )
+
+
+def decide(shape: Shape, state: State, segments: Mapping[int, Segment]) -> tuple[State, dict[int, Decision]]:
+    """Ask every policy about the segment that has just ended; it was shown the ones before, and no other."""
+    memories, decisions = list(state.memories), {}
+    for index, segment in segments.items():
+        memories[index], answer, fired = shape.policies[index].consider(memories[index], segment)
+        decisions[index] = Decision(answer, fired)
+    return dataclasses.replace(state, memories=tuple(memories)), decisions
+
+
+def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
+    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out.
+
+    Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
+    same so far are updated alike, so that one training serves both.
+    """
+    spent: dict[int, Spent] = {}
+    by_arm: dict[str, list[int]] = {}
+    for index in fired:
+        by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
+    blocks: list[list[list[int]]] = []
+    for arm, of_arm in by_arm.items():
+        alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
+        blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
+    before = state
+    # No set is in two blocks. Two at a time: the device trains one while the other is prepared or hashed.
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.map(
+            lambda groups: _train_block(context, shape, before, [group[0] for group in groups]), blocks
+        )
+        for groups, (trained, trained_digests) in zip(blocks, ended, strict=True):
+            places = {index: place for place, group in enumerate(groups) for index in group}
+            digests = list(state.digests)
+            for index, place in places.items():
+                digests[index] = trained_digests[place]
+                spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
+            state = dataclasses.replace(
+                state,
+                parameters=_put(state.parameters, trained.parameters, places, state=state, what="parameters"),
+                optimiser=_put(state.optimiser, trained.optimiser, places, state=state, what="optimiser state"),
+                digests=tuple(digests),
+            )
+    return state, spent
+
+
+def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
+    """The sets that fired, those together whose updates come out the same: they are of one cell, with the same
+    parameters and optimiser, and have seen the same transitions."""
+    groups: dict[tuple[Cell, str, str], list[int]] = {}
+    for index in fired:
+        stream = state.streams[index]
+        assert stream is not None
+        key = shape.batch.sets[index][1], state.digests[index], arrays.digest(stream.recording.columns())
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
+
+
+def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
+    """The update of these sets, and their digests. The last set fills the block where the agent needs full ones."""
+    arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
+    agent = context.agent(shape.batch.task, arm)
+    size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
+    block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
+    cells = [shape.batch.sets[index][1] for index in block]
+    mechanism = context.mechanism(arm)
+    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
+    events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
+    recordings = [whole(state.streams[index], arm.stream.decision_points) for index in block]
+    trained = mechanism.update(
+        agent,
+        arrays.take(state.parameters, block),
+        optimiser=arrays.take(state.optimiser, block),
+        origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
+        window=window(recordings, [state.k] * size),
+        batch_keys=np.stack([words(event) for event in events]),
+    )
+    within_window(mechanism, trained)
+    return trained, _digests(trained.parameters, trained.optimiser, len(chosen))
+
+
+def rebuild(
+    context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
+) -> State:
+    """The state after the last of these rows, of which all sets have as many, from the ledger alone."""
+    histories: list[Stream | None] = [None] * len(shape.batch.sets)
+    for index, stream in zip(shape.real, streams, strict=True):
+        histories[index] = stream
+    if len(shape.real) < len(histories):  # a padded set is the last cell of its policy over again
+        for index in range(len(histories)):
+            histories[index] = histories[index] or histories[index - 1]
+    state = dataclasses.replace(begin(context, shape), streams=tuple(histories))
+    for k in range(1, len(rows[0]) + 1):
+        known = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
+        segments = {
+            index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
+            for index, row in known.items()
+        }
+        state, decisions = decide(shape, dataclasses.replace(state, k=k), segments)
+        state, _ = update(context, shape, state, [index for index in known if decisions[index].fired])
+        for index, row in known.items():
+            if (decisions[index].fired, state.digests[index]) != (row.fired, row.state):
+                raise WorldforkError(
+                    f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
+                    "This machine or its libraries do not reproduce what the study began with: go on where it "
+                    "began, or use a new folder."
+                )
+    return state
+
+
+def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, state: State, what: str) -> Arrays:
+    """`group`, a part of `state`, with entries of `trained`, by their `places` there: one gather, whose shape is
+    always the same. An agent may well have no optimiser state."""
+    before, after = ({name: np.shape(array)[1:] for name, array in part.items()} for part in (group, trained))
+    if before != after:
+        raise WorldforkError(
+            f"The mechanism gives back another {what} than it was given (other names or shapes), so that a "
+            "deployment can not go on with it. Use a mechanism that keeps them."
+        )
+    index = np.arange(len(state.digests))
+    index[list(places)] = len(index) + np.array(list(places.values()))
+    return arrays.take(arrays.concatenate([group, trained]), index)
+
+
+def _on_host(group: Arrays) -> Arrays:
+    return {name: np.asarray(array) for name, array in group.items()}
+
+
+def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
+    """Of the first `count` sets. All arrays come to the host once, and hashing does not hold Python up."""
+    groups = _on_host(parameters), _on_host(optimiser)
+
+    def digest(place: int) -> str:
+        return _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(digest, range(count)))
+
+
+def _digest(parameters: Arrays, optimiser: Arrays) -> str:
+    """Of one parameter set and its optimiser."""
+    named = {f"parameters/{name}": array for name, array in parameters.items()}
+    return arrays.digest({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})

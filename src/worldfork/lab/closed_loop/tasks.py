@@ -1,0 +1,172 @@
+"""Segments of deployments as data: what an executor hands to a worker, and what comes back.
+
+Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
+and streams that it is made of. Batches are independent of one another. Arrays that leave the process become
+NumPy's, which a driver without an accelerator and its libraries can pass on.
+"""
+
+import dataclasses
+import time
+
+from worldfork import registry
+from worldfork.blobs import Blob
+from worldfork.errors import Failed, WorldforkError
+from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
+from worldfork.lab.closed_loop.segment import advance
+from worldfork.lab.closed_loop.state import State, begin, rebuild, shape_of
+from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.tasks import (
+    Described,
+    Identity,
+    Setting,
+    configuration,
+    context_of_setting,
+    identity_of,
+    module_sources,
+    require_identity,
+)
+from worldfork.lab.stream import Stream
+from worldfork.lab.workers import attempted, worker_name
+from worldfork.ledger.deployments import DeploymentRow, Thresholds, recorded_signals
+from worldfork.ledger.provenance import source_digest
+from worldfork.registration import Cell, deployments
+from worldfork.triggers import Trigger
+from worldfork.triggers.policy import CONSTANT
+
+__all__ = ["Advance", "DescribeDeployments", "Ended", "describe_deployments", "perform"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DescribeDeployments:
+    """Say what will determine the rows of every policy on every cell."""
+
+    setting: Setting
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
+
+    def __str__(self) -> str:
+        return "the deployments' set-up"
+
+
+@dataclasses.dataclass(frozen=True)
+class Advance:
+    """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
+
+    setting: Setting
+    batch: Batch
+    thresholds: Thresholds
+    identity: Identity
+    state: State | None = None
+    history: History | None = None
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """What it reads."""
+        return self.setting.blobs
+
+    def __str__(self) -> str:
+        return f"the deployments of {self.batch.name} and its batch"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ended:
+    """A segment that was run: rows in the order of the batch's sets, not yet chained, and what happened in it."""
+
+    batch: Batch
+    rows: list[DeploymentRow]
+    episodes: list[Stream]
+    state: State
+    seconds: float
+    spent: dict[str, float]
+    worker: str
+
+    def same_as(self, other: "Ended") -> bool:
+        """Whether another worker came to the same."""
+        digests, others = ([stream.digests for stream in ended.episodes] for ended in (self, other))
+        return (self.rows, digests, self.state.digests) == (other.rows, others, other.state.digests)
+
+
+def perform(task: DescribeDeployments | Advance) -> Described | Ended | Failed:
+    """Do one task."""
+    return attempted(lambda: _perform(task))
+
+
+def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
+    began = time.perf_counter()
+    context = context_of_setting(task.setting)
+    if isinstance(task, DescribeDeployments):
+        return describe_deployments(context)
+    require_identity(task.identity, _identity(context, *task.batch.sets[0]))
+    shape = shape_of(context, task.batch, task.thresholds)
+    if task.state is not None:
+        state = task.state
+    elif task.history is not None:
+        state = rebuild(context, shape, task.history.streams, task.history.rows)
+    else:
+        state = begin(context, shape)
+    done = advance(context, shape, state)
+    took = time.perf_counter() - began
+    return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds, worker_name())
+
+
+def _identity(context: Context, policy: str, cell: Cell) -> Identity:
+    """What this worker is, to deployments of this policy on the cells of this arm and task."""
+    key = f"{policy} on {cell.arm}", cell.task
+    if key not in context.identities:
+        source = source_digest(_modules(context, policy, cell))
+        context.identities[key] = identity_of({**configuration(context, cell), "source": source})
+    return context.identities[key]
+
+
+def describe_deployments(context: Context) -> Described:
+    """What determines the rows of each policy on each cell here, as resolved."""
+    registration = context.registration
+    registered = registration.deployment
+    assert registered is not None
+    sizes = {batch.task: batch.size for batch in deployment_batches(registration)}
+    configurations: list[dict[str, object]] = []
+    files: dict[str, dict[str, str]] = {}
+    for name, cell in deployments(registration):
+        _require_columns(context, name, cell)
+        modules = _modules(context, name, cell)
+        files.setdefault(source := source_digest(modules), modules)
+        resolved = configuration(context, cell)
+        if resolved["block"] is not None:
+            policies = list(registered.every())
+            resolved["block"] |= {"cells_per_batch": sizes[cell.task], "policies": policies}
+        resolved |= {
+            "schema": "worldfork.deployed/1",
+            "policy": {"name": name, **registered.every()[name].model_dump(mode="json")},
+            "deployment": registered.model_dump(mode="json", include={"evaluate_at", "episodes"}),
+            "source": source,
+        }
+        configurations.append(resolved)
+    return Described(configurations, [], files, {})
+
+
+def _require_columns(context: Context, name: str, cell: Cell) -> None:
+    """Refuse a policy that reads the one-step error of an agent that has none: it would never fire."""
+    registration = context.registration
+    assert registration.deployment is not None
+    trigger = registration.deployment.every()[name].trigger
+    if getattr(context.agent(cell.task), "predicts", True) or trigger in CONSTANT:
+        return
+    read = context.signals[trigger] if trigger in context.signals else registry.load("triggers", trigger, Trigger)
+    if "error" in read.needs:
+        raise WorldforkError(
+            f"[deployment.policies.{name}]: `{trigger}` reads the one-step `error`, and the agent of {cell.task} "
+            "makes no one-step predictions (`predicts = False`): follow a trigger that reads something else."
+        )
+
+
+def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:
+    registration = context.registration
+    assert registration.deployment is not None
+    trigger = registration.deployment.every()[policy].trigger
+    named = [located.module for located in context.code(cell).values()]
+    if trigger not in CONSTANT and trigger not in recorded_signals(registration):
+        named.append(registry.locate("triggers", trigger).module)
+    return module_sources(("worldfork.lab.closed_loop.tasks", *named))
