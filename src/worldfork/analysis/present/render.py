@@ -168,25 +168,24 @@ def plain(blocks: Iterable[Block], *, width: int = 100) -> str:
 
 
 def _parts(table: Table, width: int) -> list[Table]:
-    """Split a table by columns, so that each part fits on a screen; keys stand in every part.
+    """Return the table in parts of some columns each, so that each part fits on a screen; keys stand in every part.
 
-    A wide table loses its optional columns first. Then names are broken at hyphens, and what is left is set in
-    several parts: an interval is never broken.
+    Names are broken at hyphens first, then optional columns are left out from the last one on. What is still too
+    wide is set in several parts: an interval is never broken.
     """
     shown = list(range(len(table.heads)))
+    if _width(table, shown) <= width:
+        return [_of_columns(table, shown)]
+    table = _with_short_keys(table)
     for index in reversed(range(len(table.heads))):
         if table.layout[index].optional and _width(table, shown) > width:
             shown.remove(index)
-    if _width(table, shown) <= width:
-        return [_of_columns(table, shown)]
-    keys = shown[: table.keys]
-    table = _with_short_keys(table)
-    parts: list[list[int]] = [[]]
+    keys, parts = shown[: table.keys], [shown[: table.keys]]
     for index in shown[table.keys :]:
-        if parts[-1] and _width(table, [*keys, *parts[-1], index]) > width:
-            parts.append([])
+        if len(parts[-1]) > table.keys and _width(table, [*parts[-1], index]) > width:
+            parts.append(list(keys))
         parts[-1].append(index)
-    return [_of_columns(table, [*keys, *part]) for part in parts]
+    return [_of_columns(table, part) for part in parts]
 
 
 def _with_short_keys(table: Table) -> Table:

@@ -35,7 +35,7 @@ from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "of_deployment", "summarise"]
 
 LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
@@ -82,7 +82,7 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
             blocks += _task(f"{arm} · {task}" if arm else task, figures, verbose=verbose)
     blocks += _predictions(scores)
     for task, deployed in score.deployment.items():
-        blocks += _deployment(task, deployed)
+        blocks += of_deployment(task, deployed)
     blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose), *_gate(list(seeds))]
     return Summary(tuple(blocks))
 
@@ -148,7 +148,8 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     alone = {("", ""): score}
     yield _of_task(
         triggers.policies(alone),
-        f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:",
+        f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. Above are "
+        "means per episode.",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)
@@ -184,7 +185,7 @@ def _predictions(scores: Scores) -> Iterator[Block]:
         yield table
 
 
-def _deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
+def of_deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
     """Yield every policy of a task beside what the ledger says of it, cautions first."""
     yield Heading(f"{task} · closed-loop deployment")
     yield from (Paragraph(caution, tone="open") for caution in one.cautions)
@@ -193,12 +194,11 @@ def _deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
     yield Paragraph(" ".join(filter(None, (said.sentence, said.advice, said.certainty))))
     alone = {task: one}
     yield dataclasses.replace(deployments.deployments(alone).without("Task"), caption="")
-    yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="")
+    yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="", folded="")
     added = deployments.over_always(alone).without("Task")
     if added.rows:
-        yield dataclasses.replace(
-            added, caption="What the trigger adds to its update: over always firing the same."
-        )
+        caption = "What the trigger adds to its update: over always firing the same."
+        yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
         f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
         "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "

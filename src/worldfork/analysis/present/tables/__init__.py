@@ -66,7 +66,7 @@ def all_tables(
         paper: put the paper's figures beside those of the arm that is set as the paper's. Other arms have the
             tables of `BRIEF` alone. Where no arm is set so, the first has all, and nothing stands beside them.
     """
-    primary = papers_arm(score) if paper else None
+    primary = papers_arm(score.registration, score.arms) if paper else None
     shown = scores_of(score)
     in_full = score.label(primary or next(iter(score.arms)))
     of_primary = {key: figures for key, figures in shown.items() if key[1] == in_full}

@@ -300,7 +300,14 @@ def predictions(scores: Scores) -> Table:
     return Table(
         "predictions",
         "Registered predictions. Where the premise does not hold, nothing was tested.",
-        (*KEYS, "Prediction", "figure", "95% interval", "premise", "answer"),
+        (
+            *KEYS,
+            "Prediction",
+            "figure",
+            Column("95% interval", optional=True),
+            Column("premise", optional=True),
+            "answer",
+        ),
         rows,
         keys=3,
     )

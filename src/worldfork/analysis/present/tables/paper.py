@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from worldfork.analysis.present.table import Table
-from worldfork.analysis.score import Score
-from worldfork.registration import Arm
+from worldfork.registration import Arm, Registration
 
 __all__ = ["beside_paper", "not_run_yet", "papers_arm", "stated"]
 
@@ -66,14 +65,14 @@ def _with_source(ours: Table, rows: list[tuple[str, ...]]) -> Table:
     return dataclasses.replace(ours, caption=caption, columns=columns, rows=rows, keys=ours.keys + 1)
 
 
-def papers_arm(score: Score) -> str | None:
+def papers_arm(registration: Registration | None, scored: Collection[str]) -> str | None:
     """Return the first of the scored arms that is set as the paper's primary one.
 
     A flat table does not say how its arms are set: there it is the first.
     """
-    if score.registration is None:
-        return next(iter(score.arms), None)
-    return next((arm.name for arm in score.registration.arms if arm.name in score.arms and _as_paper(arm)), None)
+    if registration is None:
+        return next(iter(scored), None)
+    return next((arm.name for arm in registration.arms if arm.name in scored and _as_paper(arm)), None)
 
 
 def _as_paper(arm: Arm) -> bool:
