@@ -132,16 +132,6 @@ def test_a_dose_that_was_not_run_is_named(tmp_path):
     assert table.caption.endswith("Registered and not scored here: dose-400 on cartpole-swingup.")
 
 
-def test_a_plan_has_the_papers_doses_where_doses_are_planned():
-    planned = {table.label: table for table in tables.planned_tables(["cartpole-swingup"], dosed=True)}
-    assert [row[1:3] for row in planned["doses"].rows] == [
-        (dose, by) for dose in ("50", "200", "400") for by in ("paper", "worldfork")
-    ]
-    assert planned["doses"].rows[1][3] == "not run yet"
-    assert "doses" not in [table.label for table in tables.planned_tables(["cartpole-swingup"])]
-    assert "doses" not in [table.label for table in tables.planned_tables(["walker-walk"], dosed=True)]
-
-
 def test_noise_has_a_table_of_what_it_raises(tmp_path):
     residual = {"calm": (0.011, 0.013), "noisy": (0.051, 0.055)}
     found = scored(

@@ -94,18 +94,6 @@ def test_a_lone_arm_is_named_by_the_caption():
     assert effects.caption.endswith("Arm: full-rate.")
 
 
-def test_what_was_not_run_says_so_and_claims_nothing():
-    planned = tables.planned_tables(["walker-walk"])
-    stating = ["effects", "directions", "seedrep", "triggers", "controls", "predictions"]
-    assert [one.label for one in planned] == stating
-    for one in planned:
-        assert {row[0] for row in one.rows} == {"walker-walk"}
-        for row in one.rows:
-            if row[one.keys - 1] == "worldfork":
-                assert row[one.keys] == "not run yet"
-                assert not any(row[one.keys + 1 :])
-
-
 def test_the_budget_and_the_arms_in_words(made):
     by_label = {one.label: one for one in made}
     budget = [row for row in by_label["budget"].rows if row[1] == "model"]

@@ -91,9 +91,9 @@ def _ignored(score: Score) -> list[str]:
     """Return which columns of a table no figure reads, and which of them look like a signal."""
     if not score.ignored:
         return []
-    known = {name for figures in scores_of(score).values() for name in figures.triggers_unavailable}
+    signals = {name for figures in scores_of(score).values() for name in figures.triggers_unavailable}
     words = f"Columns that no figure reads: {', '.join(score.ignored)}."
-    named = [f"signal_{name}" for name in score.ignored if name in known or name.isidentifier()]
+    named = [f"signal_{name}" for name in score.ignored if name in signals or name.isidentifier()]
     return [words + (f" A signal is scored as a trigger in a column called {' or '.join(named)}." if named else "")]
 
 
@@ -109,7 +109,7 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
         attempted = {task: both.all_attempted for task, both in tasks.items()}
         answers = [contrast_answer(arms, task, contrast) for task, contrast in attempted.items()]
         yield Paragraph("", lead=contrast_summary(arms, answers, attempted))
-        yield from (Paragraph(one.sentence) for one in answers)
+        yield from (Paragraph(contrast.sentence) for contrast in answers)
         if verbose:
             yield design.arms(dataclasses.replace(score, contrasts={pair: tasks})).without("Arms")
 
@@ -133,15 +133,15 @@ def _overview(scores: Scores) -> Iterator[Block]:
 
 def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     """Yield the verdict, the advice, and what every rule gains."""
-    said, attempted = answer(score), score.effect.all_attempted
+    verdict, attempted = answer(score), score.effect.all_attempted
     yield Heading(name)
-    yield Paragraph(f": {said.size}", lead=said.lead, tone=said.tone)
-    yield Paragraph(f" {said.advice.certainty}", lead=said.advice.what)
-    if said.triggers:
-        yield Paragraph(f"{said.triggers} {said.not_beaten}".rstrip())
+    yield Paragraph(f": {verdict.size}", lead=verdict.lead, tone=verdict.tone)
+    yield Paragraph(f" {verdict.advice.certainty}", lead=verdict.advice.what)
+    if verdict.triggers:
+        yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
     yield Paragraph(
         f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
-        f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.",
+        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}.",
         faint=True,
     )
     points = int(score.evidence.forks.prefork.k.max())
@@ -185,14 +185,14 @@ def _predictions(scores: Scores) -> Iterator[Block]:
         yield table
 
 
-def of_deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
+def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
     """Yield every policy of a task beside what the ledger says of it, cautions first."""
     yield Heading(f"{task} · closed-loop deployment")
-    yield from (Paragraph(caution, tone="open") for caution in one.cautions)
-    yield Paragraph(deployment_words(one))
-    said = followed_answer(task, one)
-    yield Paragraph(" ".join(filter(None, (said.sentence, said.advice, said.certainty))))
-    alone = {task: one}
+    yield from (Paragraph(caution, tone="open") for caution in deployed.cautions)
+    yield Paragraph(deployment_words(deployed))
+    verdict = followed_answer(task, deployed)
+    yield Paragraph(" ".join(filter(None, (verdict.sentence, verdict.advice, verdict.certainty))))
+    alone = {task: deployed}
     yield dataclasses.replace(deployments.deployments(alone).without("Task"), caption="")
     yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="", folded="")
     added = deployments.over_always(alone).without("Task")
@@ -200,13 +200,13 @@ def of_deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
         caption = "What the trigger adds to its update: over always firing the same."
         yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
-        f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
-        "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
+        f"p: the larger of Student's t and sign flips, corrected over {deployed.family} comparisons with never, or "
+        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
         "Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the ledger: "
         f"{TERMS['by the ledger']}",
         faint=True,
     )
-    yield Paragraph(forecast_words(one.forecast))
+    yield Paragraph(forecast_words(deployed.forecast))
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:

@@ -31,7 +31,7 @@ FIRES = {
 
 
 def effects(tasks: Tasks) -> pl.DataFrame:
-    """One row per arm, task and estimand."""
+    """Return a row per arm, task and estimand."""
     rows = [
         {
             **_key(key),
@@ -53,7 +53,7 @@ def effects(tasks: Tasks) -> pl.DataFrame:
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
-    """One row per arm, task and trigger."""
+    """Return a row per arm, task and trigger."""
     rows = [
         {
             **_key(key),
@@ -93,7 +93,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
 
 
 def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
-    """One row per arm, task, policy and rule of firing."""
+    """Return a row per arm, task, policy and rule of firing."""
     rows = [
         {**_key(key), "policy": policy, "rule": rule, "total": total, "fires": fires}
         for key, task in tasks.items()
@@ -151,7 +151,7 @@ def _not_beaten(trigger: TriggerScore) -> str | None:
 
 
 def _gain(trigger: TriggerScore, name: str) -> float | None:
-    """What the policy earns more than a yardstick in a checkpoint, on average."""
+    """Return what the policy earns more than a baseline in a checkpoint, on average."""
     if isinstance(trigger.gains, Undefined):
         return None
     mean = trigger.gains[name].mean

@@ -25,7 +25,7 @@ SCHEMA: Final = "worldfork.score/2"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArmScore:
-    """The tasks of one arm, and dR as a share of the frozen return over all of them."""
+    """Tasks of an arm, and dR as a share of the frozen return over all of them."""
 
     tasks: Mapping[str, TaskScore]
     normalised: Normalised | Undefined
@@ -89,7 +89,7 @@ class Score:
     def __repr__(self) -> str:
         tasks = list(self._tasks().values())
         forks = sum(figures.forks.attempted for figures in tasks)
-        verdicts = ["undecided" if isinstance(one.verdict, Undefined) else one.verdict for one in tasks]
+        verdicts = ["undecided" if isinstance(task.verdict, Undefined) else task.verdict for task in tasks]
         counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
         verdict = verdicts[0] if len(tasks) == 1 else counted
         return f"Score({self.name}: {plural(len(self.arms), 'arm')}, {plural(forks, 'fork')}; {verdict})"
@@ -130,11 +130,11 @@ class Score:
     def label(self, arm: str) -> str:
         """Return what an arm is called: its registered label, or its name."""
         registered = self.registration.arms if self.registration else ()
-        return next((one.label for one in registered if one.name == arm and one.label), arm)
+        return next((entry.label for entry in registered if entry.name == arm and entry.label), arm)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of this score can not say what it seems to say, one sentence each."""
+        """Sentences on figures of this score that can not say what they seem to say."""
         found = [self.missing] if self.missing else []
         needed, drawn = self.family.permutations_needed, self.rules.permutations
         if drawn < needed:
@@ -146,7 +146,7 @@ class Score:
         return tuple(found)
 
     def to_json(self) -> dict[str, object]:
-        """What `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
+        """Return what `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
         of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
         of_a_table = {} if self.higher_is_better is None else {"higher_is_better": self.higher_is_better}
@@ -163,19 +163,19 @@ class Score:
         }
 
     def effects(self) -> "pl.DataFrame":
-        """One row per arm, task and estimand: mean dR and its intervals."""
+        """Return a row per arm, task and estimand: mean dR and its intervals."""
         from worldfork.analysis.score import frames
 
         return frames.effects(self._tasks())
 
     def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
-        """One row per arm, task and trigger: ranking, total, and its random controls."""
+        """Return a row per arm, task and trigger: ranking, total, and its random controls."""
         from worldfork.analysis.score import frames
 
         return frames.triggers(self._tasks(), estimand)
 
     def policies(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
-        """One row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
+        """Return a row per arm, task and policy: never, always, oracle, and each trigger by both thresholds."""
         from worldfork.analysis.score import frames
 
         return frames.policies(self._tasks(), estimand)

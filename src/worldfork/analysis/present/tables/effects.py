@@ -160,8 +160,8 @@ def directions(scores: Scores) -> Table:
         contrasts = [contrast for _, contrast in score.direction_contrast.items()]
         if there := [contrast for contrast in contrasts if not isinstance(contrast, Undefined)]:
             both = [
-                (one, one, one) if isinstance(one, Undefined) else (one.mean, one.bootstrap, one.student_t)
-                for one in contrasts
+                (turn, turn, turn) if isinstance(turn, Undefined) else (turn.mean, turn.bootstrap, turn.student_t)
+                for turn in contrasts
             ]
             rows.append((*key, f"toward - away at {there[0].levels} levels", *_spans(both, digits)))
     return Table(

@@ -10,9 +10,8 @@ from typing import Final
 from worldfork.analysis.present.table import Table
 from worldfork.registration import Arm, Registration
 
-__all__ = ["beside_paper", "not_run_yet", "papers_arm", "stated"]
+__all__ = ["beside_paper", "papers_arm", "stated"]
 
-NOT_RUN: Final = "not run yet"
 # The paper's name, gradient steps, window and scope. It gives no learning rate: 1.0, pretraining's, is ours.
 UPDATE: Final = ("finetune", 200, 10_000, "model")
 PERIOD: Final = 20_000  # environment steps of its corrected schedule
@@ -46,22 +45,10 @@ def beside_paper(ours: Table, *, arm: str | None = None) -> Table:
         if subject in unplaced and (not has_arms or key[1] == arm):
             rows.append((*key, "paper", *unplaced.pop(subject)))
         rows.append((*key, "worldfork", *row[ours.keys :]))
-    return _with_source(ours, rows) if len(rows) > len(ours.rows) else ours
-
-
-def not_run_yet(ours: Table, tasks: Collection[str]) -> Table:
-    """Return the paper's rows about these tasks, with our place below each left free. `ours` has no rows yet."""
-    rows = []
-    for row in stated()[ours.label].rows if ours.label in stated() else ():
-        if row[0] in tasks:
-            key, rest = row[: ours.keys], row[ours.keys :]
-            rows += [(*key, "paper", *rest), (*key, "worldfork", NOT_RUN, *[""] * (len(rest) - 1))]
-    return _with_source(ours, rows) if rows else ours
-
-
-def _with_source(ours: Table, rows: list[tuple[str, ...]]) -> Table:
+    if len(rows) == len(ours.rows):
+        return ours
     columns = (*ours.columns[: ours.keys], "by", *ours.columns[ours.keys :])
-    caption = f"{ours.caption} {stated()[ours.label].caption}"
+    caption = f"{ours.caption} {theirs.caption}"
     return dataclasses.replace(ours, caption=caption, columns=columns, rows=rows, keys=ours.keys + 1)
 
 

@@ -30,7 +30,7 @@ MANY: Final = 6  # verdicts of one study, beyond which screen and index give eac
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """One sentence of advice, and one of how certain it is."""
+    """Advice in a sentence, and how certain it is."""
 
     kind: Literal["never", "always", "when", "unresolved"]
     what: str
@@ -44,7 +44,7 @@ class Advice:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One task in one arm: the verdict in a word and in a sentence, and what to do."""
+    """Answer of a task in an arm: the verdict in a word and in a sentence, and what to do."""
 
     word: str
     verdict: str  # harmful, helpful, unresolved, undecided
@@ -75,7 +75,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """The same for a cell of a table: `hurts (resolved)`."""
+        """Verdict and grade for a cell of a table: `hurts (resolved)`."""
         verb = VERBS.get(self.verdict) if self.word != NO_DIFFERENCE else None
         return f"{verb} ({self.graded})" if verb else f"{self.lead[0].lower()}{self.lead[1:]}"
 
@@ -91,7 +91,7 @@ class Answer:
 
     @property
     def helped_words(self) -> str:
-        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
+        """Share of decision points at which updating helped, and how many updates diverged."""
         share, low, high = (
             percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
         )
@@ -274,7 +274,7 @@ def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
     """Return how many registered predictions held, and what became of the others; empty where there are none."""
     if not answers:
         return ""
-    counts = {name: sum(one.answer == name for one in answers) for name in CAME_TO}
+    counts = {name: sum(prediction.answer == name for prediction in answers) for name in CAME_TO}
     came_to = [name for name, count in counts.items() if count]
     if len(came_to) == 1:
         (name,) = came_to
@@ -289,8 +289,8 @@ def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
 
 def _margins(held: Sequence[PredictionAnswer]) -> str:
     """Return the margin where every prediction was of equivalence; else nothing."""
-    margins = {one.equivalence.margin for one in held if one.equivalence is not None}
-    if any(one.equivalence is None for one in held):
+    margins = {prediction.equivalence.margin for prediction in held if prediction.equivalence is not None}
+    if any(prediction.equivalence is None for prediction in held):
         return ""
     return f": equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'}"
 
