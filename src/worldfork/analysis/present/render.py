@@ -27,7 +27,8 @@ def markdown(table: Table) -> str:
     """Return the table for a README or an issue."""
     ruler = ("---" if table.words(index) else "---:" for index in range(len(table.heads)))
     lines = [table.heads, tuple(ruler), *table.rows]
-    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+    below = ["", table.folded] if table.folded else []
+    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), *below, ""])
 
 
 def latex(table: Table) -> str:
@@ -36,7 +37,7 @@ def latex(table: Table) -> str:
     lines = [
         r"\begin{table}",
         r"\centering\small",
-        rf"\caption{{{_in_latex(table.caption)}}}",
+        rf"\caption{{{_in_latex(' '.join(filter(None, (table.caption, table.folded))))}}}",
         rf"\label{{tab:{table.label}}}",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",

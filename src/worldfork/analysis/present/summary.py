@@ -25,6 +25,7 @@ from worldfork.analysis.present.text import (
     dose_means,
     followed_answer,
     forecast_words,
+    listed,
     noise_words,
     read_as,
     sweep_words,
@@ -88,13 +89,12 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
 
 
 def _ignored(score: Score) -> list[str]:
-    """Return which columns of a table no figure reads, and which of them look like a signal."""
+    """Return the columns of a table that no figure reads: often signals without their prefix."""
     if not score.ignored:
         return []
-    signals = {name for figures in scores_of(score).values() for name in figures.triggers_unavailable}
-    words = f"Columns that no figure reads: {', '.join(score.ignored)}."
-    named = [f"signal_{name}" for name in score.ignored if name in signals or name.isidentifier()]
-    return [words + (f" A signal is scored as a trigger in a column called {' or '.join(named)}." if named else "")]
+    signals = [f"signal_{name}" for name in score.ignored if name.isidentifier()]
+    meant = f" Did you mean {listed(signals, last='or')}? Such a column is scored as a trigger." if signals else ""
+    return [f"Columns that no figure reads: {', '.join(score.ignored)}.{meant}"]
 
 
 def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
@@ -201,9 +201,9 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
         yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
         f"p: the larger of Student's t and sign flips, corrected over {deployed.family} comparisons with never, or "
-        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
-        "Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the ledger: "
-        f"{TERMS['by the ledger']}",
+        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some "
+        "decisions. Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the "
+        f"ledger: {TERMS['by the ledger']}",
         faint=True,
     )
     yield Paragraph(forecast_words(deployed.forecast))

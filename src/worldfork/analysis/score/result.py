@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.judgement import Normalised
@@ -34,6 +34,7 @@ class ArmScore:
         object.__setattr__(self, "tasks", Named(self.tasks, "task"))
 
 
+@runtime_checkable
 class Readable(Protocol):
     """A score written for people: prints as text, and shows itself in a notebook."""
 
