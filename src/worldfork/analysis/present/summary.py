@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from worldfork.analysis.present import render
@@ -22,6 +22,7 @@ from worldfork.analysis.present.text import (
     contrast_summary,
     corrected,
     deployment_words,
+    detectable,
     dose_means,
     followed_answer,
     forecast_words,
@@ -40,6 +41,10 @@ __all__ = ["Summary", "of_deployment", "summarise"]
 
 LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
+VERBOSE: Final = (
+    *(effects.effects, effects.directions, effects.quartiles, effects.contraction),
+    *(design.variance, design.budget),
+)
 SWEPT: Final = "Every figure: worldfork score STUDY --tables {}."
 
 
@@ -69,7 +74,7 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     Args:
         score: what to write.
         verbose: also what no verdict reads. Of more than a few verdicts a line each is shown, unless `verbose`.
-        seeds: the seeds that were trained: the gate selects on what dR is correlated with.
+        seeds: the seeds that were trained.
     """
     brief = len(score) > MANY and not verbose
     blocks: list[Block] = [Paragraph(sentence, faint=True) for sentence in [*read_as(score), *_ignored(score)]]
@@ -84,7 +89,8 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     blocks += _predictions(scores)
     for task, deployed in score.deployment.items():
         blocks += of_deployment(task, deployed)
-    blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose), *_gate(list(seeds))]
+    blocks += _gate(seeds)
+    blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose)]
     return Summary(tuple(blocks))
 
 
@@ -154,28 +160,19 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)
     if verbose:
-        yield effects.estimands(score)
-        for build in (effects.quartiles, effects.contraction, design.variance, design.budget):
+        for build in VERBOSE:
             if (table := build(alone)).rows:
                 yield _of_task(table, table.caption)
-        yield Paragraph(
-            f"Of {score.forks.retained} retained forks {score.forks.helped} helped and {score.forks.hurt} hurt; "
-            f"{score.forks.diverged} diverged."
-        )
-        yield from _exempt(score)
+        if words := detectable(score):
+            yield Paragraph(words)
+        if exempt := score.divergence.off_in:
+            more = f" and {plural(len(exempt) - EXEMPT, 'more cell')}" if len(exempt) > EXEMPT else ""
+            yield Paragraph(f"No divergence rule in {'; '.join(exempt[:EXEMPT])}{more}.", faint=True)
 
 
 def _of_task(table: Table, caption: str) -> Table:
     """Return a table of one task and arm without their names; its kinds of rows, if it has them, are headings."""
     return dataclasses.replace(table.without(*effects.KEYS), caption=caption, grouped=table.heads[2:3] == ("Kind",))
-
-
-def _exempt(score: TaskScore) -> Iterator[Block]:
-    """Yield the first cells without a divergence rule, and how many more there are."""
-    cells = score.divergence.off_in
-    yield from (Paragraph(f"No divergence rule in {reason}.", faint=True) for reason in cells[:EXEMPT])
-    if len(cells) > EXEMPT:
-        yield Paragraph(f"... and in {plural(len(cells) - EXEMPT, 'more cell')}.", faint=True)
 
 
 def _predictions(scores: Scores) -> Iterator[Block]:
@@ -237,25 +234,9 @@ def _left_out(scores: Scores) -> list[str]:
     return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
 
 
-def _gate(seeds: Sequence[Seed]) -> Iterator[Block]:
-    """Yield the seeds that were trained and not forked."""
-    spare: dict[str, list[Seed]] = {}
-    for seed in seeds:
-        if seed.fate == "rejected":
-            floor = f"{seed.gate:.1f} below {seed.floor:.1f}"
-            yield Paragraph(f"{seed.task}: the gate rejected seed {seed.seed}, {floor}.")
-        elif seed.fate == "spare":
-            spare.setdefault(seed.task, []).append(seed)
-        elif not seed.fate.startswith("checkpoint"):
-            yield Paragraph(
-                f"{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.", faint=True
-            )
-    for task, unused in spare.items():
-        gates = sorted(seed.gate for seed in unused)
-        names = ", ".join(str(seed.seed) for seed in unused)
-        returned = f"{gates[0]:.1f}" if len(unused) == 1 else f"{gates[0]:.1f} to {gates[-1]:.1f}"
-        yield Paragraph(
-            f"{task}: {plural(len(unused), 'seed')} passed the gate and {'is' if len(unused) == 1 else 'are'} "
-            f"not in this study: {names} (gate return {returned}).",
-            faint=True,
-        )
+def _gate(seeds: Iterable[Seed]) -> Iterator[Block]:
+    """Yield the seeds that were trained and not forked: the gate selects on what dR is correlated with."""
+    table = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
+    if table.rows:
+        yield Heading("Seeds that were not forked")
+        yield table

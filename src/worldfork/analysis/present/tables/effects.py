@@ -31,7 +31,6 @@ __all__ = [
     "contraction",
     "directions",
     "effects",
-    "estimands",
     "grades",
     "overview",
     "predictions",
@@ -89,25 +88,6 @@ def effects(scores: Scores) -> Table:
         rows,
         keys=2,
     )
-
-
-def estimands(score: TaskScore) -> Table:
-    """Return one task's mean on all attempted and on retained forks, a line each."""
-    digits = _digits(score)
-    ways = _directions(score)
-    rows = [
-        (
-            estimand.replace("_", " "),
-            number(effect.mean, digits),
-            span(effect.student_t, digits),
-            span(effect.bootstrap, digits),
-            *(number(effect.by_direction.get(way), digits) for way in ways),
-            str(effect.forks),
-        )
-        for estimand, effect in score.effect.items()
-    ]
-    columns = ("forks", "mean dR", "Student-t 95%", "bootstrap 95%", *ways, "n")
-    return Table("estimands", "", columns, rows)
 
 
 def grades(scores: Scores) -> Table:

@@ -7,11 +7,13 @@ from typing import Final, Literal
 
 from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
+    digits_for,
     estimate,
     known,
     listed,
     percent,
     rate,
+    unsigned,
 )
 from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
 from worldfork.analysis.score.deployment_records import Advantage
@@ -25,6 +27,7 @@ from worldfork.counting import plural
 UNIT: Final = " return per episode"
 VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
 TONES: Final[Mapping[str, Tone]] = {"harmful": "bad", "helpful": "good", "unresolved": "open", "undecided": "open"}
+CAME_TO: Final = ("held", "falsified", "unresolved", "not tested")  # of predictions
 MANY: Final = 6  # verdicts of one study, beyond which screen and index give each a line, or count them
 
 
@@ -224,6 +227,18 @@ def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, out
     return f"{words}{outlook}{ends}."
 
 
+def detectable(score: TaskScore) -> str:
+    """Return the effect that the study would find, and what a larger one would buy; empty where it is not known."""
+    if isinstance(score.design, Undefined):
+        return ""
+    digits = digits_for(score.effect.all_attempted)
+    doubled = ", ".join(f"{name} {unsigned(mde, digits)}" for name, mde in score.design.mde_at_double.items())
+    return (
+        f"Detectable now {unsigned(score.design.mde, digits)}; with twice as many {doubled}: "
+        f"{score.design.buys_most} buy most."
+    )
+
+
 def corrected(score: Score) -> str:
     """Return what was corrected for how many tests."""
     means, candidates = len(score.family.means), len(score.family.candidates)
@@ -261,38 +276,17 @@ def read_as(score: Score) -> list[str]:
     return words
 
 
-# What a prediction came to: of one, of several.
-CAME_TO: Final = {
-    "held": ("held", "held"),
-    "falsified": ("was falsified", "were falsified"),
-    "unresolved": ("is unresolved", "are unresolved"),
-    "not tested": ("was not tested", "were not tested"),
-}
-
-
 def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
     """Return how many registered predictions held, and what became of the others; empty where there are none."""
     if not answers:
         return ""
     counts = {name: sum(prediction.answer == name for prediction in answers) for name in CAME_TO}
-    came_to = [name for name, count in counts.items() if count]
-    if len(came_to) == 1:
-        (name,) = came_to
-        all_of_them = {1: "The registered prediction", 2: "Both registered predictions"}
-        subject = all_of_them.get(len(answers), f"All {len(answers)} registered predictions")
-        sentence = f"{subject} {CAME_TO[name][len(answers) > 1]}"
-    else:
-        parts = [f"{counts[name]} {CAME_TO[name][counts[name] > 1]}" for name in came_to]
-        sentence = f"Of {plural(len(answers), 'registered prediction')} {listed(parts)}"
-    return f"{sentence}{_margins(answers) if came_to == ['held'] else ''}."
-
-
-def _margins(held: Sequence[PredictionAnswer]) -> str:
-    """Return the margin where every prediction was of equivalence; else nothing."""
-    margins = {prediction.equivalence.margin for prediction in held if prediction.equivalence is not None}
-    if any(prediction.equivalence is None for prediction in held):
-        return ""
-    return f": equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'}"
+    came_to = [f"{count} {name}" for name, count in counts.items() if count]
+    margins = {prediction.equivalence.margin if prediction.equivalence else None for prediction in answers}
+    words = f"Registered predictions: {', '.join(came_to)}"
+    if None in margins or counts["held"] < len(answers):
+        return f"{words}."
+    return f"{words} (equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'})."
 
 
 def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:
