@@ -1,6 +1,5 @@
 """What is in results/ against what is registered: checkpoints follow their recipes, studies their files."""
 
-import io
 import json
 import re
 import tomllib
@@ -11,11 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 from published import folder_of, rows_of
-from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
-from worldfork.analysis.present.tables.deployments import show_deployments
+from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.score import Rules
 from worldfork.analysis.score.predictions import prediction_problems
 from worldfork.lab.agents.rssm_cem.recipe import Recipe
@@ -387,6 +385,5 @@ def test_the_page_of_policies_with_two_updates_in_two_directions_says_how_each_i
     assert "Among policies that fire one update: finetune +0.89 [+0.83, +0.94] (6 that fired)" in page
     assert "gentle-ewc −0.17 [−0.48, +0.26] (13 that fired)" in page
     assert "The same by the direction of drift" in page
-    console = Console(width=200, record=True, file=io.StringIO())
-    show_deployments(score.deployment, console)
-    assert "gentle-ewc -0.17 [-0.48, +0.26] (13 that fired)" in console.export_text()
+    words = " ".join(str(summarise(score)).split())
+    assert "gentle-ewc -0.17 [-0.48, +0.26] (13 that fired)" in words

@@ -14,6 +14,7 @@ from worldfork.analysis.present.tables.table import scalars
 import worldfork as wf
 from worldfork.analysis.read.table import COLUMNS, template_frame, write_template
 from worldfork.analysis.score import score_ledger
+from worldfork.analysis.score.frames import values
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.registration import parse, read
@@ -109,17 +110,17 @@ def test_figures_for_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     table = write_template(tmp_path / "forks.csv")
     quick = functools.partial(score_ledger, permutations=50)
     monkeypatch.setattr("worldfork.analysis.score.score_ledger", quick)
-    done = CliRunner().invoke(app, ["export", str(table), "-o", str(tmp_path / "figures.jsonl"), "--figures"])
+    done = CliRunner().invoke(app, ["export", str(table), "-o", str(tmp_path / "figures.jsonl"), "--values"])
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]
     score = quick(table)
     mean = score["example"].effect.all_attempted.mean
     named = {line["name"]: line["value"] for line in lines}
     assert [name for name, value in named.items() if name.endswith("all_attempted/mean") and value == mean]
-    assert scalars(score)["value"].is_finite().all()
+    assert values(score)["value"].is_finite().all()
     assert len(named) == len(lines), "a name stands for one figure"
 
 
 def test_figures_or_a_copy(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["export", "x", "-o", "y.csv", "--figures", "--publish"])
+    done = CliRunner().invoke(app, ["export", "x", "-o", "y.csv", "--values", "--publish"])
     assert done.exit_code == 2

@@ -70,7 +70,7 @@ def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path
     found = run(table, other, "-o", tmp_path / "pages")  # a folder that is not there yet: the index is in it
     assert found.exit_code == 0, found.output
     index = (tmp_path / "pages" / "index.html").read_text()
-    for name, words in (("forks", "Updating hurts"), ("gains", "Updating helps")):
+    for name, words in (("forks", "Updating every time hurts"), ("gains", "Updating every time helps")):
         assert f'href="{name}.html"' in index
         assert words in index
         assert "<!doctype html>" in (tmp_path / "pages" / f"{name}.html").read_text()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from worldfork.analysis.present.tables import screen
+from worldfork.analysis.present.tables import effects
 from worldfork.cli.main import app, main
 from worldfork.errors import WorldforkError
 
@@ -51,7 +51,7 @@ def test_the_screen_says_the_verdict_first(tmp_path):
     found = run(table(tmp_path))
     assert found.exit_code == 0, found.output
     words = " ".join(found.output.split())
-    assert words.index("Updating hurts") < words.index("Candidate triggers") < words.index("References")
+    assert words.index("Updating every time hurts") < words.index("Candidate triggers") < words.index("References")
     for part in ("leave the model frozen", "residual", "return_deficit", "periodic", "oracle", "Holm"):
         assert part in words
     assert "undefined" not in words
@@ -163,7 +163,7 @@ def test_many_verdicts_have_a_line_each_unless_more_is_asked_for(tmp_path):
 
 
 def test_useful_triggers_stand_beside_the_verdicts_where_there_are_any(tmp_path, monkeypatch):
-    monkeypatch.setattr(screen, "useful_triggers", lambda figures: ["residual", "kl"])
+    monkeypatch.setattr(effects, "useful_triggers", lambda figures: ["residual", "kl"])
     shown = run(table(tmp_path, arms=("a", "b", "c", "d", "e", "f", "g"))).output
     assert shown.count("residual, kl") == 7
     assert "No trigger was found useful" not in shown
@@ -191,7 +191,7 @@ def test_arms(tmp_path):
     ("arguments", "message"),
     [
         (("--json", "--latex"), "Choose one"),
-        (("--json", "--paper"), "go with the last two"),
+        (("--json", "--paper"), "go with the last three"),
         (("--tables", "effects,surprise"), "no table `surprise`; there are gate, effects"),
         (("--divergence", "0.2", "--no-divergence"), "choose one"),
         (("--divergence", "7"), "between 0 and 1"),

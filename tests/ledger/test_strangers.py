@@ -171,9 +171,7 @@ def returned(hold: float, update: float) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
-    "verb", [["score"], ["report"], ["export", "--figures", "-o", "figures.csv"]], ids=" ".join
-)
+@pytest.mark.parametrize("verb", [["score"], ["report"], ["export", "--values", "-o", "figures.csv"]], ids=" ".join)
 @pytest.mark.parametrize(("hold", "update"), [(1.7e308, 1.7e308), (1e308, -1e308), (1e307, 2e307), (-1e151, 0.0)])
 def test_returns_that_overflow_verify_and_are_one_sentence_where_figures_are_made(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], hold: float, update: float

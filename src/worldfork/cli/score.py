@@ -114,7 +114,7 @@ def score(
         chosen = tables.choose(tables.all_tables(scored, replication=repeated, seeds=seeds, paper=paper), only)
         if lower_is_better:
             notes.append(read_as(scored)[0])
-        if paper and tables.papers_arm(scored) is None:
+        if paper and tables.papers_arm(scored.registration, scored.arms) is None:
             notes.append("no arm here is set as the paper's primary one: its figures of that arm are left out.")
         if not chosen:
             notes.append(f"nothing here is of the kind that {only} shows.")

@@ -139,7 +139,7 @@ def test_followed_policies_are_drawn_best_first_with_their_intervals_beside_what
     for row, name in enumerate(ranked):
         for values in (gains[name].student_t, (gains[name].mean,), (policies[name].ledger_value,)):
             assert set(np.ravel(drawn[tuple(values)].get_ydata())) == {row}
-    with pytest.raises(WorldforkError, match="No deployment is on `hopper`"):
+    with pytest.raises(WorldforkError, match="no task with deployments `hopper`"):
         figures.followed(score, task="hopper")
     with pytest.raises(WorldforkError, match="has no deployments"):
         figures.followed(dataclasses.replace(score, deployment={}))

@@ -277,7 +277,7 @@ def with_grade(line, *graded):
                     one.said,
                     grade=grade,
                     verdict=verdict,
-                    word="Not resolved" if verdict == "unresolved" else "Updating helps",
+                    word="Not resolved" if verdict == "unresolved" else "Updating every time helps",
                 ),
             )
             for task, mean, grade, verdict in graded

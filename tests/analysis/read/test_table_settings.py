@@ -61,7 +61,7 @@ def test_screen_page_and_tables_say_which_is_better(tmp_path):
     assert "Larger is better: dR is r_update less r_hold." in words_of(command("score", path))
     turned = words_of(command("score", path, "--lower-is-better"))
     assert turned.index("Smaller is better: a return is a cost with its sign turned") < turned.index(
-        "Updating helps"
+        "Updating every time helps"
     )
     assert "Smaller is better" in command("score", path, "--lower-is-better", "--markdown").stderr
     larger, smaller = wf.report(path).html, wf.report(path, higher_is_better=False).html

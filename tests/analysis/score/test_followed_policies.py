@@ -1,7 +1,6 @@
 """Policies that were followed all the way: thresholds from other checkpoints, figures that follow from the rows."""
 
 import dataclasses
-import io
 import itertools
 import json
 import re
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from deployed import DEPLOYED
-from rich.console import Console
 from scipy import stats
 
 import worldfork as wf
@@ -20,7 +18,10 @@ from worldfork.analysis.present.page import gather, render
 from worldfork.analysis.present.page.deployments import following
 from worldfork.analysis.present.page.foreseen import foreseen
 from worldfork.analysis.present.page.material import Material
-from worldfork.analysis.present.tables.deployments import deployments, forecasts, show_deployments
+from worldfork.analysis.present.render import markdown, plain
+from worldfork.analysis.present.summary import of_deployment
+from worldfork.analysis.present.tables import all_tables
+from worldfork.analysis.present.tables.deployments import deployments, forecasts
 from worldfork.analysis.present.text import AN_ORDER, TERMS, best_first, realised
 from worldfork.analysis.read import Table, open_ledger
 from worldfork.analysis.read.deployments import Deployed, read_deployments
@@ -368,10 +369,7 @@ def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> 
 @pytest.mark.parametrize("width", [80, 140])
 def test_what_the_ledger_says_of_a_policy_comes_with_what_it_leaves_open(score: wf.Score, width: int) -> None:
     """Its value counts a decision that no episode follows, and an order of policies is no proof of its labels."""
-    console = Console(file=io.StringIO(), width=width)
-    show_deployments({TASK: score.deployment[TASK]}, console)
-    assert isinstance(console.file, io.StringIO)
-    shown = " ".join(console.file.getvalue().split())
+    shown = " ".join(plain(of_deployment(TASK, score.deployment[TASK]), width=width).split())
     assert "foresee" not in shown
     assert TERMS["by the ledger"] in shown
     assert AN_ORDER in shown
@@ -418,10 +416,11 @@ def test_a_diverged_deployment_is_named_and_the_others_stay_readable(
     )
     assert scored.cautions[1:] == before.cautions
 
-    rows = [{row[1]: row for row in deployments({TASK: one}).rows} for one in (before, scored)]
-    assert "e+49" in rows[1]["always"][5]
+    rows = [{row["Policy"]: row for row in deployments({TASK: one}).records()} for one in (before, scored)]
+    assert "e+49" in rows[1]["always"]["over never"]
     for name in ("never", "coin", "matched", "periodic", "residual"):
-        assert rows[1][name][:6] == rows[0][name][:6]
+        for head in ("updates", "over never", "return", "gradient steps"):
+            assert rows[1][name][head] == rows[0][name][head]
     material = Material(open_ledger(study), dataclasses.replace(score, deployment={TASK: scored}))
     shown = following(material)
     assert shown is not None
@@ -460,8 +459,6 @@ def test_where_every_deployment_diverged_nothing_is_left(study: Study, monkeypat
 
 
 def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
-    from worldfork.analysis.present.tables import markdown, paper_tables
-
     plain = json.loads(json.dumps(score.to_json(), allow_nan=False))
     assert set(plain["deployment"][TASK]["policies"]) == {
         "never",
@@ -471,7 +468,7 @@ def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
         "periodic",
         "residual",
     }
-    text = "".join(markdown(table) for table in paper_tables(score, score.rules))
+    text = "".join(markdown(table) for table in all_tables(score))
     assert "followed all the way" in text
     assert "Does" not in text
 
@@ -488,10 +485,8 @@ def test_policies_are_listed_best_first_with_never_in_its_place(score: wf.Score)
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_no_line_of_the_screen_breaks_within_an_interval(score: wf.Score, width: int) -> None:
-    console = Console(file=io.StringIO(), width=width)
-    show_deployments({TASK: score.deployment[TASK]}, console)
-    assert isinstance(console.file, io.StringIO)
-    rows = [line for line in console.file.getvalue().splitlines() if line.startswith("residual ")]
+    lines = plain(of_deployment(TASK, score.deployment[TASK]), width=width).splitlines()
+    rows = [line for line in lines if line.startswith("residual ")]
     assert len(rows) == (3 if width == 80 else 2)
     assert sum(line.count("[") for line in rows) == sum(line.count("]") for line in rows) == 3
 
@@ -515,10 +510,8 @@ def test_policies_with_long_names_are_told_apart_on_any_screen(score: wf.Score, 
     followed = score.deployment[TASK]
     names = {name: f"finetune-{name}-validation-loss" for name in followed.policies} | {"never": "never"}
     longer = {names[name]: outcome for name, outcome in followed.policies.items()}
-    console = Console(file=io.StringIO(), width=width)
-    show_deployments({TASK: dataclasses.replace(followed, policies=longer, best=names[followed.best])}, console)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    renamed = dataclasses.replace(followed, policies=longer, best=names[followed.best])
+    text = plain(of_deployment(TASK, renamed), width=width)
     assert "…" not in text
     assert all(name in text for name in followed.policies)
     assert ("gradient" in text) == (width > 100)

@@ -1,16 +1,16 @@
 """The tables of doses and of noise, row by row, and the paper's figures beside them."""
 
-import io
+import dataclasses
 
 import pytest
-from rich.console import Console
 from swept import GRID, arms, scored
 from typer.testing import CliRunner
-from worldfork.analysis.present.tables.collection import stated
 
 from worldfork.analysis.present import tables
+from worldfork.analysis.present.render import plain
+from worldfork.analysis.present.summary import summarise
+from worldfork.analysis.present.tables.paper import stated
 from worldfork.cli.main import app
-from worldfork.ledger.store import Study
 from worldfork.registration import read
 from worldfork.registration.library import find
 
@@ -32,13 +32,11 @@ def dosed(tmp_path_factory):
 
 def on_screen(found):
     """What `worldfork score` prints without options."""
-    screen = io.StringIO()
-    tables.show(found, Console(file=screen, width=80))
-    return screen.getvalue()
+    return plain(summarise(found).blocks, width=80)
 
 
 def shown(found, label, **more):
-    (table,) = tables.choose(tables.paper_tables(found, found.rules, **more), label)
+    (table,) = tables.choose(tables.all_tables(found, **more), label)
     return table
 
 
@@ -72,11 +70,10 @@ def test_a_row_per_rate_and_dose(dosed):
 
 
 def test_the_papers_figures_stand_beside_no_arm_that_is_not_set_as_its_own(dosed):
-    folder, found = dosed
-    registration = Study(folder).registration
-    made = tables.paper_tables(found, found.rules, paper=True, registration=registration)
+    _, found = dosed
+    made = tables.all_tables(found, paper=True)
     assert {table.label for table in made if "by" in table.heads} == {"doses"}
-    beside = tables.paper_tables(found, found.rules, paper=True)
+    beside = tables.all_tables(dataclasses.replace(found, registration=None), paper=True)
     assert {"effects", "doses"} <= {table.label for table in beside if "by" in table.heads}
 
 
@@ -135,16 +132,6 @@ def test_a_dose_that_was_not_run_is_named(tmp_path):
     assert table.caption.endswith("Registered and not scored here: dose-400 on cartpole-swingup.")
 
 
-def test_a_plan_has_the_papers_doses_where_doses_are_planned():
-    planned = {table.label: table for table in tables.planned_tables(["cartpole-swingup"], dosed=True)}
-    assert [row[1:3] for row in planned["doses"].rows] == [
-        (dose, by) for dose in ("50", "200", "400") for by in ("paper", "worldfork")
-    ]
-    assert planned["doses"].rows[1][3] == "not run yet"
-    assert "doses" not in [table.label for table in tables.planned_tables(["cartpole-swingup"])]
-    assert "doses" not in [table.label for table in tables.planned_tables(["walker-walk"], dosed=True)]
-
-
 def test_noise_has_a_table_of_what_it_raises(tmp_path):
     residual = {"calm": (0.011, 0.013), "noisy": (0.051, 0.055)}
     found = scored(
@@ -164,31 +151,18 @@ def test_noise_has_a_table_of_what_it_raises(tmp_path):
         ("400.0", "+21.0 [+8.3, +33.7]", "+10.0", "–, .500", "1", "–"),
     ]
     assert "not fork by fork" in table.caption
-    lines = on_screen(found).splitlines()
-    (heads,) = (place for place, line in enumerate(lines) if line.startswith("sigma_a"))
-    assert lines[heads].split() == [
-        "sigma_a",
-        "residual",
-        "kl",
-        "mean",
-        "dR",
-        "its",
-        "rise",
-        "helped",
-        "AUC",
-        "of",
-        "residual",
-    ]
-    assert lines[heads + 2].split() == ["0.3", "0.0530", "–", "+21.0", "+10.0", "1", "–"]
+    lines = str(summarise(found)).splitlines()
+    (row,) = (line.split() for line in lines if line.startswith("cartpole-swingup  0.3") and "0.0530" in line)
+    assert row == ["cartpole-swingup", "0.3", "all", "0.0530", "–", "+21.0", "[+8.3,", "+33.7]", "+10.0", "1"]
     assert "residual by +0.0410 [+0.0283, +0.0537] and mean dR by +10.0" in " ".join(" ".join(lines).split())
 
 
 def test_the_screen_says_how_three_doses_go_and_nothing_of_noises_where_there_are_none(material, dosed):
     lines = on_screen(material.score)
-    assert "dose by dose" in lines
-    assert "Mean dR " in lines.partition("dose by dose")[2].partition("tested.")[0]
-    assert "noise by noise" not in lines
-    assert "dose by dose" not in on_screen(dosed[1])  # two doses are a pair
+    assert "Dose by dose" in lines
+    assert "Mean dR " in lines.partition("Dose by dose")[2].partition("tested.")[0]
+    assert "Noise by noise" not in lines
+    assert "Dose by dose" not in on_screen(dosed[1])  # two doses are a pair
 
 
 def test_the_command_prints_them(dosed):

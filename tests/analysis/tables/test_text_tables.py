@@ -5,12 +5,13 @@ from pathlib import Path
 
 import ledgers
 import pytest
-from worldfork.analysis.present.tables.collection import beside_paper, stated
 from worldfork.analysis.present.tables.table import TextTable
 
 from worldfork.analysis.present import tables
 from worldfork.analysis.present.page import gather
+from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables.design import doses
+from worldfork.analysis.present.tables.paper import beside_paper, stated
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score import Prediction, Rules, score, score_ledger
 from worldfork.ledger.pretraining import Seed
@@ -29,7 +30,7 @@ def made(tmp_path_factory):
     rules = Rules(permutations=50, predictions=(Prediction(name="up", task="walker-walk", between=(70.0, 110.0)),))
     found = score(open_ledger(path).table.arms, rules, contrasts=[("model-and-value", "model")])
     seeds = [Seed("walker-walk", 5, 251.0, 297.0, 240.0, None, "rejected")]
-    return tables.paper_tables(found, rules, seeds=seeds)
+    return tables.all_tables(found, seeds=seeds)
 
 
 def test_every_row_is_as_wide_as_its_heads(made):
@@ -47,7 +48,7 @@ def test_the_paper_has_our_columns(made):
 
 
 def test_the_papers_row_stands_above_ours_and_rows_it_does_not_state_stand_alone():
-    ours = TextTable(
+    ours = Table(
         "quartiles",
         "Ours.",
         stated()["quartiles"].heads,
@@ -71,7 +72,7 @@ def test_the_papers_row_stands_above_the_row_of_its_arm_alone():
     figures = ("+1.0", "+2.0", "+3.0", "+4.0")
     heads = stated()["quartiles"].heads
     rows = tuple(("cartpole-swingup", arm, "away", *figures) for arm in ("gentle", "corrected"))
-    ours = TextTable("quartiles", "Ours.", (heads[0], "Arm", *heads[1:]), rows, keys=3)
+    ours = Table("quartiles", "Ours.", (heads[0], "Arm", *heads[1:]), rows, keys=3)
     assert beside_paper(ours, arm="corrected").rows == (
         ("cartpole-swingup", "gentle", "away", "worldfork", *figures),
         ("cartpole-swingup", "corrected", "away", "paper", "-253.4", "–", "–", "+53.0"),
@@ -89,21 +90,9 @@ def test_arms_stand_below_one_another_in_the_order_of_the_study(made):
 
 def test_a_lone_arm_is_named_by_the_caption():
     found = score_ledger(Path(__file__).parents[3] / "results" / "draws", permutations=20, arm="full-rate")
-    (effects,) = tables.choose(tables.paper_tables(found, found.rules), "effects")
+    (effects,) = tables.choose(tables.all_tables(found), "effects")
     assert effects.heads[:2] == ("Task", "Cells")
     assert effects.caption.endswith("Arm: full-rate.")
-
-
-def test_what_was_not_run_says_so_and_claims_nothing():
-    planned = tables.planned_tables(["walker-walk"])
-    stating = ["effects", "directions", "seedrep", "triggers", "controls", "predictions"]
-    assert [one.label for one in planned] == stating
-    for one in planned:
-        assert {row[0] for row in one.rows} == {"walker-walk"}
-        for row in one.rows:
-            if row[one.keys - 1] == "worldfork":
-                assert row[one.keys] == "not run yet"
-                assert not any(row[one.keys + 1 :])
 
 
 def test_the_budget_and_the_arms_in_words(made):
@@ -119,7 +108,7 @@ def test_the_budget_and_the_arms_in_words(made):
 
 def test_a_study_has_its_tables_too(small):
     material = gather(small.path, permutations=20)
-    made = tables.paper_tables(material.score, material.rules)
+    made = tables.all_tables(material.score)
     (effects,) = (one for one in made if one.label == "effects")
     assert len({row[1] for row in effects.rows}) == 3
     assert sum(one.label == "arms" for one in made) == 1
@@ -142,7 +131,7 @@ def test_a_verdict_is_shown_with_what_it_rests_on(made):
 def test_draws_of_an_update_have_a_table_of_their_own():
     """The study that was run for it, against figures that were computed by hand from its rows."""
     found = score_ledger(Path(__file__).parents[3] / "results" / "draws", permutations=20)
-    (shown,) = tables.choose(tables.paper_tables(found, found.rules), "draws")
+    (shown,) = tables.choose(tables.all_tables(found), "draws")
     full, tenth = shown.rows
     assert full[:5] == ("cartpole-swingup", "full-rate", "3", "55.8", "none to 80.9")
     assert (tenth[1], tenth[3]) == ("tenth-rate", "none")
@@ -154,7 +143,7 @@ def test_the_difference_of_directions_is_there_for_all_attempted_forks_where_tho
     """Of walker with a window of 500 two forks are retained, both of one direction."""
     study = Path(__file__).parents[3] / "results" / "window"
     found = score_ledger(study, permutations=9, triggers=("residual",), arm="window-500")
-    (table,) = tables.choose(tables.paper_tables(found, Rules()), "directions")
+    (table,) = tables.choose(tables.all_tables(found), "directions")
     walker = [row for row in table.rows if row[0] == "walker-walk"]
     assert [row[1] for row in walker] == ["toward", "away", "toward - away at 19 levels"]
     assert walker[-1][2].startswith("+1.7 [")

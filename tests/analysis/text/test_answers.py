@@ -61,7 +61,7 @@ def test_a_signal_that_beats_everything_is_the_advice():
     value = lambda c, k: float(draws[c, k])  # noqa: E731
     said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value))
     assert said.advice.kind == "when"
-    assert said.advice.what.startswith("Update when alarm reaches 0.")
+    assert said.advice.what.startswith("Update only when alarm reaches 0.")
     assert "(here at" in said.advice.what
     assert said.triggers == "Of 1 candidate trigger, alarm beats all that a useful one has to."
 
@@ -114,7 +114,7 @@ def test_there_is_one_count_of_candidates_read_or_not():
 
 def test_the_sentence_names_size_and_scale():
     said = only(score(lambda c, k: -30.0 - c))
-    assert said.sentence.startswith("Updating hurts (resolved): -33.5 [")
+    assert said.sentence.startswith("Updating every time hurts (resolved): -33.5 [")
     assert "-34% of the 100 that the frozen model returned" in said.sentence
     assert said.helped_words == "Updating helped at 0% of the decision points"
 
@@ -139,14 +139,14 @@ def test_arms_are_told_apart_in_one_sentence(slow, words):
     scored = wf.score(pl.concat(frames), permutations=20)
     ((pair, tasks),) = scored.contrasts.items()
     attempted = {task: sides.all_attempted for task, sides in tasks.items()}
-    answers = [contrast_answer(pair, task, one) for task, one in attempted.items()]
-    first, second = pair.split(" - ")
+    both = first, second = tuple(pair.split(" - "))
+    answers = [contrast_answer(both, task, one) for task, one in attempted.items()]
     more = (first == "fast") == (words == "cost")
     (task,) = attempted
-    assert contrast_summary(pair, answers, attempted) == (
+    assert contrast_summary(both, answers, attempted) == (
         f"Updates {words} {'more' if more else 'less'} with {first} than with {second} on {task} (resolved)."
     )
-    sized = contrast_summary(pair, answers, attempted, sized=True)
+    sized = contrast_summary(both, answers, attempted, sized=True)
     assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")
 
 

@@ -3,8 +3,7 @@
 import pytest
 from swept import GRID, arms, scored
 
-from worldfork.analysis.present.text import PairSummary, contrast_headlines, summarise_pairs
-from worldfork.analysis.present.text.answers import ContrastAnswer
+from worldfork.analysis.present.text import ContrastAnswer, PairSummary, contrast_headlines, summarise_pairs
 
 MORE = "Updates are worth more with {} than with {} on walker (leaning): +{} return per episode."
 
@@ -23,7 +22,7 @@ def test_arms_that_differ_alike_share_a_sentence_where_they_are_many():
     many = [pair("e", "paper"), *(pair(arm, "paper", size=1) for arm in "abcd")]
     assert contrast_headlines(many) == [
         "Updates are worth more with a, b, c and d than with paper on walker (leaning).",
-        "Not to be told apart from paper on any task: e.",
+        "The difference is unresolved on every task: e less paper.",
     ]
 
 
@@ -31,7 +30,7 @@ def test_pairs_of_several_sweeps_stay_in_their_order_and_name_both_arms():
     """What was registered comes first, whether or not it differs."""
     pairs = [pair("many", "few"), pair("gentle-many", "gentle-few", size=3), pair("most", "few")]
     assert contrast_headlines(pairs) == [
-        "Not to be told apart on any task: many and most from few.",
+        "The difference is unresolved on every task: many and most less few.",
         MORE.format("gentle-many", "gentle-few", 3),
     ]
 

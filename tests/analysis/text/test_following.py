@@ -85,7 +85,7 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     said = followed_answer("walker", one)
     assert (said.verdict, said.policy, said.grade) == ("helpful", "residual", "resolved")
     assert said.sentence == (
-        "Following residual all the way beats never updating (resolved): +40.0 [+30.0, +50.0] return per episode, "
+        "Deployed, residual beats never updating (resolved): +40.0 [+30.0, +50.0] return per episode, "
         "+20% of the 200.0 without any update. So does kl (resolved). always (leaning) returned less than never."
     )
     assert said.advice == "Follow residual, in hindsight the best of 2 such."
@@ -114,9 +114,7 @@ def test_the_advice_says_what_the_trigger_adds_to_its_update():
 def test_few_checkpoints_lean_and_the_advice_is_weaker():
     one = task(checkpoints=5, residual=gained(40.0, 10.0, "leaning", crosses=("3",)))
     said = followed_answer("walker", one)
-    assert said.sentence.startswith(
-        "Following residual all the way returned more than never updating (leaning): +40.0 ["
-    )
+    assert said.sentence.startswith("Deployed, residual returned more than never updating (leaning): +40.0 [")
     assert said.advice == "Rather follow residual than never update."
     assert said.certainty == (
         "Not certain: 5 checkpoints can not give an exact p below .0625. "
@@ -153,7 +151,7 @@ def test_where_nothing_can_be_told_apart_the_best_is_named_and_what_could_be_fou
     said = followed_answer("walker", one)
     assert (said.verdict, said.policy) == ("unresolved", "residual")
     assert said.sentence.startswith(
-        "Not resolved. The best of 2 policies, residual, can not be told apart from never updating: -4.0 ["
+        "Not resolved. The best of 2 policies is residual; its difference from never updating is unresolved: -4.0 ["
     )
     assert said.advice == "No advice yet."
     assert "8 checkpoints find a difference of 30.0 four times in five" in said.certainty

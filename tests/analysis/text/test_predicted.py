@@ -29,18 +29,15 @@ def answered(*names):
     ("names", "sentence"),
     [
         ((), ""),
-        (("held",), "The registered prediction held."),
-        (("not tested",), "The registered prediction was not tested."),
-        (("falsified", "falsified"), "Both registered predictions were falsified."),
-        (("held",) * 3, "All 3 registered predictions held."),
+        (("held",), "Registered predictions: 1 held."),
         (
             ("held", "unresolved", "not tested", "not tested", "held", "falsified"),
-            "Of 6 registered predictions 2 held, 1 was falsified, 1 is unresolved and 2 were not tested.",
+            "Registered predictions: 2 held, 1 falsified, 1 unresolved, 2 not tested.",
         ),
-        (("equivalent",) * 3, "All 3 registered predictions held: equivalent within ±20."),
-        (("equivalent", "nearly"), "Both registered predictions held: equivalent within their margins."),
-        (("equivalent", "held"), "Both registered predictions held."),  # not all of it is a null
-        (("equivalent", "unresolved"), "Of 2 registered predictions 1 held and 1 is unresolved."),
+        (("equivalent",) * 3, "Registered predictions: 3 held (equivalent within ±20)."),
+        (("equivalent", "nearly"), "Registered predictions: 2 held (equivalent within their margins)."),
+        (("equivalent", "held"), "Registered predictions: 2 held."),  # not all of it is a null
+        (("equivalent", "unresolved"), "Registered predictions: 1 held, 1 unresolved."),
     ],
 )
 def test_predictions_are_counted_by_what_they_came_to(names, sentence):

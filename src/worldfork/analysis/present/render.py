@@ -27,7 +27,8 @@ def markdown(table: Table) -> str:
     """Return the table for a README or an issue."""
     ruler = ("---" if table.words(index) else "---:" for index in range(len(table.heads)))
     lines = [table.heads, tuple(ruler), *table.rows]
-    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+    below = ["", table.folded] if table.folded else []
+    return "\n".join([f"**{table.caption}**", "", *("| " + " | ".join(line) + " |" for line in lines), *below, ""])
 
 
 def latex(table: Table) -> str:
@@ -36,7 +37,7 @@ def latex(table: Table) -> str:
     lines = [
         r"\begin{table}",
         r"\centering\small",
-        rf"\caption{{{_in_latex(table.caption)}}}",
+        rf"\caption{{{_in_latex(' '.join(filter(None, (table.caption, table.folded))))}}}",
         rf"\label{{tab:{table.label}}}",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
@@ -168,35 +169,45 @@ def plain(blocks: Iterable[Block], *, width: int = 100) -> str:
 
 
 def _parts(table: Table, width: int) -> list[Table]:
-    """Split a table by columns, so that each part fits on a screen; keys stand in every part.
+    """Return the table in parts of some columns each, so that each part fits on a screen; keys stand in every part.
 
-    A wide table loses its optional columns first. Then names are broken at hyphens, and what is left is set in
-    several parts: an interval is never broken.
+    Heads are broken at spaces and names at hyphens first, then optional columns are left out from the last one on.
+    What is still too wide is set in several parts: an interval is never broken.
     """
     shown = list(range(len(table.heads)))
+    if _width(table, shown) <= width:
+        return [_of_columns(table, shown)]
+    narrow = _narrowed(table)
     for index in reversed(range(len(table.heads))):
-        if table.layout[index].optional and _width(table, shown) > width:
+        if table.layout[index].optional and _width(narrow, shown) > width:
             shown.remove(index)
     if _width(table, shown) <= width:
         return [_of_columns(table, shown)]
-    keys = shown[: table.keys]
-    table = _with_short_keys(table)
-    parts: list[list[int]] = [[]]
+    keys, parts = shown[: table.keys], [shown[: table.keys]]
     for index in shown[table.keys :]:
-        if parts[-1] and _width(table, [*keys, *parts[-1], index]) > width:
-            parts.append([])
+        if len(parts[-1]) > table.keys and _width(narrow, [*parts[-1], index]) > width:
+            parts.append(list(keys))
         parts[-1].append(index)
-    return [_of_columns(table, [*keys, *part]) for part in parts]
+    return [_of_columns(narrow, part) for part in parts]
 
 
-def _with_short_keys(table: Table) -> Table:
-    """Return the table with its names over several lines, broken at hyphens: nothing of them is left out."""
+def _narrowed(table: Table) -> Table:
+    """Return the table with names and heads over several lines: nothing of them is left out."""
     names = range(table.grouped, table.keys)
     rows = [
         ["\n".join(textwrap.wrap(cell, NARROW_KEY)) if index in names else cell for index, cell in enumerate(row)]
         for row in table.rows
     ]
-    return dataclasses.replace(table, rows=rows)
+    columns = []
+    for index, column in enumerate(table.layout):
+        width = max(map(len, [*_lines(rows, index), *column.head.split(), "-"]))
+        head = "\n".join(textwrap.wrap(column.head, width, break_on_hyphens=False))
+        columns.append(dataclasses.replace(column, head=head))
+    return dataclasses.replace(table, columns=columns, rows=rows)
+
+
+def _lines(rows: Sequence[Sequence[str]], index: int) -> list[str]:
+    return [line for row in rows for line in row[index].split("\n")]
 
 
 def _of_columns(table: Table, shown: Sequence[int]) -> Table:
@@ -208,12 +219,8 @@ def _of_columns(table: Table, shown: Sequence[int]) -> Table:
 def _width(table: Table, shown: Sequence[int]) -> int:
     """Return how many columns of a screen the table needs."""
     of_columns = [index for index in shown if not (table.grouped and index == 0)]
-    widths = [max(len(table.heads[index]), *(_longest(row[index]) for row in table.rows)) for index in of_columns]
+    widths = [max(map(len, [*_lines([table.heads, *table.rows], index), ""])) for index in of_columns]
     return sum(widths) + GAP * (len(widths) - 1) + GAP * table.grouped
-
-
-def _longest(cell: str) -> int:
-    return max(map(len, cell.split("\n")))
 
 
 def _on_screen(table: Table) -> "rich.table.Table":

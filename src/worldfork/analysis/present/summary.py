@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from worldfork.analysis.present import render
@@ -22,9 +22,11 @@ from worldfork.analysis.present.text import (
     contrast_summary,
     corrected,
     deployment_words,
+    detectable,
     dose_means,
     followed_answer,
     forecast_words,
+    listed,
     noise_words,
     read_as,
     sweep_words,
@@ -35,10 +37,14 @@ from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "of_deployment", "summarise"]
 
 LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
+VERBOSE: Final = (
+    *(effects.effects, effects.directions, effects.quartiles, effects.contraction),
+    *(design.variance, design.budget),
+)
 SWEPT: Final = "Every figure: worldfork score STUDY --tables {}."
 
 
@@ -68,7 +74,7 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     Args:
         score: what to write.
         verbose: also what no verdict reads. Of more than a few verdicts a line each is shown, unless `verbose`.
-        seeds: the seeds that were trained: the gate selects on what dR is correlated with.
+        seeds: the seeds that were trained.
     """
     brief = len(score) > MANY and not verbose
     blocks: list[Block] = [Paragraph(sentence, faint=True) for sentence in [*read_as(score), *_ignored(score)]]
@@ -82,19 +88,19 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
             blocks += _task(f"{arm} · {task}" if arm else task, figures, verbose=verbose)
     blocks += _predictions(scores)
     for task, deployed in score.deployment.items():
-        blocks += _deployment(task, deployed)
-    blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose), *_gate(list(seeds))]
+        blocks += of_deployment(task, deployed)
+    blocks += _gate(seeds)
+    blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose)]
     return Summary(tuple(blocks))
 
 
 def _ignored(score: Score) -> list[str]:
-    """Return which columns of a table no figure reads, and which of them look like a signal."""
+    """Return the columns of a table that no figure reads: often signals without their prefix."""
     if not score.ignored:
         return []
-    known = {name for figures in scores_of(score).values() for name in figures.triggers_unavailable}
-    words = f"Columns that no figure reads: {', '.join(score.ignored)}."
-    named = [f"signal_{name}" for name in score.ignored if name in known or name.isidentifier()]
-    return [words + (f" A signal is scored as a trigger in a column called {' or '.join(named)}." if named else "")]
+    signals = [f"signal_{name}" for name in score.ignored if name.isidentifier()]
+    meant = f" Did you mean {listed(signals, last='or')}? Such a column is scored as a trigger." if signals else ""
+    return [f"Columns that no figure reads: {', '.join(score.ignored)}.{meant}"]
 
 
 def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
@@ -109,7 +115,7 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
         attempted = {task: both.all_attempted for task, both in tasks.items()}
         answers = [contrast_answer(arms, task, contrast) for task, contrast in attempted.items()]
         yield Paragraph("", lead=contrast_summary(arms, answers, attempted))
-        yield from (Paragraph(one.sentence) for one in answers)
+        yield from (Paragraph(contrast.sentence) for contrast in answers)
         if verbose:
             yield design.arms(dataclasses.replace(score, contrasts={pair: tasks})).without("Arms")
 
@@ -133,48 +139,40 @@ def _overview(scores: Scores) -> Iterator[Block]:
 
 def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     """Yield the verdict, the advice, and what every rule gains."""
-    said, attempted = answer(score), score.effect.all_attempted
+    verdict, attempted = answer(score), score.effect.all_attempted
     yield Heading(name)
-    yield Paragraph(f": {said.size}", lead=said.lead, tone=said.tone)
-    yield Paragraph(f" {said.advice.certainty}", lead=said.advice.what)
-    if said.triggers:
-        yield Paragraph(f"{said.triggers} {said.not_beaten}".rstrip())
+    yield Paragraph(f": {verdict.size}", lead=verdict.lead, tone=verdict.tone)
+    yield Paragraph(f" {verdict.advice.certainty}", lead=verdict.advice.what)
+    if verdict.triggers:
+        yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
     yield Paragraph(
         f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
-        f"{plural(attempted.forks, 'fork')} attempted. {said.helped_words}.",
+        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}.",
         faint=True,
     )
     points = int(score.evidence.forks.prefork.k.max())
     alone = {("", ""): score}
     yield _of_task(
         triggers.policies(alone),
-        f"Return gained per deployment of {plural(points, 'episode')}, one after each decision point:",
+        f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. Above are "
+        "means per episode.",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)
     if verbose:
-        yield effects.estimands(score)
-        for build in (effects.quartiles, effects.contraction, design.variance, design.budget):
+        for build in VERBOSE:
             if (table := build(alone)).rows:
                 yield _of_task(table, table.caption)
-        yield Paragraph(
-            f"Of {score.forks.retained} retained forks {score.forks.helped} helped and {score.forks.hurt} hurt; "
-            f"{score.forks.diverged} diverged."
-        )
-        yield from _exempt(score)
+        if words := detectable(score):
+            yield Paragraph(words)
+        if exempt := score.divergence.off_in:
+            more = f" and {plural(len(exempt) - EXEMPT, 'more cell')}" if len(exempt) > EXEMPT else ""
+            yield Paragraph(f"No divergence rule in {'; '.join(exempt[:EXEMPT])}{more}.", faint=True)
 
 
 def _of_task(table: Table, caption: str) -> Table:
     """Return a table of one task and arm without their names; its kinds of rows, if it has them, are headings."""
     return dataclasses.replace(table.without(*effects.KEYS), caption=caption, grouped=table.heads[2:3] == ("Kind",))
-
-
-def _exempt(score: TaskScore) -> Iterator[Block]:
-    """Yield the first cells without a divergence rule, and how many more there are."""
-    cells = score.divergence.off_in
-    yield from (Paragraph(f"No divergence rule in {reason}.", faint=True) for reason in cells[:EXEMPT])
-    if len(cells) > EXEMPT:
-        yield Paragraph(f"... and in {plural(len(cells) - EXEMPT, 'more cell')}.", faint=True)
 
 
 def _predictions(scores: Scores) -> Iterator[Block]:
@@ -184,29 +182,28 @@ def _predictions(scores: Scores) -> Iterator[Block]:
         yield table
 
 
-def _deployment(task: str, one: TaskDeployment) -> Iterator[Block]:
+def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
     """Yield every policy of a task beside what the ledger says of it, cautions first."""
     yield Heading(f"{task} · closed-loop deployment")
-    yield from (Paragraph(caution, tone="open") for caution in one.cautions)
-    yield Paragraph(deployment_words(one))
-    said = followed_answer(task, one)
-    yield Paragraph(" ".join(filter(None, (said.sentence, said.advice, said.certainty))))
-    alone = {task: one}
+    yield from (Paragraph(caution, tone="open") for caution in deployed.cautions)
+    yield Paragraph(deployment_words(deployed))
+    verdict = followed_answer(task, deployed)
+    yield Paragraph(" ".join(filter(None, (verdict.sentence, verdict.advice, verdict.certainty))))
+    alone = {task: deployed}
     yield dataclasses.replace(deployments.deployments(alone).without("Task"), caption="")
-    yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="")
+    yield dataclasses.replace(deployments.forecasts(alone).without("Task"), caption="", folded="")
     added = deployments.over_always(alone).without("Task")
     if added.rows:
-        yield dataclasses.replace(
-            added, caption="What the trigger adds to its update: over always firing the same."
-        )
+        caption = "What the trigger adds to its update: over always firing the same."
+        yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
-        f"p: the larger of Student's t and sign flips, corrected over {one.family} comparisons with never, or over "
-        "all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some decisions. "
-        "Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the ledger: "
-        f"{TERMS['by the ledger']}",
+        f"p: the larger of Student's t and sign flips, corrected over {deployed.family} comparisons with never, or "
+        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some "
+        "decisions. Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the "
+        f"ledger: {TERMS['by the ledger']}",
         faint=True,
     )
-    yield Paragraph(forecast_words(one.forecast))
+    yield Paragraph(forecast_words(deployed.forecast))
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:
@@ -237,25 +234,9 @@ def _left_out(scores: Scores) -> list[str]:
     return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
 
 
-def _gate(seeds: Sequence[Seed]) -> Iterator[Block]:
-    """Yield the seeds that were trained and not forked."""
-    spare: dict[str, list[Seed]] = {}
-    for seed in seeds:
-        if seed.fate == "rejected":
-            floor = f"{seed.gate:.1f} below {seed.floor:.1f}"
-            yield Paragraph(f"{seed.task}: the gate rejected seed {seed.seed}, {floor}.")
-        elif seed.fate == "spare":
-            spare.setdefault(seed.task, []).append(seed)
-        elif not seed.fate.startswith("checkpoint"):
-            yield Paragraph(
-                f"{seed.task}: seed {seed.seed} was {seed.fate}, gate return {seed.gate:.1f}.", faint=True
-            )
-    for task, unused in spare.items():
-        gates = sorted(seed.gate for seed in unused)
-        names = ", ".join(str(seed.seed) for seed in unused)
-        returned = f"{gates[0]:.1f}" if len(unused) == 1 else f"{gates[0]:.1f} to {gates[-1]:.1f}"
-        yield Paragraph(
-            f"{task}: {plural(len(unused), 'seed')} passed the gate and {'is' if len(unused) == 1 else 'are'} "
-            f"not in this study: {names} (gate return {returned}).",
-            faint=True,
-        )
+def _gate(seeds: Iterable[Seed]) -> Iterator[Block]:
+    """Yield the seeds that were trained and not forked: the gate selects on what dR is correlated with."""
+    table = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
+    if table.rows:
+        yield Heading("Seeds that were not forked")
+        yield table

@@ -69,14 +69,14 @@ class Table:
     folded: str = ""
 
     def __post_init__(self) -> None:
-        columns = tuple(Column(one) if isinstance(one, str) else one for one in self.columns)
+        columns = tuple(Column(column) if isinstance(column, str) else column for column in self.columns)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows))
 
     @property
     def layout(self) -> tuple[Column, ...]:
         """Every column with its settings."""
-        return tuple(one if isinstance(one, Column) else Column(one) for one in self.columns)
+        return tuple(column if isinstance(column, Column) else Column(column) for column in self.columns)
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """One or more sentences; `lead` stands before them in bold, coloured by `tone`. Remarks are `faint`."""
+    """Sentences; `lead` stands before them in bold, coloured by `tone`. Remarks are `faint`."""
 
     text: str
     lead: str = ""

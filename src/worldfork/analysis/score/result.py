@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.judgement import Normalised
@@ -25,7 +25,7 @@ SCHEMA: Final = "worldfork.score/2"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArmScore:
-    """The tasks of one arm, and dR as a share of the frozen return over all of them."""
+    """Tasks of an arm, and dR as a share of the frozen return over all of them."""
 
     tasks: Mapping[str, TaskScore]
     normalised: Normalised | Undefined
@@ -34,6 +34,7 @@ class ArmScore:
         object.__setattr__(self, "tasks", Named(self.tasks, "task"))
 
 
+@runtime_checkable
 class Readable(Protocol):
     """A score written for people: prints as text, and shows itself in a notebook."""
 
@@ -89,7 +90,7 @@ class Score:
     def __repr__(self) -> str:
         tasks = list(self._tasks().values())
         forks = sum(figures.forks.attempted for figures in tasks)
-        verdicts = ["undecided" if isinstance(one.verdict, Undefined) else one.verdict for one in tasks]
+        verdicts = ["undecided" if isinstance(task.verdict, Undefined) else task.verdict for task in tasks]
         counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
         verdict = verdicts[0] if len(tasks) == 1 else counted
         return f"Score({self.name}: {plural(len(self.arms), 'arm')}, {plural(forks, 'fork')}; {verdict})"
@@ -130,7 +131,7 @@ class Score:
     def label(self, arm: str) -> str:
         """Return what an arm is called: its registered label, or its name."""
         registered = self.registration.arms if self.registration else ()
-        return next((one.label for one in registered if one.name == arm and one.label), arm)
+        return next((entry.label for entry in registered if entry.name == arm and entry.label), arm)
 
     @property
     def warnings(self) -> tuple[str, ...]:

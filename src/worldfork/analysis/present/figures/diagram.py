@@ -1,16 +1,14 @@
-"""Figure 1: what a fork is, drawn with the numbers of one study."""
+"""Figure 1: a fork, drawn with the numbers of a study."""
 
 from typing import Final
 
-import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from worldfork.analysis.present.figures.drawing import Drawing, chosen
-from worldfork.analysis.present.text import digits_for, number, span
+from worldfork.analysis.present.text import digits_for, number, span, unsigned
 from worldfork.analysis.score import Score, TaskScore
-from worldfork.analysis.score.clusters import partition
+from worldfork.analysis.score.undefined import Undefined
 
 __all__ = ["ledger"]
 
@@ -20,8 +18,13 @@ ARROW: Final = {"arrowstyle": "-|>", "lw": 1.4, "color": "black", "shrinkA": 0, 
 
 
 def ledger(score: Score, *, arm: str | None = None, task: str | None = None) -> Drawing:
-    """The deployment stream, its decision points, and both continuations of one of them, for one task (the first,
-    where none is named)."""
+    """Return the deployment stream, its decision points, and both continuations of the second of them.
+
+    Args:
+        score: the study.
+        arm: the arm whose numbers are shown; without it the first.
+        task: the task; without it the first.
+    """
     _, tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(7.6, 3.9))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -37,69 +40,41 @@ def ledger(score: Score, *, arm: str | None = None, task: str | None = None) -> 
         axes.text(x - 0.12 * (x == FORK[0]), height, label, ha="center", va="bottom", fontsize=9)
     axes.plot(*FORK, "o", color="black", ms=6, zorder=3)
     axes.text(0, -1.3, f"deployment stream:\nphysics drifts over time\n{numbers['stream']}", fontsize=8, va="top")
-    for y, word, inside, mean in (
-        (1.35, "UPDATE", numbers["update"], numbers["r_update"]),
-        (-1.55, "HOLD", "no update", numbers["r_hold"]),
-    ):
-        bend = "arc3,rad=-0.25" if y > 0 else "arc3,rad=0.25"
-        axes.annotate("", (BOX[0], y), FORK, arrowprops={**ARROW, "connectionstyle": bend})
-        low = (BOX[0], y - BOX[2] / 2)
-        axes.add_patch(
-            FancyBboxPatch(low, *BOX[1:], boxstyle="round,pad=0,rounding_size=0.1", fc="0.95", ec="black")
-        )
-        axes.text(BOX[0] + BOX[1] / 2, y, f"{word}\n{inside}", ha="center", va="center", fontsize=9)
-        same = "the same " if y < 0 else ""
-        axes.text(
-            7.15,
-            y,
-            f"R on {same}{numbers['episodes']}\nmean {mean} per episode",
-            ha="left",
-            va="center",
-            fontsize=8,
-        )
-    _brace(axes, 1.6, 3.3)
+    _branch(axes, 1.35, f"UPDATE\n{numbers['update']}", f"R on {numbers['episodes']}\n{numbers['r_update']}")
+    _branch(axes, -1.55, "HOLD\nno update", f"R on the same {numbers['episodes']}\n{numbers['r_hold']}")
+    axes.plot([1.6, 1.6, 3.3, 3.3], [-0.26, -0.4, -0.4, -0.26], color="black", lw=1)
     axes.text(2.45, -0.62, "error stream\nvisible to the trigger", ha="center", va="top", fontsize=8)
-    axes.text(
-        4.6,
-        -2.55,
-        f"dR = R(UPDATE) - R(HOLD), under common random numbers\n{numbers['effect']}",
-        ha="center",
-        va="top",
-        fontsize=9,
-    )
+    effect = f"dR = R(UPDATE) - R(HOLD), under common random numbers\n{numbers['effect']}"
+    axes.text(4.6, -2.55, effect, ha="center", va="top", fontsize=9)
     return figure
 
 
-def _brace(axes: Axes, left: float, right: float) -> None:
-    x = np.linspace(left, right, 101)
-    middle = (left + right) / 2
-    reach = 0.16 * (1 - np.abs(x - middle) / (middle - left)) ** 8
-    ends = 0.12 * (1 - np.minimum(1, 12 * np.minimum(x - left, right - x) / (right - left)) ** 0.5)
-    axes.plot(x, -0.36 - reach + ends, color="black", lw=1)
+def _branch(axes: Axes, y: float, inside: str, beside: str) -> None:
+    """Draw one continuation: an arrow from the fork, a box, and what its episodes returned."""
+    bend = f"arc3,rad={-0.25 if y > 0 else 0.25}"
+    axes.annotate("", (BOX[0], y), FORK, arrowprops={**ARROW, "connectionstyle": bend})
+    low = (BOX[0], y - BOX[2] / 2)
+    axes.add_patch(FancyBboxPatch(low, *BOX[1:], boxstyle="round,pad=0,rounding_size=0.1", fc="0.95", ec="black"))
+    axes.text(BOX[0] + BOX[1] / 2, y, inside, ha="center", va="center", fontsize=9)
+    axes.text(7.15, y, beside, ha="left", va="center", fontsize=8)
 
 
 def _numbers(score: TaskScore) -> dict[str, str]:
-    """What this study has to say at each place of the diagram."""
-    effect = score.effect.all_attempted
+    """Return the text of each place of the diagram."""
+    effect, forks = score.effect.all_attempted, score.evidence.forks
     digits = digits_for(effect)
-    outcomes, prefork = score.evidence.forks.outcomes, score.evidence.forks.prefork
-    points = int(prefork.k.max())
-    last = int(prefork.step.max())
-    episodes = None if outcomes.hold is None else int((~np.isnan(outcomes.hold)).sum(axis=1).max())
-    steps = score.evidence.forks.gradient_steps
-    spaced = f", {last // points:,} control steps apart" if last else ""
+    points, last = int(forks.prefork.k.max()), int(forks.prefork.step.max())
+    hold, steps = forks.outcomes.hold, forks.gradient_steps
+    # Averaged as dR is, over cells and then checkpoints: so the two branches differ by the effect.
+    frozen = score.scale.frozen
+    updated = effect.mean if isinstance(effect.mean, Undefined) else frozen + effect.mean
     return {
-        "stream": f"{effect.cells} cells, K = {points} decision points{spaced}",
+        "stream": f"{effect.cells} cells, K = {points} decision points"
+        + (f", {last // points:,} control steps apart" if last else ""),
         "update": "train the model" if steps is None else f"{steps} gradient steps",
-        "episodes": f"m = {episodes} episodes" if episodes else "m episodes",
-        "r_hold": number(_averaged(score, outcomes.r_hold), digits).lstrip("+"),
-        "r_update": number(_averaged(score, outcomes.r_update), digits).lstrip("+"),
+        "episodes": "m episodes" if hold is None else f"m = {hold.shape[1]} episodes",
+        "r_hold": f"mean {unsigned(frozen, digits)} per episode",
+        "r_update": f"mean {unsigned(updated, digits)} per episode",
         "effect": f"mean {number(effect.mean, digits)}, Student-t 95% {span(effect.student_t, digits)}, "
         f"n = {effect.forks} forks",
     }
-
-
-def _averaged(score: TaskScore, values: Float[np.ndarray, "forks"]) -> float:
-    """Over cells, then checkpoints, as dR is: so the two branches differ by the effect."""
-    parts = partition(score.evidence.forks.prefork)
-    return float(np.nanmean(parts.checkpoint_means(parts.cell_means(values))))

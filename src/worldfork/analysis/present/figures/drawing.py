@@ -1,4 +1,4 @@
-"""What the figures share: where they are drawn, their colours, their axes.
+"""Parts that all figures share: the drawing, colours, marks and axes.
 
 Colours are those of the page; a helpful fork is also a triangle that points up, a harmful one points down, so that
 the figures can be printed in grey.
@@ -6,10 +6,8 @@ the figures can be printed in grey.
 
 import io
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -27,6 +25,7 @@ __all__ = [
     "chosen",
     "draw_forks",
     "literal",
+    "pick",
     "set_decades",
     "tidy",
 ]
@@ -39,7 +38,7 @@ INK: Final = "black"
 
 
 class Drawing(Figure):
-    """A matplotlib figure that also shows itself in a notebook, whether or not pyplot was ever imported."""
+    """A matplotlib figure that also shows itself in a notebook, with or without pyplot."""
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
@@ -47,35 +46,34 @@ class Drawing(Figure):
         return buffer.getvalue()
 
 
+def pick(names: Mapping[str, object], name: str | None, what: str) -> str:
+    """Return `name`, or the first of `names`; raise where there is none of that name."""
+    name = next(iter(names), "") if name is None else name
+    if name not in names:
+        raise WorldforkError(f"There is no {what} `{name}` here; there are {', '.join(names) or 'none'}.")
+    return name
+
+
 def chosen(score: Score, *, arm: str | None, task: str | None) -> tuple[str, Mapping[str, TaskScore]]:
-    """The arm of that name, or the first; its task of that name, or all of them."""
-    if arm is None:
-        arm = next(iter(score.arms))
-    if arm not in score.arms:
-        raise WorldforkError(f"There is no arm `{arm}`; the score has {', '.join(score.arms) or 'none'}.")
+    """Return the arm of that name, or the first; and its task of that name, or all of them."""
+    arm = pick(score.arms, arm, "arm")
     tasks = score.arms[arm].tasks
-    if task is None:
-        return arm, tasks
-    if task not in tasks:
-        raise WorldforkError(f"There is no task `{task}` in this arm; it has {', '.join(tasks)}.")
-    return arm, {task: tasks[task]}
+    return arm, tasks if task is None else {task: tasks[pick(tasks, task, "task")]}
 
 
-def draw_forks(
-    axes: Axes,
-    x: Float[np.ndarray, "forks"],
-    y: Float[np.ndarray, "forks"],
-    *,
-    delta: Float[np.ndarray, "forks"],
-) -> None:
-    """One mark per fork, by whether updating helped there."""
-    for inside, marker, colour in ((delta > 0, "^", HELP), (delta < 0, "v", HURT), (delta == 0, "o", SOFT)):
-        axes.plot(x[inside], y[inside], marker, color=colour, ms=4, alpha=0.6, mew=0)
+def draw_forks(axes: Axes, x: Any, y: Any, *, delta: Any) -> None:
+    """Draw a mark per fork, by the sign of its dR; `x`, `y` and `delta` have an entry per fork."""
+    for sign, marker, colour in ((1, "^", HELP), (-1, "v", HURT), (0, "o", SOFT)):
+        forks = [fork for fork, value in enumerate(delta) if int(value > 0) - int(value < 0) == sign]
+        across, up = [x[fork] for fork in forks], [y[fork] for fork in forks]
+        axes.plot(across, up, marker, color=colour, ms=4, alpha=0.6, mew=0)
 
 
 def set_decades(axis: Axis, bend: float) -> None:
-    """Ticks of a symmetric logarithmic axis at its decades, or at 3 as well where they are few: matplotlib's own
-    crowd around zero."""
+    """Set the ticks of a symmetric logarithmic axis at its decades, or at 3 as well where they are few.
+
+    Matplotlib's own crowd around zero.
+    """
     reach = max(abs(limit) for limit in axis.get_view_interval())
     sizes = [bend * 10.0**power for power in range(12) if bend * 10.0**power <= reach]
     if len(sizes) == 1 and 3 * bend <= reach:
@@ -86,12 +84,12 @@ def set_decades(axis: Axis, bend: float) -> None:
 
 
 def literal(name: str) -> str:
-    """A dollar sign in a name is a dollar sign, not mathematics."""
+    """Return a name in which a dollar sign is a dollar sign, not mathematics."""
     return name.replace("$", r"\$")
 
 
 def tidy(*panels: Axes) -> None:
-    """Frames off, small labels."""
+    """Take frames off and make labels small."""
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)

@@ -1,9 +1,8 @@
-"""The same forks under every arm: what each update was worth, fork by fork."""
+"""Figures of what updating was worth: by arm, fork by fork, and against what the frozen model returned."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from worldfork.analysis.present.figures.drawing import (
@@ -15,50 +14,55 @@ from worldfork.analysis.present.figures.drawing import (
     chosen,
     draw_forks,
     literal,
+    pick,
     tidy,
 )
-from worldfork.analysis.present.text import digits_for, known, number
+from worldfork.analysis.present.text import digits_for, known, number, unsigned
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.records import Bin
 from worldfork.analysis.score.undefined import Undefined
-from worldfork.errors import WorldforkError
 
-SPREAD = 0.32  # half the height over which the forks of an arm lie, in order of cell and decision point
+__all__ = ["arms", "contraction", "effects"]
+
+SPREAD: Final = 0.32  # half the height over which the forks of an arm lie, in order of cell and decision point
+COLOURS: Final = {"harmful": HURT, "helpful": HELP}
+ROW, GAP = 1.0, 0.3
+PER_EPISODE: Final = "return per episode"
 
 
 def arms(score: Score, *, task: str | None = None) -> Drawing:
-    """A row per arm, a mark per fork: triangles up helped, triangles down hurt, circles changed nothing, the bar is
-    the mean over checkpoints. A fork lies at the same height in every row."""
-    tasks = list(dict.fromkeys(name for arm in score.arms.values() for name in arm.tasks))
-    task = task or tasks[0]
-    if task not in tasks:
-        raise WorldforkError(f"There is no task `{task}`; the score has {', '.join(tasks)}.")
-    rows = {arm: scored.tasks[task] for arm, scored in score.arms.items() if task in scored.tasks}
+    """Return a row per arm and a mark per fork: triangles up helped, triangles down hurt, circles changed nothing.
+
+    The bar is the mean over checkpoints. A fork lies at the same height in every row. Without `task` the first is
+    drawn.
+    """
+    tasks = {name: arm for arm in score.arms.values() for name in arm.tasks}
+    task = pick(tasks, task, "task")
+    rows = {name: arm.tasks[task] for name, arm in score.arms.items() if task in arm.tasks}
     figure = Drawing(figsize=(7.6, 0.8 + 0.55 * len(rows)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=SOFT, lw=0.8)
     labels = []
-    for row, (arm, one) in enumerate(rows.items()):
-        forks, mean = one.evidence.forks, known(one.effect.all_attempted.mean)
-        heights = row + np.linspace(-SPREAD, SPREAD, len(forks))
-        draw_forks(axes, forks.delta, heights, delta=forks.delta)
-        if mean is not None:
+    for row, (arm, figures) in enumerate(rows.items()):
+        delta, effect = figures.evidence.forks.delta, figures.effect.all_attempted
+        step = 2 * SPREAD / max(1, len(delta) - 1)
+        heights = [row - SPREAD + step * place for place in range(len(delta))]
+        draw_forks(axes, delta, heights, delta=delta)
+        if (mean := known(effect.mean)) is not None:
             axes.plot([mean, mean], [row - 0.4, row + 0.4], color=INK, lw=2)
-        labels.append(f"{literal(arm or task)}  {number(mean, digits_for(one.effect.all_attempted))}")
+        labels.append(f"{literal(score.label(arm) or task)}  {number(mean, digits_for(effect))}")
     axes.set_yticks(range(len(rows)), labels)
     axes.invert_yaxis()
-    axes.set_xlabel("dR of each fork (return per episode); bar: mean over checkpoints", fontsize=8)
+    axes.set_xlabel(f"dR of each fork ({PER_EPISODE}); bar: mean over checkpoints", fontsize=8)
     tidy(axes)
     return figure
 
 
-COLOURS = {"harmful": HURT, "helpful": HELP}
-ROW, GAP = 1.0, 0.3
-
-
 def effects(score: Score, *, estimand: Literal["all_attempted", "retained"] = "all_attempted") -> Drawing:
-    """A line per arm and task: mean, Student-t interval (thin), bootstrap interval (thick), dots for checkpoints;
-    below it each direction. Tasks have axes of their own: their returns are not on one scale."""
+    """Return a line per arm and task: mean, Student-t interval (thin), bootstrap (thick), dots for checkpoints.
+
+    Below it stands each direction. Tasks have axes of their own: their returns are not on one scale.
+    """
     tasks = list(dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks))
     arms = {task: [arm for arm in score.arms if task in score.arms[arm].tasks] for task in tasks}
     heights = [1 + 3 * len(arms[task]) for task in tasks]
@@ -69,18 +73,18 @@ def effects(score: Score, *, estimand: Literal["all_attempted", "retained"] = "a
         labels: dict[float, str] = {}
         for arm in arms[task]:
             top = max(labels, default=-ROW - GAP) + ROW + GAP
-            labels |= _draw(axes, score[arm, task], estimand, name=arm or task, top=top)
+            labels |= _draw(axes, score[arm, task], estimand, name=score.label(arm) or task, top=top)
         axes.set_yticks(list(labels), list(labels.values()), fontsize=8)
         axes.invert_yaxis()
         axes.set_title(f"{literal(task)}, {estimand.replace('_', ' ')} forks", fontsize=9, loc="left")
-    panels[-1].set_xlabel("mean dR (return per episode); line: Student-t 95%, thick: bootstrap 95%", fontsize=8)
+    panels[-1].set_xlabel(f"mean dR ({PER_EPISODE}); line: Student-t 95%, thick: bootstrap 95%", fontsize=8)
     tidy(*panels)
     return figure
 
 
 def _draw(axes: Axes, score: TaskScore, estimand: str, *, name: str, top: float) -> dict[float, str]:
-    """One arm from `top` down; returns the labels of its lines by their height."""
-    effect = score.effect.retained if estimand == "retained" else score.effect.all_attempted
+    """Draw one arm from `top` down; return the labels of its lines by their height."""
+    effect = score.effect[estimand]
     digits, colour = digits_for(effect), COLOURS.get(known(score.verdict) or "", INK)
     lines = [(name, known(effect.mean), effect.student_t, effect.bootstrap, 1.0)]
     for direction, intervals in effect.by_direction_intervals.items():
@@ -102,34 +106,37 @@ def _draw(axes: Axes, score: TaskScore, estimand: str, *, name: str, top: float)
 
 
 def contraction(score: Score, *, arm: str | None = None, task: str | None = None) -> Drawing:
-    """Left the returns of both branches, fork by fork, with the line through them; right what updating was worth by
-    what HOLD returned."""
+    """Return the returns of both branches with the line through them, and mean dR by what HOLD returned.
+
+    Without `arm` the first is drawn; without `task` every task of it.
+    """
     _, tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(8.4, 3.6 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False)
-    for (left, right), (name, task_score) in zip(panels, tasks.items(), strict=True):
-        digits = digits_for(task_score.effect.all_attempted)
-        _returns(left, task_score, digits=digits, prefix=f"{literal(name)}: " if len(tasks) > 1 else "")
-        _bins(right, known(task_score.contraction.bins) or (), digits=digits)
+    for (left, right), (name, figures) in zip(panels, tasks.items(), strict=True):
+        digits = digits_for(figures.effect.all_attempted)
+        _returns(left, figures, digits=digits, prefix=f"{literal(name)}: " if len(tasks) > 1 else "")
+        _bins(right, known(figures.contraction.bins) or (), digits=digits)
     tidy(*panels.flat)
     return figure
 
 
 def _returns(axes: Axes, score: TaskScore, *, digits: int, prefix: str) -> None:
-    slope, crossing = known(score.contraction.slope), known(score.contraction.crossing)
+    fit = score.contraction
+    slope, intercept = known(fit.slope), known(fit.intercept)
     kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
-    hold, update = kept.outcomes.r_hold, kept.outcomes.r_update
-    draw_forks(axes, hold, update, delta=kept.delta)
+    hold = kept.outcomes.r_hold
+    draw_forks(axes, hold, kept.outcomes.r_update, delta=kept.delta)
     if len(hold):
-        ends = np.array([hold.min(), hold.max()])
+        ends = [float(hold.min()), float(hold.max())]
         axes.plot(ends, ends, color=SOFT, ls=":", lw=1.2, label="identity")
-        if slope is not None:
-            axes.plot(ends, update.mean() + slope * (ends - hold.mean()), color=INK, lw=1.5)
-    about = f"slope {'undefined' if slope is None else f'{slope:.2f}'}, crossing "
-    about += "undefined" if crossing is None else number(crossing, digits).lstrip("+")
+        if slope is not None and intercept is not None:
+            axes.plot(ends, [intercept + slope * end for end in ends], color=INK, lw=1.5)
+    crossing = "undefined" if isinstance(fit.crossing, Undefined) else unsigned(fit.crossing, digits)
+    about = f"slope {'undefined' if slope is None else f'{slope:.2f}'}, crossing {crossing}"
     axes.set_title(f"(a) {prefix}n = {len(hold)}; {about}", fontsize=9, loc="left")
-    axes.set_xlabel("HOLD (return per episode)", fontsize=8)
-    axes.set_ylabel("UPDATE (return per episode)", fontsize=8)
+    axes.set_xlabel(f"HOLD ({PER_EPISODE})", fontsize=8)
+    axes.set_ylabel(f"UPDATE ({PER_EPISODE})", fontsize=8)
 
 
 def _bins(axes: Axes, bins: Sequence[Bin], *, digits: int) -> None:
@@ -141,12 +148,12 @@ def _bins(axes: Axes, bins: Sequence[Bin], *, digits: int) -> None:
         colour = HELP if bar.mean > 0 else HURT
         axes.bar(place, bar.mean, 0.66, yerr=known(bar.standard_error) or 0.0, color=colour, capsize=2)
     axes.set_xticks(range(len(bins)), [_bin_name(bar, digits) for bar in bins], fontsize=7)
-    axes.set_xlabel("HOLD (return per episode)", fontsize=8)
-    axes.set_ylabel("mean dR (return per episode)", fontsize=8)
+    axes.set_xlabel(f"HOLD ({PER_EPISODE})", fontsize=8)
+    axes.set_ylabel(f"mean dR ({PER_EPISODE})", fontsize=8)
     axes.set_title("(b) bars: standard errors", fontsize=9, loc="left")
 
 
 def _bin_name(bar: Bin, digits: int) -> str:
-    low, high = (number(end, digits).removeprefix("+") for end in (bar.low, bar.high))
+    low, high = unsigned(bar.low, digits), unsigned(bar.high, digits)
     where = f"< {high}" if bar.low is None else f"≥ {low}" if bar.high is None else f"{low} to\n{high}"
     return f"{where}\nn={bar.forks}"

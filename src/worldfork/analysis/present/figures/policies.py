@@ -1,9 +1,10 @@
-"""Figure 2: every rule's total beside its random control, and the forks against one signal."""
+"""Figures of policies: totals beside chance, forks against a signal, and closed-loop deployments."""
 
+import math
+import statistics
 from collections.abc import Collection
-from typing import Literal
+from typing import Final, Literal
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from worldfork.analysis.present.figures.drawing import (
@@ -16,14 +17,17 @@ from worldfork.analysis.present.figures.drawing import (
     chosen,
     draw_forks,
     literal,
+    pick,
     set_decades,
     tidy,
 )
 from worldfork.analysis.present.text import best_first, followed_digits, known, number
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import PolicyOutcome, TaskDeployment
-from worldfork.analysis.score.records import RandomControl
+from worldfork.analysis.score.records import Estimand, RandomControl
 from worldfork.errors import WorldforkError
+
+__all__ = ["deployment", "followed", "policies"]
 
 
 def policies(
@@ -34,30 +38,33 @@ def policies(
     trigger: str | None = None,
     estimand: Literal["all_attempted", "retained"] = "all_attempted",
 ) -> Drawing:
-    """Left the totals of all rules with the 95% of their random controls, right dR against the signal of `trigger`
-    (the residual, or the first there is) with the median of its fitted thresholds."""
+    """Return the totals of all rules with the 95% of their random controls, and dR against a signal.
+
+    Args:
+        score: the study.
+        arm: the arm that is drawn; without it the first.
+        task: the task; without it every one, a row of panels each.
+        trigger: the signal, with the median of its fitted thresholds; without it the residual, or the first.
+        estimand: the forks that are drawn.
+    """
     _, tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(9.2, 3.9 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False, width_ratios=(1.15, 1))
-    for (left, right), (name, task_score) in zip(panels, tasks.items(), strict=True):
-        prefix = f"{literal(name)}: " if len(tasks) > 1 else ""
-        _totals(left, task_score, prefix, retained=estimand == "retained")
-        _scatter(right, task_score, trigger, retained=estimand == "retained")
+    for (left, right), (name, figures) in zip(panels, tasks.items(), strict=True):
+        _totals(left, figures, f"{literal(name)}: " if len(tasks) > 1 else "", estimand)
+        _scatter(right, figures, trigger, estimand)
     tidy(*panels.flat)
     return figure
 
 
-def _totals(axes: Axes, score: TaskScore, prefix: str, *, retained: bool) -> None:
-    side = "retained" if retained else "all_attempted"
-    fixed, triggers = score.policies[side], score.triggers[side]
+def _totals(axes: Axes, score: TaskScore, prefix: str, estimand: Estimand) -> None:
+    fixed, triggers = score.policies[estimand], score.triggers[estimand]
     rows: list[tuple[str, float | None, RandomControl | None]] = [
-        ("never", known(fixed.never), None),
-        ("always", known(fixed.always), None),
-        ("oracle", known(fixed.oracle), None),
+        (name, known(getattr(fixed, name)), None) for name in ("never", "always", "oracle")
     ]
     rows += [(name, known(figures.policy_total), known(figures.random)) for name, figures in triggers.items()]
     sizes = [abs(total) for _, total, _ in rows if total]
-    bend = 10.0 ** (np.floor(np.log10(max(sizes))) - 1) if sizes else 1.0
+    bend = 10.0 ** (math.floor(math.log10(max(sizes))) - 1) if sizes else 1.0
     axes.set_xscale("symlog", linthresh=bend)
     axes.axvline(0, color=SOFT, lw=0.8)
     for place, (_, total, random) in enumerate(rows):
@@ -71,15 +78,16 @@ def _totals(axes: Axes, score: TaskScore, prefix: str, *, retained: bool) -> Non
     axes.set_yticks(range(len(rows)), [literal(name) for name, _, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"policy total (return; linear within ±{bend:g}); bars: random control, 95%", fontsize=8)
-    forks = f"{score.forks.retained} retained" if retained else f"{score.forks.attempted} attempted"
-    axes.set_title(f"(a) {prefix}{forks} forks", fontsize=9, loc="left")
+    axes.set_title(
+        f"(a) {prefix}{score.effect[estimand].forks} {estimand.replace('_', ' ')}", fontsize=9, loc="left"
+    )
     set_decades(axes.xaxis, bend)
 
 
-def _scatter(axes: Axes, score: TaskScore, trigger: str | None, *, retained: bool) -> None:
-    """dR against a signal, with the median of its fitted thresholds."""
+def _scatter(axes: Axes, score: TaskScore, trigger: str | None, estimand: Estimand) -> None:
+    """Draw dR against a signal, with the median of its fitted thresholds."""
     evidence = score.evidence
-    decisions = evidence.retained if retained else evidence.all_attempted
+    decisions = evidence.retained if estimand == "retained" else evidence.all_attempted
     signals = {name: decided for name, decided in decisions.items() if decided.signal is not None}
     if trigger is not None and trigger not in signals:
         raise WorldforkError(f"There is no signal `{trigger}` to draw; there are {', '.join(signals) or 'none'}.")
@@ -91,22 +99,21 @@ def _scatter(axes: Axes, score: TaskScore, trigger: str | None, *, retained: boo
         return
     decided = signals[name]
     assert decided.signal is not None
-    kept = ~np.isnan(decided.signal)
-    if retained:
+    kept = decided.signal == decided.signal  # a missing signal is not a number
+    if estimand == "retained":
         kept &= ~evidence.divergence.dropped
     signal, delta = decided.signal[kept], evidence.forks.delta[kept]
-    size = float(np.median(np.abs(delta))) if len(delta) else 1.0
-    bend = 10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0
+    size = statistics.median(abs(delta).tolist()) if len(delta) else 1.0
+    bend = 10.0 ** math.floor(math.log10(size)) if size > 0 else 1.0
     axes.set_yscale("symlog", linthresh=bend)
     axes.axhline(0, color=SOFT, lw=0.8)
     draw_forks(axes, signal, delta, delta=delta)
     set_decades(axes.yaxis, bend)
     about = "threshold undefined"
     if decided.threshold is not None:
-        ordered = np.sort(decided.threshold)
-        threshold = float(ordered[(len(ordered) - 1) // 2])  # an infinite one has no mean with its neighbour
+        threshold = statistics.median_low(decided.threshold.tolist())  # infinity has no mean with its neighbour
         about = "median threshold fires always" if threshold < 0 else "median threshold never fires"
-        if np.isfinite(threshold):
+        if math.isfinite(threshold):
             about = "dashed: median threshold"
             axes.axvline(threshold, color=INK, ls="--", lw=1)
     axes.set_xlabel(literal(name), fontsize=8)
@@ -114,25 +121,27 @@ def _scatter(axes: Axes, score: TaskScore, trigger: str | None, *, retained: boo
     axes.set_title(f"(b) n = {len(delta)} forks; {about}", fontsize=9, loc="left")
 
 
-ACROSS = 4  # panels in a row
-BELOW = 0.25  # of the height, under the lines, is for the bars
+ACROSS: Final = 4  # panels in a row
+BELOW: Final = 0.25  # of the height, under the lines, is for the bars
 
 
 def followed(score: Score, *, task: str | None = None) -> Drawing:
-    """A line per policy, the best first: what following it returned more than never, with its Student-t interval,
-    and as a ring what the one-step ledger says of it."""
-    one = _deployed(score, task)
-    names = [name for name in best_first(one) if name != "never"]
-    digits = followed_digits(one)
+    """Return a line per policy, the best first: its return above never with its Student-t interval.
+
+    A ring is what the one-step ledger says of the policy. Without `task` the first is drawn.
+    """
+    deployed = _deployed(score, task)
+    names = [name for name in best_first(deployed) if name != "never"]
+    digits = followed_digits(deployed)
     figure = Drawing(figsize=(7.0, 1.0 + 0.2 * len(names)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=SOFT, lw=0.8)
     for row, name in enumerate(names):
-        outcome = one.policies[name]
+        outcome = deployed.policies[name]
         _interval(axes, row, outcome)
         if (foreseen := known(outcome.ledger_value)) is not None:
             axes.plot(foreseen, row, "o", mfc="none", mec=SOFT, ms=5)
-    gains = [known(one.policies[name].advantage) for name in names]
+    gains = [known(deployed.policies[name].advantage) for name in names]
     shown = ["" if gained is None else number(gained.mean, digits) for gained in gains]
     axes.set_yticks(
         range(len(names)), [f"{literal(name)}  {mean}" for name, mean in zip(names, shown, strict=True)]
@@ -149,10 +158,12 @@ def followed(score: Score, *, task: str | None = None) -> Drawing:
 
 
 def deployment(score: Score, *, task: str | None = None) -> Drawing:
-    """One panel per policy, the best first: the advantage of each episode, mean over checkpoints, and as bars below
-    it the share of deployments that updated after it."""
-    one = _deployed(score, task)
-    policies = {name: one.policies[name] for name in best_first(one) if name != "never"}
+    """Return a panel per policy, the best first: the advantage of each episode, mean over checkpoints.
+
+    Bars below are the share of deployments that updated after the episode. Without `task` the first is drawn.
+    """
+    deployed = _deployed(score, task)
+    policies = {name: deployed.policies[name] for name in best_first(deployed) if name != "never"}
     across = min(ACROSS, len(policies))
     rows = -(-len(policies) // across)
     figure = Drawing(figsize=(2.9 * across, 2.4 * rows), layout="constrained")
@@ -172,19 +183,16 @@ def deployment(score: Score, *, task: str | None = None) -> Drawing:
 
 
 def _deployed(score: Score, task: str | None) -> TaskDeployment:
-    """The task of that name, or the first."""
+    """Return the deployments of the task of that name, or of the first."""
     if not score.deployment:
         raise WorldforkError(
             "This score has no deployments: register [deployment] and run it (docs/deployment.md)."
         )
-    name = task or next(iter(score.deployment))
-    if name not in score.deployment:
-        raise WorldforkError(f"No deployment is on `{name}`; there are {', '.join(score.deployment)}.")
-    return score.deployment[name]
+    return score.deployment[pick(score.deployment, task, "task with deployments")]
 
 
 def _interval(axes: Axes, row: int, outcome: PolicyOutcome) -> None:
-    """The mean and its interval; where deployments diverged, those of the others, for one would be the scale."""
+    """Draw the mean and its interval; where deployments diverged, those of the others, which else set the scale."""
     estimate = known(outcome.retained) if outcome.diverged else known(outcome.advantage)
     if estimate is None:
         return
@@ -197,9 +205,11 @@ def _interval(axes: Axes, row: int, outcome: PolicyOutcome) -> None:
 
 
 def _reach(outcomes: Collection[PolicyOutcome]) -> tuple[float, float] | None:
-    """Where the lines of policies lie that did not diverge, where another one did: its line leaves the panel."""
+    """Return the range of the policies that did not diverge, where another did: its line leaves the panel."""
     steady = [outcome for outcome in outcomes if not outcome.diverged]
-    values = [value for outcome in steady for one in outcome.by_episode if (value := known(one)) is not None]
+    values = [
+        value for outcome in steady for episode in outcome.by_episode if (value := known(episode)) is not None
+    ]
     if not values or len(steady) == len(outcomes):
         return None
     low, high = min([0.0, *values]), max([0.0, *values])
@@ -208,9 +218,9 @@ def _reach(outcomes: Collection[PolicyOutcome]) -> tuple[float, float] | None:
 
 
 def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
-    values = np.array([np.nan if (value := known(one)) is None else value for one in outcome.by_episode])
-    shares = np.array([known(share) or 0.0 for share in outcome.fired_at])
-    episodes = np.arange(1, len(values) + 1)
+    values = [math.nan if (value := known(episode)) is None else value for episode in outcome.by_episode]
+    shares = [known(share) or 0.0 for share in outcome.fired_at]
+    episodes = range(1, len(values) + 1)
     gained = known(outcome.advantage)
     mean = None if gained is None else known(gained.mean)
     axes.axhline(0, color=SOFT, lw=0.8)
@@ -223,7 +233,7 @@ def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
 
 
 def _colour(outcome: PolicyOutcome) -> str:
-    """Blue or orange where the policy can be told apart from never, as on the page; black where it can not."""
+    """Return blue or orange where the policy differs from never, as on the page; black where it is unresolved."""
     gained = known(outcome.advantage)
     mean = None if gained is None else known(gained.mean)
     if gained is None or mean is None or known(gained.grade) not in ("resolved", "leaning"):

@@ -20,7 +20,7 @@ DPI: Final = 200
 
 
 def write_figures(score: Score, folder: str | Path) -> list[Path]:
-    """Three figures per arm and task, each as .pdf and .png; returns where they are."""
+    """Write three figures per arm and task into a folder, each as .pdf and .png; return their paths."""
     folder = Path(folder)
     written: list[Path] = []
     taken: set[str] = set()
@@ -54,7 +54,7 @@ def _encoded(figure: Drawing, kind: str) -> bytes:
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """A file name from any text: names in a table are not to be trusted as paths."""
+    """Return a file name from any text: names in a table are not to be trusted as paths."""
     base = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "forks"
     while base in taken:
         base += "-2"

@@ -1,19 +1,19 @@
 """Every table of a score, built from its records; `render` writes them in any medium."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables import deployments, design, effects, triggers
 from worldfork.analysis.present.tables.effects import Scores
-from worldfork.analysis.present.tables.paper import beside_paper, not_run_yet, papers_arm
+from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score import Rules, Score
+from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["LABELS", "all_tables", "choose", "papers_arm", "planned_tables", "scores_of", "without_lone_arm"]
+__all__ = ["LABELS", "all_tables", "choose", "papers_arm", "scores_of", "without_lone_arm"]
 
 OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "effects": effects.effects,
@@ -66,7 +66,7 @@ def all_tables(
         paper: put the paper's figures beside those of the arm that is set as the paper's. Other arms have the
             tables of `BRIEF` alone. Where no arm is set so, the first has all, and nothing stands beside them.
     """
-    primary = papers_arm(score) if paper else None
+    primary = papers_arm(score.registration, score.arms) if paper else None
     shown = scores_of(score)
     in_full = score.label(primary or next(iter(score.arms)))
     of_primary = {key: figures for key, figures in shown.items() if key[1] == in_full}
@@ -82,17 +82,6 @@ def all_tables(
     of_study = [build(score) for build in OF_STUDY.values()]
     tables += [beside_paper(table) if paper and table.label == "doses" else table for table in of_study]
     return [table for table in tables if table.rows]
-
-
-def planned_tables(tasks: Collection[str], *, dosed: bool = False) -> list[Table]:
-    """Return what the paper states about these tasks, with our place left free: a study that has not been run.
-
-    `dosed` says that its arms differ in the number of gradient steps.
-    """
-    planned = [build({}) for build in OF_TASKS.values()]
-    planned.insert(5, effects.seed_replication({}, {}, Rules()))
-    planned += [design.doses({}, {})] if dosed else []
-    return [table for table in (not_run_yet(without_lone_arm(table), tasks) for table in planned) if table.rows]
 
 
 def choose(tables: Iterable[Table], labels: str | None) -> list[Table]:

@@ -29,7 +29,7 @@ NEVER_FIRED = "Never fired, and returned what never did: {}."
 
 def deployments(tasks: Tasks) -> Table:
     """Return every policy against never."""
-    cautions = dict.fromkeys(caution for one in tasks.values() for caution in one.cautions)
+    cautions = dict.fromkeys(caution for deployed in tasks.values() for caution in deployed.cautions)
     return _of_every_task(
         tasks,
         _outcomes,
@@ -98,8 +98,13 @@ def _of_every_task(
     keys: tuple[str, ...] = ("Policy",),
 ) -> Table:
     """Return the rows of every task in one table, without those of policies that never fired."""
-    name, silent = len(keys) - 1, {task: silent_policies(one) for task, one in tasks.items()}
-    rows = [(task, *row) for task, one in tasks.items() for row in rows_of(one) if row[name] not in silent[task]]
+    name, silent = len(keys) - 1, {task: silent_policies(deployed) for task, deployed in tasks.items()}
+    rows = [
+        (task, *row)
+        for task, deployed in tasks.items()
+        for row in rows_of(deployed)
+        if row[name] not in silent[task]
+    ]
     named = [
         f"{', '.join(names)}{f' ({task})' if len(tasks) > 1 else ''}" for task, names in silent.items() if names
     ]
@@ -107,10 +112,10 @@ def _of_every_task(
     return Table(label, caption, ("Task", *keys, *columns), rows, keys=1 + len(keys), folded=folded)
 
 
-def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(one)
-    for name in best_first(one):
-        outcome = one.policies[name]
+def _outcomes(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = followed_digits(deployed)
+    for name in best_first(deployed):
+        outcome = deployed.policies[name]
         yield (
             name,
             f"{outcome.updates:.1f}",
@@ -122,12 +127,12 @@ def _outcomes(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _additions(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    for name in best_first(one):
-        outcome = one.policies[name]
+def _additions(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    for name in best_first(deployed):
+        outcome = deployed.policies[name]
         if (added := known(outcome.over_always)) is not None:
-            better_at = f"{added.won} of {one.checkpoints}"
-            yield name, outcome.always or DASH, *_graded(added, followed_digits(one)), better_at
+            better_at = f"{added.won} of {deployed.checkpoints}"
+            yield name, outcome.always or DASH, *_graded(added, followed_digits(deployed)), better_at
 
 
 def _graded(gained: Advantage | Undefined, digits: int) -> tuple[str, str, str]:
@@ -137,12 +142,12 @@ def _graded(gained: Advantage | Undefined, digits: int) -> tuple[str, str, str]:
     return estimate(gained, digits), rate(gained.adjusted_p), word(gained.grade)
 
 
-def _forecasts(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(one)
-    by_ledger = _ranks({name: known(outcome.ledger_value) for name, outcome in one.policies.items()})
-    by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in one.policies.items()})
-    for name in best_first(one):
-        outcome = one.policies[name]
+def _forecasts(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = followed_digits(deployed)
+    by_ledger = _ranks({name: known(outcome.ledger_value) for name, outcome in deployed.policies.items()})
+    by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in deployed.policies.items()})
+    for name in best_first(deployed):
+        outcome = deployed.policies[name]
         parted = known(outcome.parted)
         yield (
             name,
@@ -166,11 +171,11 @@ def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:
     return {name: 1 + sum(other > value for other in there.values()) for name, value in there.items()}
 
 
-def _by_direction(one: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(one)
-    for way in one.directions if len(one.directions) > 1 else ():
-        for name in best_first(one):
-            if (found := one.policies[name].by_direction.get(way)) is not None:
+def _by_direction(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
+    digits = followed_digits(deployed)
+    for way in deployed.directions if len(deployed.directions) > 1 else ():
+        for name in best_first(deployed):
+            if (found := deployed.policies[name].by_direction.get(way)) is not None:
                 yield (
                     way,
                     name,

@@ -31,7 +31,6 @@ __all__ = [
     "contraction",
     "directions",
     "effects",
-    "estimands",
     "grades",
     "overview",
     "predictions",
@@ -91,25 +90,6 @@ def effects(scores: Scores) -> Table:
     )
 
 
-def estimands(score: TaskScore) -> Table:
-    """Return one task's mean on all attempted and on retained forks, a line each."""
-    digits = _digits(score)
-    ways = _directions(score)
-    rows = [
-        (
-            estimand.replace("_", " "),
-            number(effect.mean, digits),
-            span(effect.student_t, digits),
-            span(effect.bootstrap, digits),
-            *(number(effect.by_direction.get(way), digits) for way in ways),
-            str(effect.forks),
-        )
-        for estimand, effect in score.effect.items()
-    ]
-    columns = ("forks", "mean dR", "Student-t 95%", "bootstrap 95%", *ways, "n")
-    return Table("estimands", "", columns, rows)
-
-
 def grades(scores: Scores) -> Table:
     """Return every mean with its tests over few checkpoints."""
     rows = []
@@ -160,8 +140,8 @@ def directions(scores: Scores) -> Table:
         contrasts = [contrast for _, contrast in score.direction_contrast.items()]
         if there := [contrast for contrast in contrasts if not isinstance(contrast, Undefined)]:
             both = [
-                (one, one, one) if isinstance(one, Undefined) else (one.mean, one.bootstrap, one.student_t)
-                for one in contrasts
+                (turn, turn, turn) if isinstance(turn, Undefined) else (turn.mean, turn.bootstrap, turn.student_t)
+                for turn in contrasts
             ]
             rows.append((*key, f"toward - away at {there[0].levels} levels", *_spans(both, digits)))
     return Table(
@@ -300,7 +280,14 @@ def predictions(scores: Scores) -> Table:
     return Table(
         "predictions",
         "Registered predictions. Where the premise does not hold, nothing was tested.",
-        (*KEYS, "Prediction", "figure", "95% interval", "premise", "answer"),
+        (
+            *KEYS,
+            "Prediction",
+            "figure",
+            Column("95% interval", optional=True),
+            Column("premise", optional=True),
+            "answer",
+        ),
         rows,
         keys=3,
     )

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from worldfork.analysis.present.table import Table
-from worldfork.analysis.score import Score
-from worldfork.registration import Arm
+from worldfork.registration import Arm, Registration
 
-__all__ = ["beside_paper", "not_run_yet", "papers_arm", "stated"]
+__all__ = ["beside_paper", "papers_arm", "stated"]
 
-NOT_RUN: Final = "not run yet"
 # The paper's name, gradient steps, window and scope. It gives no learning rate: 1.0, pretraining's, is ours.
 UPDATE: Final = ("finetune", 200, 10_000, "model")
 PERIOD: Final = 20_000  # environment steps of its corrected schedule
@@ -47,33 +45,21 @@ def beside_paper(ours: Table, *, arm: str | None = None) -> Table:
         if subject in unplaced and (not has_arms or key[1] == arm):
             rows.append((*key, "paper", *unplaced.pop(subject)))
         rows.append((*key, "worldfork", *row[ours.keys :]))
-    return _with_source(ours, rows) if len(rows) > len(ours.rows) else ours
-
-
-def not_run_yet(ours: Table, tasks: Collection[str]) -> Table:
-    """Return the paper's rows about these tasks, with our place below each left free. `ours` has no rows yet."""
-    rows = []
-    for row in stated()[ours.label].rows if ours.label in stated() else ():
-        if row[0] in tasks:
-            key, rest = row[: ours.keys], row[ours.keys :]
-            rows += [(*key, "paper", *rest), (*key, "worldfork", NOT_RUN, *[""] * (len(rest) - 1))]
-    return _with_source(ours, rows) if rows else ours
-
-
-def _with_source(ours: Table, rows: list[tuple[str, ...]]) -> Table:
+    if len(rows) == len(ours.rows):
+        return ours
     columns = (*ours.columns[: ours.keys], "by", *ours.columns[ours.keys :])
-    caption = f"{ours.caption} {stated()[ours.label].caption}"
+    caption = f"{ours.caption} {theirs.caption}"
     return dataclasses.replace(ours, caption=caption, columns=columns, rows=rows, keys=ours.keys + 1)
 
 
-def papers_arm(score: Score) -> str | None:
+def papers_arm(registration: Registration | None, scored: Collection[str]) -> str | None:
     """Return the first of the scored arms that is set as the paper's primary one.
 
     A flat table does not say how its arms are set: there it is the first.
     """
-    if score.registration is None:
-        return next(iter(score.arms), None)
-    return next((arm.name for arm in score.registration.arms if arm.name in score.arms and _as_paper(arm)), None)
+    if registration is None:
+        return next(iter(scored), None)
+    return next((arm.name for arm in registration.arms if arm.name in scored and _as_paper(arm)), None)
 
 
 def _as_paper(arm: Arm) -> bool:

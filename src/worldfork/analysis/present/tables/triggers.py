@@ -110,9 +110,9 @@ def policies(scores: Scores) -> Table:
         "firing as often at random gains. p: the larger of two, against random and against shifted fires, "
         "corrected.",
         (
-            *(*KEYS, "Kind", "", Column("per deployment", term="per deployment"), Column("95%", optional=True)),
+            *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
             *(Column("fires", term="fires"), Column("chance", term="chance"), Column("p, Holm", term="Holm")),
-            *(Column("beats it", term="beats chance"), Column("useful", term="useful"), Column("AUC", term="AUC")),
+            *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
         ),
         rows,
         keys=4,
@@ -122,13 +122,20 @@ def policies(scores: Scores) -> Table:
 def _policy(rule: Rule, digits: int) -> list[str]:
     auc = rate(rule.figures.auc) if rule.figures else ""
     if rule.figures and rule.fires == 0:
-        return ["never fired", "", "0", "", "", "", "", auc]
+        return ["never fired", "", "0", "", "", "", auc]
     cells = [number(rule.earned, digits), span(rule.interval, digits), word(rule.fires)]
     cells.append(number(rule.chance, digits) if rule.figures else "")
-    if rule.tested is None:
-        return [*cells, "", "", "", auc]
-    passes, useful = known(rule.tested.passes_control), known(rule.tested.useful)
-    return [*cells, rate(rule.p), _yes(passes), _yes(useful.useful if useful else None), auc]
+    return [*cells, rate(rule.p) if rule.tested else "", _finding(rule.tested), auc]
+
+
+def _finding(trigger: TriggerScore | None) -> str:
+    """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
+    if trigger is None:
+        return ""
+    useful = known(trigger.useful)
+    if useful and useful.useful:
+        return Toned("yes, useful", "good")
+    return _yes(known(trigger.passes_control))
 
 
 def _yes(answer: bool | None) -> str:

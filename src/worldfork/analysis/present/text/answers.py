@@ -7,11 +7,13 @@ from typing import Final, Literal
 
 from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
+    digits_for,
     estimate,
     known,
     listed,
     percent,
     rate,
+    unsigned,
 )
 from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
 from worldfork.analysis.score.deployment_records import Advantage
@@ -25,12 +27,13 @@ from worldfork.counting import plural
 UNIT: Final = " return per episode"
 VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
 TONES: Final[Mapping[str, Tone]] = {"harmful": "bad", "helpful": "good", "unresolved": "open", "undecided": "open"}
+CAME_TO: Final = ("held", "falsified", "unresolved", "not tested")  # of predictions
 MANY: Final = 6  # verdicts of one study, beyond which screen and index give each a line, or count them
 
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """One sentence of advice, and one of how certain it is."""
+    """Advice in a sentence, and how certain it is."""
 
     kind: Literal["never", "always", "when", "unresolved"]
     what: str
@@ -44,7 +47,7 @@ class Advice:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One task in one arm: the verdict in a word and in a sentence, and what to do."""
+    """Answer of a task in an arm: the verdict in a word and in a sentence, and what to do."""
 
     word: str
     verdict: str  # harmful, helpful, unresolved, undecided
@@ -75,7 +78,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """The same for a cell of a table: `hurts (resolved)`."""
+        """Verdict and grade for a cell of a table: `hurts (resolved)`."""
         verb = VERBS.get(self.verdict) if self.word != NO_DIFFERENCE else None
         return f"{verb} ({self.graded})" if verb else f"{self.lead[0].lower()}{self.lead[1:]}"
 
@@ -91,7 +94,7 @@ class Answer:
 
     @property
     def helped_words(self) -> str:
-        """How often updating helped, and how many updates diverged: the mean beside it has these in it."""
+        """Share of decision points at which updating helped, and how many updates diverged."""
         share, low, high = (
             percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
         )
@@ -224,6 +227,18 @@ def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, out
     return f"{words}{outlook}{ends}."
 
 
+def detectable(score: TaskScore) -> str:
+    """Return the effect that the study would find, and what a larger one would buy; empty where it is not known."""
+    if isinstance(score.design, Undefined):
+        return ""
+    digits = digits_for(score.effect.all_attempted)
+    doubled = ", ".join(f"{name} {unsigned(mde, digits)}" for name, mde in score.design.mde_at_double.items())
+    return (
+        f"Detectable now {unsigned(score.design.mde, digits)}; with twice as many {doubled}: "
+        f"{score.design.buys_most} buy most."
+    )
+
+
 def corrected(score: Score) -> str:
     """Return what was corrected for how many tests."""
     means, candidates = len(score.family.means), len(score.family.candidates)
@@ -261,38 +276,17 @@ def read_as(score: Score) -> list[str]:
     return words
 
 
-# What a prediction came to: of one, of several.
-CAME_TO: Final = {
-    "held": ("held", "held"),
-    "falsified": ("was falsified", "were falsified"),
-    "unresolved": ("is unresolved", "are unresolved"),
-    "not tested": ("was not tested", "were not tested"),
-}
-
-
 def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
     """Return how many registered predictions held, and what became of the others; empty where there are none."""
     if not answers:
         return ""
-    counts = {name: sum(one.answer == name for one in answers) for name in CAME_TO}
-    came_to = [name for name, count in counts.items() if count]
-    if len(came_to) == 1:
-        (name,) = came_to
-        all_of_them = {1: "The registered prediction", 2: "Both registered predictions"}
-        subject = all_of_them.get(len(answers), f"All {len(answers)} registered predictions")
-        sentence = f"{subject} {CAME_TO[name][len(answers) > 1]}"
-    else:
-        parts = [f"{counts[name]} {CAME_TO[name][counts[name] > 1]}" for name in came_to]
-        sentence = f"Of {plural(len(answers), 'registered prediction')} {listed(parts)}"
-    return f"{sentence}{_margins(answers) if came_to == ['held'] else ''}."
-
-
-def _margins(held: Sequence[PredictionAnswer]) -> str:
-    """Return the margin where every prediction was of equivalence; else nothing."""
-    margins = {one.equivalence.margin for one in held if one.equivalence is not None}
-    if any(one.equivalence is None for one in held):
-        return ""
-    return f": equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'}"
+    counts = {name: sum(prediction.answer == name for prediction in answers) for name in CAME_TO}
+    came_to = [f"{count} {name}" for name, count in counts.items() if count]
+    margins = {prediction.equivalence.margin if prediction.equivalence else None for prediction in answers}
+    words = f"Registered predictions: {', '.join(came_to)}"
+    if None in margins or counts["held"] < len(answers):
+        return f"{words}."
+    return f"{words} (equivalent within {f'±{margins.pop():g}' if len(margins) == 1 else 'their margins'})."
 
 
 def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:

@@ -43,13 +43,13 @@ class PairSummary:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """What sentences call the later and the earlier arm."""
+        """Names of the later and the earlier arm in sentences."""
         return self.labels[0] or self.later, self.labels[1] or self.earlier
 
     @property
     def differs(self) -> bool:
         """True where the difference is resolved or leans on any task."""
-        return any(one.grade in DIFFERS for one in self.answers.values())
+        return any(contrast.grade in DIFFERS for contrast in self.answers.values())
 
 
 def summarise_pairs(score: Score) -> list[PairSummary]:
@@ -106,16 +106,16 @@ def contrast_summary(
     first, second = arms
     differing: dict[str, list[str]] = {}
     neither: list[str] = []
-    for one in answers:
-        contrast = contrasts[one.task]
+    for graded in answers:
+        contrast = contrasts[graded.task]
         mean = None if isinstance(contrast, Undefined) else known(contrast.mean)
-        if mean is None or isinstance(contrast, Undefined) or one.grade not in DIFFERS:
-            neither.append(one.task)
+        if mean is None or isinstance(contrast, Undefined) or graded.grade not in DIFFERS:
+            neither.append(graded.task)
             continue
         both = [known(contrast.first), known(contrast.second)]
         lose = all(value is not None and value < 0 for value in both)
         verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
-        differing.setdefault(verb, []).append(f"{one.task} ({one.grade})")
+        differing.setdefault(verb, []).append(f"{graded.task} ({graded.grade})")
     parts = [
         f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in differing.items()
     ]
@@ -191,10 +191,10 @@ def _equivalent(pairs: Sequence[PairSummary]) -> list[str]:
         named = "; ".join(" and ".join(pair.shown) for pair in members)
         sentences.append(f"Equivalent within ±{margin:g}{UNIT} on {where}, as predicted: {named}.")
         sentences += [
-            f"Within that margin {' less '.join(pair.shown)} is {one.difference} on {task} ({one.grade})."
+            f"Within that margin {' less '.join(pair.shown)} is {contrast.difference} on {task} ({contrast.grade})."
             for pair in members
-            for task, one in pair.answers.items()
-            if one.grade in DIFFERS
+            for task, contrast in pair.answers.items()
+            if contrast.grade in DIFFERS
         ]
     return sentences
 
@@ -244,16 +244,16 @@ def _outcome(by_task: Mapping[str, Answer]) -> str:
     parts = []
     for verdict, verb in VERBS.items():
         graded = [
-            f"it {verb} ({one.graded})" if len(by_task) == 1 else f"{task} ({one.graded})"
-            for task, one in by_task.items()
-            if one.verdict == verdict
+            f"it {verb} ({answer.graded})" if len(by_task) == 1 else f"{task} ({answer.graded})"
+            for task, answer in by_task.items()
+            if answer.verdict == verdict
         ]
         if graded:
             parts.append(graded[0] if len(by_task) == 1 else f"it {verb} on {listed(graded)}")
     others: dict[str, list[str]] = {}
-    for task, one in by_task.items():
-        if one.verdict not in VERBS:
-            others.setdefault(one.word, []).append(task)
+    for task, answer in by_task.items():
+        if answer.verdict not in VERBS:
+            others.setdefault(answer.word, []).append(task)
     return "; ".join([*parts, *(_neither(word, tasks, by_task) for word, tasks in others.items())])
 
 
@@ -322,7 +322,7 @@ def update_words(registration: Registration) -> str:
     settings = [
         f"{name} {value}"
         for name, value in first.settings.items()
-        if all(name in one.settings and one.settings[name] == value for one in mechanisms)
+        if all(name in other.settings and other.settings[name] == value for other in mechanisms)
     ]
     if "settings" in shared and not settings:
         settings = ["its other settings at their defaults"]

@@ -33,7 +33,7 @@ UNIT: Final = "return per episode"
 
 @dataclasses.dataclass(frozen=True)
 class FollowedAnswer:
-    """One task: what deploying the policies came to, what to do, and how certain that is."""
+    """Answer of a task: what deploying its policies came to, what to do, and how certain that is."""
 
     task: str
     verdict: Literal["helpful", "harmful", "unresolved"]
@@ -44,13 +44,13 @@ class FollowedAnswer:
     certainty: str
 
 
-def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
+def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
     """Return how the best policy compares with never, and which others differ from it."""
-    gains = gains_over_never(one)
+    gains = gains_over_never(deployed)
     if not gains:
         why = "No policy was deployed that could be compared with never."
         return FollowedAnswer(task, "unresolved", "", None, why, "", "")
-    ranked = [name for name in best_first(one) if name in gains]
+    ranked = [name for name in best_first(deployed) if name in gains]
     better = [name for name in ranked if _differs(gains[name], upward=True)]
     worse = [name for name in reversed(ranked) if _differs(gains[name], upward=False)]
     # The best of many has an interval above 0 by chance often enough: advice rests on one that correction leaves.
@@ -61,46 +61,48 @@ def followed_answer(task: str, one: TaskDeployment) -> FollowedAnswer:
     if lasting:
         verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
         beats = "beats" if resolved else "returned more than"
-        sentence = f"Deployed, {best} {beats} never updating ({_grade(gains[best])}): {_size(one, best)}."
+        sentence = f"Deployed, {best} {beats} never updating ({_grade(gains[best])}): {_size(deployed, best)}."
         if others := [name for name in better if name != best]:
             verb = ("does" if len(others) == 1 else "do") if resolved else "did"
             sentence += f" So {verb} {_graded_list(gains, others, others=True)}."
         sentence += fewer
         advice = f"Follow {best}" if resolved else f"Rather follow {best} than never update"
         advice += f", in hindsight the best of {len(lasting)} such." if lasting[1:] else "."
-        advice += _beside_always(one, best)
+        advice += _beside_always(deployed, best)
     elif len(worse) == len(gains):
         verdict, best = "harmful", ranked[0]
         every = "Every policy returned" if len(gains) > 1 else f"Deployed, {best} returned"
         nearest = f" The nearest to it is {best}" if len(gains) > 1 else " It comes to"
-        sentence = f"{every} less than never updating.{nearest}: {_size(one, best)}."
+        sentence = f"{every} less than never updating.{nearest}: {_size(deployed, best)}."
         sure = all(_grade(gains[name]) == "resolved" for name in gains)
         advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
     else:
-        sentence = f"Not resolved. {_unresolved(one, gains, better, best)}{fewer}"
+        sentence = f"Not resolved. {_unresolved(deployed, gains, better, best)}{fewer}"
         advice = "No advice yet."
-    if silent := [name for name in ranked if name in silent_policies(one)]:
+    if silent := [name for name in ranked if name in silent_policies(deployed)]:
         named = listed(silent) if len(silent) <= NAMED else f"{len(silent)} policies"
         sentence += f" {named} never fired, and returned what never did."
-    return FollowedAnswer(task, verdict, best, _grade(gains[best]), sentence, advice, _certainty(one, gains[best]))
+    return FollowedAnswer(
+        task, verdict, best, _grade(gains[best]), sentence, advice, _certainty(deployed, gains[best])
+    )
 
 
-def _unresolved(one: TaskDeployment, gains: Mapping[str, Advantage], better: list[str], best: str) -> str:
+def _unresolved(deployed: TaskDeployment, gains: Mapping[str, Advantage], better: list[str], best: str) -> str:
     if not better:
         first = f"The best of {len(gains)} policies is {best}" if len(gains) > 1 else f"The policy is {best}"
-        return f"{first}; its difference from never updating is unresolved: {_size(one, best)}."
+        return f"{first}; its difference from never updating is unresolved: {_size(deployed, best)}."
     words = (
         f"{best} returned more than never updating, as one of {len(gains)} policies may by chance: "
-        f"{_size(one, best)}."
+        f"{_size(deployed, best)}."
     )
     return words + (f" So did {_graded_list(gains, better[1:], others=True)}." if better[1:] else "")
 
 
-def gains_over_never(one: TaskDeployment) -> Mapping[str, Advantage]:
+def gains_over_never(deployed: TaskDeployment) -> Mapping[str, Advantage]:
     """Return what each policy returned more than never, where that is known."""
     return {
         name: gained
-        for name, outcome in one.policies.items()
+        for name, outcome in deployed.policies.items()
         if (gained := known(outcome.advantage)) is not None and known(gained.mean) is not None
     }
 
@@ -111,28 +113,30 @@ def realised(outcome: PolicyOutcome) -> float | None:
     return 0.0 if gained is None else known(gained.mean)
 
 
-def best_first(one: TaskDeployment) -> list[str]:
+def best_first(deployed: TaskDeployment) -> list[str]:
     """Return every policy by what it returned, never in its place among them: readers look for who beats it."""
-    return sorted(one.policies, key=lambda name: -(realised(one.policies[name]) or 0.0))
+    return sorted(deployed.policies, key=lambda name: -(realised(deployed.policies[name]) or 0.0))
 
 
-def silent_policies(one: TaskDeployment) -> list[str]:
+def silent_policies(deployed: TaskDeployment) -> list[str]:
     """Return the policies that never fired: they are never by another name."""
-    return [name for name, outcome in one.policies.items() if name != NEVER and outcome.updates == 0]
+    return [name for name, outcome in deployed.policies.items() if name != NEVER and outcome.updates == 0]
 
 
-def followed_digits(one: TaskDeployment) -> int:
+def followed_digits(deployed: TaskDeployment) -> int:
     """Return the decimals for the returns of this task; what diverged says nothing about them."""
-    gains = gains_over_never(one)
-    return min((digits_for(gained) for name, gained in gains.items() if not one.policies[name].diverged), default=1)
+    gains = gains_over_never(deployed)
+    return min(
+        (digits_for(gained) for name, gained in gains.items() if not deployed.policies[name].diverged), default=1
+    )
 
 
-def deployment_words(one: TaskDeployment) -> str:
+def deployment_words(deployed: TaskDeployment) -> str:
     """Return how many policies were deployed, and on how much."""
     return (
-        f"{plural(len(one.policies), 'policy', 'policies')} on {plural(one.cells, 'cell')} of "
-        f"{plural(one.checkpoints, 'checkpoint')}, {plural(one.episodes, 'episode')} each; the best in hindsight "
-        f"is {one.best}."
+        f"{plural(len(deployed.policies), 'policy', 'policies')} on {plural(deployed.cells, 'cell')} of "
+        f"{plural(deployed.checkpoints, 'checkpoint')}, {plural(deployed.episodes, 'episode')} each; the best in "
+        f"hindsight is {deployed.best}."
     )
 
 
@@ -152,39 +156,41 @@ def forecast_words(forecast: LedgerForecast) -> str:
     return words + (f" Among those that fire one update: {'; '.join(within)}." if within else "")
 
 
-def _size(one: TaskDeployment, name: str) -> str:
+def _size(deployed: TaskDeployment, name: str) -> str:
     """Return the paired difference with its interval, and what it is of never's return."""
-    gained, never = gains_over_never(one)[name], known(one.policies[NEVER].returned)
-    mean, digits = known(gained.mean), followed_digits(one)
+    gained, never = gains_over_never(deployed)[name], known(deployed.policies[NEVER].returned)
+    mean, digits = known(gained.mean), followed_digits(deployed)
     words = f"{estimate(gained, digits)} {UNIT}"
     if mean is None or never is None or never <= 0:
         return words
     return f"{words}, {percent(mean / never)} of the {unsigned(never, digits)} without any update"
 
 
-def _beside_always(one: TaskDeployment, name: str) -> str:
+def _beside_always(deployed: TaskDeployment, name: str) -> str:
     """Return what the trigger adds to its update: whoever follows it could also update always."""
-    added = known(one.policies[name].over_always)
+    added = known(deployed.policies[name].over_always)
     if added is None:
         return ""
     grade = _grade(added) or "not graded"
-    return f" Beside always firing the same update it returned {estimate(added, followed_digits(one))} ({grade})."
+    return (
+        f" Beside always firing the same update it returned {estimate(added, followed_digits(deployed))} ({grade})."
+    )
 
 
-def _certainty(one: TaskDeployment, gained: Advantage) -> str:
+def _certainty(deployed: TaskDeployment, gained: Advantage) -> str:
     grade = _grade(gained)
-    if grade is None and one.checkpoints > 1:
+    if grade is None and deployed.checkpoints > 1:
         return "The same difference at every checkpoint has no spread, and so no interval."
     if grade is None:
         return "One checkpoint has no spread: it takes at least six to resolve a mean."
     outlook = ""
     if grade == "unresolved" and not isinstance(gained.mde, Undefined):
-        size = unsigned(gained.mde, followed_digits(one))
+        size = unsigned(gained.mde, followed_digits(deployed))
         outlook = (
-            f". With this spread, {one.checkpoints} checkpoints find a difference of {size} four times in five"
+            f". With this spread, {deployed.checkpoints} checkpoints find a difference of {size} four times in five"
         )
-    over = f"{one.family} comparisons" if one.family > 1 else ""
-    return certainty(gained, one.checkpoints, over=over, outlook=outlook)
+    over = f"{deployed.family} comparisons" if deployed.family > 1 else ""
+    return certainty(gained, deployed.checkpoints, over=over, outlook=outlook)
 
 
 def _differs(gained: Advantage, *, upward: bool) -> bool:

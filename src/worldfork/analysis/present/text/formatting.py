@@ -34,7 +34,7 @@ class Estimated(typing.Protocol):
 
 
 def digits_for(effect: Estimated) -> int:
-    """Return the decimals that a mean and its interval deserve: returns of one task run to 1,000, of another to 1."""
+    """Return the decimals of a mean and its interval: returns run to 1,000 in one task, to 1 in another."""
     values = [known(effect.mean), *(known(effect.student_t) or ())]
     return decimals(max((abs(value) for value in values if value is not None), default=100.0))
 

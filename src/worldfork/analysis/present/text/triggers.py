@@ -15,7 +15,7 @@ from worldfork.counting import plural
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One update rule: a trigger, or a policy that needs none."""
+    """Update rule: a trigger, or a policy that needs none."""
 
     name: str
     gained: MeanOf  # per deployment, relative to never updating
@@ -35,7 +35,7 @@ class Rule:
 
     @property
     def chance(self) -> Figure | None:
-        """What firing as often at random gains; None of a policy that needs no trigger."""
+        """Gain of firing as often at random; None of a policy that needs no trigger."""
         return self.figures.per_deployment.random if self.figures else None
 
     @property
@@ -50,7 +50,7 @@ class Rule:
 
     @property
     def kind(self) -> str:
-        """How its dot is drawn: untested, passes, or neither."""
+        """Kind of its dot in a chart: untested, passes, or neither."""
         if self.tested is None:
             return "untested"
         return "passes" if self.tested.passes_control is True else ""
@@ -62,7 +62,7 @@ class Rule:
 
     @property
     def fails(self) -> list[str]:
-        """What it should beat and does not."""
+        """Tests that it should pass and does not."""
         useful = known(self.figures.useful) if self.figures else None
         return [BEATEN[name] for name in useful.does_not_beat] if useful else []
 
@@ -109,7 +109,7 @@ class Candidates:
 
     @property
     def others(self) -> str:
-        """How many candidates are not among those that are compared, in brackets."""
+        """Number of candidates that are not among those that are compared, in brackets."""
         return _not_compared(self.registered - len(self.read), self.unread)
 
 
@@ -187,7 +187,7 @@ def not_beaten(score: TaskScore) -> str:
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     """Return which candidates are useful in a study, whose scores come by name; empty where none was read."""
     found = {name: candidates(score) for name, score in scores.items()}
-    read = {name for one in found.values() for name in one.read}
+    read = {name for task in found.values() for name in task.read}
     if not read:
         return ""
     useful = [
@@ -195,15 +195,15 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     ]
     if useful:
         return f"Useful: {'; '.join(useful)}."
-    beating = sum(bool(one.passing) for one in found.values())
-    paying = sum(bool(one.paying) for one in found.values())
+    beating = sum(bool(task.passing) for task in found.values())
+    paying = sum(bool(task.paying) for task in found.values())
     chance = (
         f"Some beat chance in {_of_cases(beating, len(scores))}" if beating else "None beats chance in any of them"
     )
     if paying:
         chance += f", and the better of never and always in {_of_cases(paying, len(scores))}"
     registered = max(len(read), *(score.candidates for score in scores.values()))
-    others = _not_compared(registered - len(read), min(one.unread for one in found.values()))
+    others = _not_compared(registered - len(read), min(task.unread for task in found.values()))
     count = f"{plural(registered, 'candidate')}{others}"
     return f"None of {count} is useful in any of the {len(scores)} cases below. {chance}."
 
