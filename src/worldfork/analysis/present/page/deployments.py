@@ -15,6 +15,7 @@ from worldfork.analysis.present.text import (
     known,
     minus,
     number,
+    silent_policies,
 )
 from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.deployments import sentences
@@ -27,11 +28,6 @@ HEIGHT: Final = 148
 LEFT: Final = 46
 BASE: Final = 104  # where the plot ends; updates are marked below, then the episodes are counted
 TOP: Final = 10
-WORDS: Final = {
-    "helpful": "{} beats never updating",
-    "harmful": "Every policy returns less than never updating",
-    "unresolved": "No policy is shown to beat never updating",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +80,6 @@ class Deployment:
     base: int = BASE
 
     @property
-    def word(self) -> str:
-        """The verdict of the card."""
-        return WORDS[self.answer.verdict].format(self.answer.policy)
-
-    @property
     def digits(self) -> int:
         """Decimals of a return."""
         return followed_digits(self.one)
@@ -112,7 +103,8 @@ def deployments(material: Material) -> list[Deployment]:
 def _deployment(task: str, one: TaskDeployment) -> Deployment:
     gains, never = gains_over_never(one), known(one.policies["never"].returned)
     ranked = [name for name in best_first(one) if name in gains]
-    fired = [name for name in ranked if one.policies[name].updates > 0]
+    silent = silent_policies(one)
+    fired = [name for name in ranked if name not in silent]
     policies = [Policy(name, one.policies[name], gains[name], _share(gains[name].mean, never)) for name in fired]
     near = [policy.strip for policy in policies if not policy.loses]
     return Deployment(
@@ -120,7 +112,7 @@ def _deployment(task: str, one: TaskDeployment) -> Deployment:
         one=one,
         answer=followed_answer(task, one),
         policies=policies,
-        silent=[name for name in ranked if name not in fired],
+        silent=[name for name in ranked if name in silent],
         axis=near_axis(near, [policy.strip for policy in policies if policy.loses]),
         diverged=list(sentences(one.policies, one.cells)),
         panels=_panels(one, fired),

@@ -116,6 +116,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "percent": percent,
     "count": count,
     "tick": tick,
+    "forecast_words": wording.forecast_words,
     "listed": wording.listed,
     "forks_of": forks_of,
     "minus": wording.minus,

@@ -86,9 +86,7 @@ class Line:
     @property
     def counted(self) -> str:
         """How many verdicts there are of each kind, the surest first."""
-        kinds = Counter(
-            (one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts
-        )
+        kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
         words = []
         for grade, word in sorted(
             kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST)

@@ -27,10 +27,8 @@ from worldfork.analysis.present.page.payload import embed, payload, size
 from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.page.thresholds import threshold_permutations
 from worldfork.analysis.present.page.videos import replay_command, videos
-from worldfork.analysis.present.table import Table
-from worldfork.analysis.present.tables import paper_tables
+from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.text import (
-    AN_ORDER,
     TERMS,
     corrected,
     predictions_answered,
@@ -41,10 +39,12 @@ from worldfork.analysis.present.text.fallen import CROSSING_CAVEAT, SEVERITY_CAV
 from worldfork.analysis.read.files import encode
 from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.ledger import Source
+from worldfork.analysis.score import Score
 from worldfork.analysis.score.undefined import settle
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
+from worldfork.ledger.pretraining import Seed
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 from worldfork.triggers import Trigger
@@ -156,8 +156,8 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             corrected=corrected(material.score),
             predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
-            record=record(material),
-            figures=_tables(material),
+            record=(made := record(material)),
+            figures=_tables(material.score, made.seeds if made else ()),
             undefined=_by_reason(material),
             videos=films,
             watchable=bool(films) or replay is not None,
@@ -192,7 +192,6 @@ def environment() -> jinja2.Environment:
         "axis_of": view.axis,
         "compare_axis": view.compare_axis,
         "strip_of": view.effect_strip,
-        "an_order": AN_ORDER,
         "crossing_caveat": CROSSING_CAVEAT,
         "severity_caveat": SEVERITY_CAVEAT,
     }
@@ -236,12 +235,12 @@ def _terms(material: Material) -> dict[str, str]:
     return {word: means for word, means in TERMS.items() if word not in unused}
 
 
-def _tables(material: Material) -> list[tuple[str, Markup]]:
+def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, Markup]]:
     """Return every table of the score, with its caption beside it: captions are as long as paragraphs."""
-    study = material.study.registration if material.study else None
-    made = paper_tables(material.score, material.rules, registration=study)
-    plain = [Table(one.label, "", one.heads, one.rows, keys=one.keys) for one in made]
-    return [(one.caption, Markup(media.html(table))) for one, table in zip(made, plain, strict=True)]
+    return [
+        (table.caption, Markup(media.html(dataclasses.replace(table, caption=""))))
+        for table in all_tables(score, seeds=seeds)
+    ]
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:

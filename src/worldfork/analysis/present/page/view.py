@@ -229,14 +229,18 @@ class Part:
         """Return the strip of the mean, under an empty name, and those of every direction of drift."""
         effect: Effect = getattr(self.score.effect, side)
         return {"": effect_strip(effect)} | {
-            direction: Strip(mean=effect.by_direction[direction], student_t=ends.student_t, bootstrap=ends.bootstrap)
+            direction: Strip(
+                mean=effect.by_direction[direction], student_t=ends.student_t, bootstrap=ends.bootstrap
+            )
             for direction, ends in effect.by_direction_intervals.items()
         }
 
     @property
     def severity_strips(self) -> list[Strip]:
         """Mean dR of each class of severity."""
-        return [Strip(mean=one.checkpoint_mean, student_t=one.student_t) for one in known(self.score.severity) or ()]
+        return [
+            Strip(mean=one.checkpoint_mean, student_t=one.student_t) for one in known(self.score.severity) or ()
+        ]
 
     @property
     def bin_strips(self) -> list[Strip]:
@@ -287,20 +291,23 @@ class Part:
         return reasons
 
 
-def labels(material: Material) -> dict[str, str]:
-    """Return the readable name of every arm: its registered label, else its name."""
-    registered = {arm.name: arm.label for arm in material.study.registration.arms} if material.study else {}
-    return {name: registered.get(name) or name for name in material.score.arms}
-
-
 def parts(material: Material) -> list[Part]:
     """Return every task of every arm, in the order of the score."""
-    shown, several = labels(material), len(material.score.arms) > 1
+    several = len(material.score.arms) > 1
     scores = [
         (arm, task, score) for arm, scored in material.score.arms.items() for task, score in scored.tasks.items()
     ]
     return [
-        Part(index, arm, task, shown[arm], _update(material, arm), several, score, _extremes(material, arm, task, score))
+        Part(
+            index,
+            arm,
+            task,
+            label=material.score.label(arm),
+            update=_update(material, arm),
+            several=several,
+            score=score,
+            extremes=_extremes(material, arm, task, score),
+        )
         for index, (arm, task, score) in enumerate(scores)
     ]
 

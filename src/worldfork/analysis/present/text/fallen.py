@@ -1,6 +1,6 @@
 """The value of updating by how far the frozen model has fallen, in sentences."""
 
-from worldfork.analysis.present.text.formatting import digits_for, known, number, with_span
+from worldfork.analysis.present.text.formatting import digits_for, known, with_span
 from worldfork.analysis.score.judgement import FreshSeverity, Severity
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval
