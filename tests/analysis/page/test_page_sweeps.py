@@ -64,7 +64,7 @@ def test_windows_have_a_chart_for_each_rate_and_a_sentence_on_the_first_screen(t
     }
     assert sweep_answers(material, parts(material)) == [
         (
-            "And window by window?",
+            "Does the window matter?",
             "Mean dR rises from every window to the next on cartpole-swingup, rate 1 (+1.0 with 100, +30.0 with "
             "2,000); it does not only rise or only fall from one window to the next on cartpole-swingup, rate 0.1 "
             "(highest +0.51 with 100, lowest -3.99 with 300): described, not tested.",

@@ -14,11 +14,11 @@ import pytest
 from deployed import DEPLOYED
 from rich.console import Console
 from scipy import stats
-from worldfork.analysis.present.page.foreseen import foreseen
 
 import worldfork as wf
 from worldfork.analysis.present.page import gather, render
 from worldfork.analysis.present.page.deployments import following
+from worldfork.analysis.present.page.foreseen import foreseen
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.tables.deployments import deployments, forecasts, show_deployments
 from worldfork.analysis.present.text import AN_ORDER, TERMS, best_first, realised

@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 from swept import GRID, arms, scored
 from typer.testing import CliRunner
-from worldfork.analysis.present.tables.collection import stated
 
 from worldfork.analysis.present import tables
+from worldfork.analysis.present.tables.collection import stated
 from worldfork.cli.main import app
 from worldfork.ledger.store import Study
 from worldfork.registration import read

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import ledgers
 import pytest
-from worldfork.analysis.present.tables.collection import beside_paper, stated
-from worldfork.analysis.present.tables.table import TextTable
 
 from worldfork.analysis.present import tables
 from worldfork.analysis.present.page import gather
+from worldfork.analysis.present.tables.collection import beside_paper, stated
 from worldfork.analysis.present.tables.design import doses
+from worldfork.analysis.present.tables.table import TextTable
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score import Prediction, Rules, score, score_ledger
 from worldfork.ledger.pretraining import Seed

@@ -17,13 +17,12 @@ from worldfork.analysis.present.text import (
     sweep_name,
     sweep_words,
 )
-from worldfork.analysis.score.judgement import Normalised
 from worldfork.analysis.score.records import Contrast, Estimands
 from worldfork.analysis.score.sweeps import ArmPair, alike_but_for, compared_pairs
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 from worldfork.registration import Arm
 
-__all__ = ["Comparison", "Question", "Sweep", "aggregates", "question", "sweep_answers", "sweeps"]
+__all__ = ["Comparison", "Question", "Sweep", "question", "sweep_answers", "sweeps"]
 
 FEWEST: Final = 3  # values that are worth a chart; noises always have one
 
@@ -131,12 +130,6 @@ def _why_these(pairs: Sequence[ArmPair]) -> str:
     return ""
 
 
-def aggregates(material: Material) -> list[tuple[str, Normalised]]:
-    """Return dR over all tasks of an arm, in per cent of their frozen returns, where that means anything."""
-    found = [(arm, scored.normalised) for arm, scored in material.score.arms.items()]
-    return [(arm, one) for arm, one in found if not isinstance(one, Undefined)]
-
-
 @dataclasses.dataclass(frozen=True)
 class Sweep:
     """One task at several values of a number, ascending, all else the same."""
@@ -172,8 +165,8 @@ def sweep_answers(material: Material, shown: Sequence[Part]) -> list[tuple[str, 
         for sweep in _windows(material, parts)
     }
     answers = [
-        ("And dose by dose?", sweep_words("number of gradient steps", dose_means(material.score.doses))),
-        ("And window by window?", sweep_words("window", windows)),
+        ("Does the dose matter?", sweep_words("number of gradient steps", dose_means(material.score.doses))),
+        ("Does the window matter?", sweep_words("window", windows)),
         ("What does noise do?", noise_words(material.score.noises)),
     ]
     return [(asked, said) for asked, said in answers if said]

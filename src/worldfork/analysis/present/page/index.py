@@ -1,4 +1,4 @@
-"""One page over many studies: a line for each, to find and to sort, and what is resolved, task by task on one axis."""
+"""One page over many studies: a line for each, to find and to sort, and what is resolved, task by task."""
 
 import dataclasses
 import os

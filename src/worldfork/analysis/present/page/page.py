@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import jinja2
-from markupsafe import Markup
 
 from worldfork.analysis.present import render as media
 from worldfork.analysis.present.page import arms, filters, sections, view
@@ -25,7 +24,7 @@ from worldfork.analysis.present.page.material import Material, gather
 from worldfork.analysis.present.page.packing import bundle
 from worldfork.analysis.present.page.payload import embed, payload, size
 from worldfork.analysis.present.page.record import record
-from worldfork.analysis.present.page.thresholds import threshold_permutations
+from worldfork.analysis.present.page.thresholds import SIDES, threshold_permutations
 from worldfork.analysis.present.page.videos import replay_command, videos
 from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.text import (
@@ -145,10 +144,9 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             groups=sections.grouped(material),
             per_part=sections.PER_PART,
             parts=parts,
-            sides=view.SIDES,
+            sides=SIDES,
             deployments=deployments(material),
             question=arms.question(material, parts),
-            aggregates=arms.aggregates(material),
             sweeps=arms.sweeps(material, parts),
             swept=arms.sweep_answers(material, parts),
             directions=_directions(parts),
@@ -235,10 +233,10 @@ def _terms(material: Material) -> dict[str, str]:
     return {word: means for word, means in TERMS.items() if word not in unused}
 
 
-def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, Markup]]:
+def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, str]]:
     """Return every table of the score, with its caption beside it: captions are as long as paragraphs."""
     return [
-        (table.caption, Markup(media.html(dataclasses.replace(table, caption=""))))
+        (table.caption, media.html(dataclasses.replace(table, caption="")))
         for table in all_tables(score, seeds=seeds)
     ]
 

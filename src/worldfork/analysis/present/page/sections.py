@@ -1,8 +1,8 @@
 """The sections of the page, in their order. A new one is a template, perhaps a script, and one line here.
 
 A section is `files/NAME.html`, which prints <section id="NAME">. One that reacts to the reader is also
-`files/NAME.js`, which calls `section("NAME-body", [choices it depends on], draw)`. Evidence and triggers are those of
-the one task and arm that the chooser above them names.
+`files/NAME.js`, which calls `section("NAME-body", [choices it depends on], draw)`. Evidence and triggers are about
+the task and arm that the chooser above them names.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Places on a line: axes, strips and histograms; and every task of every arm with what the templates print of it."""
+"""Places on a line: axes, strips and histograms; and every task of every arm as the templates print it."""
 
 import dataclasses
 import functools
@@ -57,7 +57,7 @@ class Axis:
     def minor(self, tick: float) -> bool:
         """Return whether a narrow screen leaves out the label of this tick; that of zero always stays."""
         step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else 1.0
-        return len(self.ticks) > 3 and round(tick / step) % 2 == 1
+        return len(self.ticks) > 2 and round(tick / step) % 2 == 1
 
     def beyond(self, value: float) -> bool:
         """Return whether a value lies outside, so that an arrow must stand for it."""

@@ -55,4 +55,4 @@ def crossing_words(score: TaskScore) -> str:
         return ""
     digits = max(0, digits_for(score.effect.all_attempted) - 1)
     where = with_span(crossing, ends, digits).replace("+", "")
-    return f"On average an update gains where the frozen model returns less than {where}, and loses where it returns more."
+    return f"On average an update gains where the frozen model returns less than {where}, and loses above."
