@@ -84,7 +84,7 @@ class Question:
 
     @property
     def one_task(self) -> bool:
-        """Whether naming the task would say the same on every line."""
+        """True where naming the task would say the same on every line."""
         return len({one.task for one in self.comparisons}) == 1
 
 
@@ -132,7 +132,7 @@ def _why_these(pairs: Sequence[ArmPair]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """One task at several values of a number, ascending, all else the same."""
+    """A task at several values of a number, ascending, all else the same."""
 
     name: str  # the task, and what sets these arms apart from others that sweep the same number
     number: str  # what is swept, as the head of its column

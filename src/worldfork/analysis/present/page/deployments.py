@@ -32,7 +32,7 @@ TOP: Final = 10
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """One policy that fired, against never."""
+    """A policy that fired, against never."""
 
     name: str
     outcome: PolicyOutcome
@@ -57,7 +57,7 @@ class Policy:
 
     @property
     def loses(self) -> bool:
-        """Whether it is shown to return less than never."""
+        """True where it is shown to return less than never."""
         mean = known(self.gained.mean)
         return mean is not None and mean < 0 and known(self.gained.grade) in ("resolved", "leaning")
 
@@ -86,7 +86,7 @@ class Deployment:
 
     @property
     def cautions(self) -> list[str]:
-        """How far to trust the intervals."""
+        """Sentences on how far to trust the intervals."""
         return [caution for caution in self.one.cautions if caution not in self.diverged]
 
 

@@ -1,4 +1,4 @@
-"""One page over many studies: a line for each, to find and to sort, and what is resolved, task by task."""
+"""A page over many studies: a line for each, to find and to sort, and what is resolved, task by task."""
 
 import dataclasses
 import os
@@ -29,7 +29,7 @@ SUREST: Final = ("resolved", "leaning")
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One task of one arm, without the forks behind it: an index may be over many studies."""
+    """Verdict of one task in one arm, without the forks behind it: an index may be over many studies."""
 
     task: str
     arm: str  # as readers know it; empty where there is one
@@ -50,7 +50,7 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One study: its question, its verdicts, and where its page lies."""
+    """A study: its question, its verdicts, and where its page lies."""
 
     name: str
     registered: str  # the name of its registration, where that is another one
@@ -63,7 +63,7 @@ class Line:
 
     @property
     def many(self) -> bool:
-        """Whether verdicts are counted here, and listed where a reader asks."""
+        """True where verdicts are counted, and listed where a reader asks."""
         return len(self.verdicts) > MANY
 
     @property
@@ -85,7 +85,7 @@ class Line:
 
     @property
     def counted(self) -> str:
-        """How many verdicts there are of each kind, the surest first."""
+        """Number of verdicts of each kind, the surest first."""
         kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
         words = []
         for grade, word in sorted(

@@ -35,7 +35,7 @@ COUNTED: Final = {
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """One way in which what was executed differs from what is registered, and where."""
+    """A way in which what was executed differs from what is registered, and where."""
 
     what: str
     cells: Sequence[str]

@@ -20,7 +20,7 @@ PER_PART: Final = ("Evidence", "Triggers")  # groups about one task and arm
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """One section: its file, its name for readers, and the group of the navigation that it belongs to."""
+    """A section: its file, its name for readers, and the group of the navigation that it belongs to."""
 
     name: str
     title: str

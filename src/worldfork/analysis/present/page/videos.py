@@ -21,7 +21,7 @@ NAMED: Final = re.compile(r"(?P<cell>.+)-k(?P<k>\d+)-e(?P<episode>\d+)")
 
 @dataclasses.dataclass(frozen=True)
 class Video:
-    """One replay; `cell`, `k` and `episode` say which fork it shows, where its name does."""
+    """A replay; `cell`, `k` and `episode` say which fork it shows, where its name does."""
 
     name: str
     kind: str

@@ -66,7 +66,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Strip:
-    """What one line of a chart draws: a mean with its intervals, and what it is to be seen beside."""
+    """Line of a chart: a mean with its intervals, and what it is to be seen beside."""
 
     mean: Figure
     student_t: Bounds | None = None
@@ -183,7 +183,7 @@ class Extreme:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One task in one arm."""
+    """A task in one arm."""
 
     index: int
     arm: str
