@@ -125,7 +125,7 @@ def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: 
     lines = []
     for name, ledger in zip(names, ledgers, strict=True):
         material = scored(ledger)
-        page = render(material).save(index.parent / f"{name}.html")
+        page = render(material, index=index.name).save(index.parent / f"{name}.html")
         assert page.path is not None
         lines.append(index_line(material, page.path, index=index, name=name))
     typer.echo(

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from worldfork.analysis.present.page import Watched, gather, index_line, render, render_index, server
-from worldfork.analysis.present.text import TERMS, best_first, followed_answer, gains_over_never, minus, realised
+from worldfork.analysis.present.text import (
+    TERMS,
+    answer,
+    followed_answer,
+    gains_over_never,
+    minus,
+    silent_policies,
+)
 from worldfork.analysis.score import fires, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.video import HOLD, UPDATE
@@ -182,17 +189,16 @@ def test_a_fork_says_where_it_stands_among_all(page, material):
 
 def test_arms_stand_beside_each_other_with_the_scores_own_figures(page, material):
     rows = page.evaluate(
-        "[...document.querySelectorAll('#compare table')].filter(one => one.offsetParent)"
-        ".map(one => [...one.rows].map(row => row.innerText))"
+        "[...document.querySelectorAll('#tables table')]"
+        ".map(one => [...one.rows].map(row => [...row.cells].map(cell => cell.textContent)))"
     )
     (arms,) = [one for one in rows if "Spearman" in one[0]]
     contrast = material.score.contrasts["n-50 - n-10"][TASK].all_attempted
-    pearson = f"{contrast.paired.pearson:+.3f}".replace("-", "\N{MINUS SIGN}")
-    assert pearson in arms[1]
-    assert str(contrast.paired.forks) in arms[1].split()
-    (spent,) = [one for one in rows if "error\nnow" in one[0]]
-    design = material.score["n-10", TASK].design
-    assert f"{design.standard_error:.2f}" in spent[1] or f"{design.standard_error:.3f}" in spent[1]
+    assert minus(f"{contrast.paired.pearson:+.3f}") in arms[1]
+    assert str(contrast.paired.forks) in arms[1]
+    (spent,) = [one for one in rows if "on checkpoints" in one[0]]
+    now = material.score["n-10", TASK].design.standard_error
+    assert {f"{now:.2f}", f"{now:.3f}"} & set(spent[1])
 
 
 def test_one_set_of_forks_is_shown_everywhere_at_first(page):
@@ -347,44 +353,53 @@ def test_a_deployment_study_says_first_whether_following_a_trigger_beats_never(b
     ((task, scored),) = tasks.items()
     opened = browser.open(address, width=390, height=844)
     said = followed_answer(task, scored)
-    first = "[...document.querySelectorAll('#answer .headline')]"
+    first = "[...document.querySelectorAll('#answer .card .headline')]"
     (sentence, bottom), *others = opened.evaluate(
         f"{first}.map(one => [one.textContent, one.getBoundingClientRect().bottom])"
     )
     assert (sentence, others) == (minus(said.sentence), [])
     assert bottom < 844
     rows = opened.evaluate(
-        "[...document.querySelectorAll('#answer table.question tbody tr')].map(row => "
-        "[row.cells[0].textContent, row.querySelector('td.large data').value, row.cells[3].textContent])"
+        "[...document.querySelectorAll('#answer table.followed-policies tbody tr')]"
+        ".filter(row => row.querySelector('td.large')).map(row => [row.cells[0].textContent, "
+        "row.querySelector('td.large data').value, row.querySelector('.grade').textContent, "
+        "row.cells[6].querySelector('data').value])"
     )
-    gains = gains_over_never(scored)
-    assert {name: (float(mean), grade) for name, mean, grade in rows} == {
+    silent = silent_policies(scored)
+    gains = {name: gained for name, gained in gains_over_never(scored).items() if name not in silent}
+    assert {name: (float(mean), grade) for name, mean, grade, _ in rows} == {
         name: (gained.mean, gained.grade) for name, gained in gains.items()
     }
-    assert [name for name, _, _ in rows] == sorted(gains, key=lambda name: -gains[name].mean)
+    assert [name for name, *_ in rows] == sorted(gains, key=lambda name: -gains[name].mean)
+    assert {name: float(by_ledger) for name, *_, by_ledger in rows} == {
+        name: scored.policies[name].ledger_value for name in gains
+    }
+    folded = opened.evaluate("document.querySelector('#answer table.followed-policies').textContent")
+    assert all(name in folded for name in silent)
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
     lines = "[...document.querySelectorAll('#deployment .picture')].map(one => JSON.parse(one.dataset.rows))"
-    square, *panels = opened.evaluate(lines)
-    ranked = best_first(scored)
-    assert [name for name, _, _ in square] == ranked
-    for name, by_ledger, gained in square:
-        assert (by_ledger, gained) == (scored.policies[name].ledger_value, realised(scored.policies[name]))
-    drawn = [[row[1] for row in rows] for rows in panels]
-    assert drawn == [list(scored.policies[name].by_episode) for name in ranked if name != "never"]
-    listed = opened.evaluate(
-        "[...document.querySelectorAll('#deployment tbody')].map("
-        "body => [...body.rows].map(row => row.cells[0].textContent))"
-    )
-    assert listed == [ranked, [name for name in ranked if name not in ("never", "always")]]
+    names = "[...document.querySelectorAll('#deployment figcaption b')].map(one => one.textContent)"
+    drawn = {
+        name: [gain for _, gain, _ in rows]
+        for name, rows in zip(opened.evaluate(names), opened.evaluate(lines), strict=True)
+    }
+    assert drawn == {name: list(scored.policies[name].by_episode) for name in gains}
     assert opened.complaints() == []
     opened.close()
 
 
-def test_a_branch_has_one_colour_on_the_page_and_in_the_videos(browser, address):
-    opened = browser.open(address, dark=True)
+def test_a_branch_has_its_videos_colours_beside_them_and_none_elsewhere(browser, small, tmp_path):
+    """On the page two colours mean something: updating helped, or it hurt."""
+    copy = ledgers.rewritten(small, tmp_path / "study", lambda cell, rows: rows)
+    (copy.path / "report").mkdir()
+    (copy.path / "report" / "film.gif").write_bytes(b"GIF89a tiny")
+    saved = render(gather(copy.path, permutations=20)).save(tmp_path / "page.html")
+    opened = browser.open(saved.path.as_uri(), dark=True)
+    ink = opened.evaluate("getComputedStyle(document.body).color")
     for name, colour in (("update", UPDATE), ("hold", HOLD)):
-        shown = opened.evaluate(f"getComputedStyle(document.querySelector('.branch.{name}')).color")
-        assert shown == f"rgb({', '.join(map(str, colour))})"
+        beside = opened.evaluate(f"getComputedStyle(document.querySelector('#watch .branch.{name}')).color")
+        assert beside == f"rgb({', '.join(map(str, colour))})"
+        assert opened.evaluate(f"getComputedStyle(document.querySelector('#stream .branch.{name}')).color") == ink
     opened.close()
 
 
@@ -455,9 +470,21 @@ def test_every_chart_and_table_exports_the_data_it_shows(page, material):
 
 def test_tables_fit_a_screen_of_1280(page):
     wide = (
-        "[...document.querySelectorAll('.scroll')].filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1)"
+        "[...document.querySelectorAll('section:not(#tables) .scroll')]"
+        ".filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1)"
     )
     assert page.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
+
+
+def test_a_table_that_reaches_beyond_its_box_says_so(page):
+    page.evaluate("document.querySelectorAll('#tables details').forEach(one => (one.open = true))")
+    page.settle()
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('#tables .scroll')]"
+        ".map(n => [n.scrollWidth > n.clientWidth + 1, n.classList.contains('more')])"
+    )
+    assert {wide for wide, _ in boxes} == {True, False}
+    assert all(wide == hinted for wide, hinted in boxes)
 
 
 def test_arms_with_long_names_are_compared_within_a_screen_and_named_in_every_row_of_their_csv(browser, tmp_path):
@@ -469,7 +496,7 @@ def test_arms_with_long_names_are_compared_within_a_screen_and_named_in_every_ro
     opened.evaluate(SAVED)
     rows = save(opened, f"{table}.previousElementSibling.querySelector('.csv')")
     assert [(row[0], row[1]) for row in rows[1:]] == [
-        (arm, task) for arm in arms[1:] for task in ("cartpole-swingup", "walker-walk")
+        (f"{arm} less {arms[0]}", task) for arm in arms[1:] for task in ("cartpole-swingup", "walker-walk")
     ]
     assert {len(row) for row in rows} == {len(rows[0])}
     opened.close()
@@ -513,15 +540,19 @@ def test_the_index_shows_every_verdict_and_its_size_on_a_phone(browser, material
 
 
 def test_a_study_with_arms_says_first_whether_updating_is_worth_it_at_all(page, material):
-    """A difference between arms does not: what each arm is worth stands above the chart, on the first screen."""
-    worth = "document.querySelector('#answer .worth')"
-    said = page.evaluate(f"{worth}.textContent")
-    for arm in material.score.arms:
-        assert re.search(rf"With arms?\b[^.]*\b{arm}\b", said), said
-    assert "Does a trigger know when?" in page.evaluate(
-        "document.querySelector('#answer .worth + .worth').textContent"
+    """A difference between arms does not: every arm's card has its verdict, its size and its advice in sight."""
+    cards = page.evaluate(
+        "[...document.querySelectorAll('#answer .card')].map(one => [one.querySelector('h3').textContent, "
+        "one.querySelector('.word').textContent, one.querySelector('.size strong data').value, "
+        "one.querySelector('.advice').getBoundingClientRect().bottom])"
     )
-    assert page.evaluate(f"{worth}.getBoundingClientRect().bottom < innerHeight")
+    for (name, word, mean, bottom), (arm, scored) in zip(cards, material.score.arms.items(), strict=True):
+        said = answer(scored.tasks[TASK])
+        assert arm in name
+        assert word == said.word
+        assert float(mean) == scored.tasks[TASK].effect.all_attempted.mean
+        assert bottom < 800
+    assert "Does a trigger know when?" in page.evaluate("document.querySelector('#answer').textContent")
     alone = page.evaluate("[...document.querySelectorAll('td.alone data')].map(one => Number(one.value))")
     contrasts = [tasks[TASK].all_attempted for tasks in material.score.contrasts.values()]
     assert alone == [figure for one in contrasts for figure in (one.first, one.second)]

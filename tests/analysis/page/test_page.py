@@ -169,7 +169,7 @@ def test_rejected_seeds_are_on_the_page(small, tmp_path):
 
 def test_a_table_claims_nothing_about_its_random_numbers(tmp_path, material):
     table = render(gather(ledgers.flat(tmp_path / "t.parquet", episodes=4), permutations=50)).html
-    text = table[: table.index('<script type="application/json"')]
+    text = table[: table.index('<section id="tables"')]  # the captions of tables define their columns
     assert "under common random numbers" not in text
     assert "common random numbers" not in text.lower()
     assert "a table does not say" in text
@@ -243,13 +243,27 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     assert lines[0].forks == 72
     assert lines[0].root == root(material.study)
     assert [one.name for one in lines[0].verdicts] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
-    assert (lines[1].root, lines[1].contrasts) == ("", [])
+    assert (lines[1].root, lines[1].answers) == ("", [])
     page = render_index(lines).html
-    links = [a["href"] for tag, a in Elements(page).found if tag == "a"]
-    assert links == ["%3Cstudy%3E/index.html", "table/index.html"]
-    for sentence in (*lines[0].contrasts, "Does &lt;script&gt; stay text &amp; not run?"):
+    assert addresses(page) == ["%3Cstudy%3E/index.html", "table/index.html"]
+    for sentence in (*lines[0].answers, "Does &lt;script&gt; stay text &amp; not run?"):
         assert minus(sentence) in page
-    assert "<script" not in page
+    elements = Elements(page)
+    (script,) = elements.scripts
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [a["content"] for _, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
+    assert f"script-src 'sha256-{digest}'" in policy
+
+
+def addresses(page):
+    """Every address that an index links, in its order."""
+    links = [attributes["href"] for tag, attributes in Elements(page).found if tag == "a"]
+    return [link for link in links if not link.startswith("#")]
+
+
+def test_a_page_leads_back_to_the_index_that_links_it(material):
+    assert '<a href="all%20of%20them.html">' in render(material, index="all of them.html").html
+    assert "all studies" not in render(material).html
 
 
 def test_an_index_puts_the_arms_of_a_task_below_one_another_and_counts_many(material, tmp_path):
@@ -303,13 +317,20 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
     )
     walker, cheetah = compared([first, second])
     assert [(line.name, one.effect.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
-    assert (walker.task, walker.leaning, walker.open) == ("walker", 1, 1)
+    assert walker.task == "walker"
+    assert [(line.name, one.said.grade) for line, one in walker.others] == [
+        ("two", "leaning"),
+        ("two", "unresolved"),
+    ]
     assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
-    assert (cheetah.leaning, cheetah.open) == (1, 0)
+    assert [(line.name, one.said.grade) for line, one in cheetah.others] == [("one", "leaning")]
     assert second.counted == "2 help (resolved), 1 helps (leaning), 1 not resolved"
     page = render_index([first, second]).html
-    links = [attributes["href"] for tag, attributes in Elements(page).found if tag == "a"]
-    assert links == ["two.html", "one.html", "two.html", "one.html", "two.html"]
+    assert addresses(page) == [
+        *("one.html", "two.html"),  # the studies, as given
+        *("two.html", "one.html", "two.html", "two.html"),  # walker: resolved, then the others
+        *("two.html", "one.html"),  # cheetah
+    ]
     assert f"registered as {material.name}" in page
     nothing = render_index([with_grade(line, ("walker", 3.0, "leaning", "helpful"))]).html
     assert "What is resolved" not in nothing

@@ -13,7 +13,7 @@ from worldfork.analysis.present.page import forks as forks_module
 from worldfork.analysis.present.page import gather, thresholds, view
 from worldfork.analysis.present.page import payload as payload_module
 from worldfork.analysis.present.page import record as record_module
-from worldfork.analysis.present.page.forks import condense, pack_stream
+from worldfork.analysis.present.page.forks import LEVELS, condense
 from worldfork.analysis.present.page.packing import bundle, pack, unbundle, unpack
 from worldfork.analysis.present.page.payload import embed, payload
 from worldfork.analysis.present.page.record import record
@@ -159,18 +159,16 @@ def test_streams_in_bins():
     found = condense(log)
     assert found["width"] == 2
     error, kl, disagreement = found["panels"]
-    assert np.isnan([error["low"][0], error["mean"][0]]).all()
-    assert [error[name][1] for name in ("low", "mean", "high")] == [3.0, 3.0, 3.0]
-    assert [error[name][2] for name in ("low", "mean", "high")] == [1.0, 2.0, 3.0]
+    heights = {name: unpack(error[name]).tolist() for name in ("low", "mean", "high")}
+    assert (error["floor"], error["cap"]) == (0.0, 3.0)
+    assert [heights[name][0] for name in heights] == [255, 255, 255]  # nothing was logged there
+    assert [heights[name][1] for name in heights] == [LEVELS, LEVELS, LEVELS]  # 3, 3, 3
+    assert [heights[name][2] for name in heights] == [round(LEVELS / 3), round(LEVELS * 2 / 3), LEVELS]  # 1, 2, 3
     assert error["non_finite"] == 3
     assert "mean" not in kl  # this agent logged none
     assert (disagreement["name"], disagreement["words"]) == ("disagreement", "disagreement")
-    assert found["episode_return"].tolist() == [240.0, 240.0]
-    assert found["level"][1] == pytest.approx(2 / 480, rel=1e-4)
-    heights = unpack(pack_stream(found)["panels"][0]["mean"])
-    assert heights[0] == 255  # nothing was logged there
-    assert heights[1] == 254  # 3 is the cap
-    assert heights[2] == pytest.approx(254 * 2 / 3, abs=1)
+    assert unpack(found["episode_return"]).tolist() == [240.0, 240.0]
+    assert unpack(found["level"])[[0, 120]].tolist() == [0, LEVELS / 2]
 
 
 def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp_path):
@@ -310,7 +308,7 @@ def test_a_flat_table_has_no_record_and_no_streams(tmp_path):
 def test_streams_are_read_as_they_were_written(small, material):
     cell = next(cell for cell in cells(small.registration) if cell.arm == "n-10")
     log = arrays.read_parquet(small.cell(cell.id).path / "stream.parquet")
-    shown = [one for one in payload(material)["streams"] if one == pack_stream(condense(log))]
+    shown = [one for one in payload(material)["streams"] if one == condense(log)]
     assert len(shown) == 1
     assert shown[0]["steps"] == 300
     assert unpack(shown[0]["episode_return"]).sum() == pytest.approx(float(log["reward"].sum()), rel=1e-4)

@@ -31,12 +31,17 @@ def test_rates_have_a_chart_each_and_two_doses_have_none(tmp_path):
 def test_a_dose_is_shown_with_its_ratio_and_the_total_of_always_updating(material):
     """Updates of 10, 50 and 200 steps every 50 control steps, six of them in a deployment."""
     page = render(material).html
-    for steps, ratio in ((10, "0.2"), (50, "1.0"), (200, "4.0")):
+    for steps, ratio in ((10, "0.20"), (50, "1.00"), (200, "4.00")):
         row = re.search(rf"<tr><th>{steps}</th>(.*?)<td>n-{steps}</td></tr>", page, re.DOTALL)
         assert row is not None
-        mean, shown_ratio, always = re.findall(r'<data value="(.*?)">', row[1])
-        assert shown_ratio == ratio
-        assert float(always) == pytest.approx(6 * float(mean))
+        mean = re.findall(r'<data value="(.*?)">', row[1])[0]
+        assert float(mean) == material.score[f"n-{steps}", "linear_quadratic"].effect.all_attempted.mean
+        in_table = re.search(rf">{steps}</th>(.*?)</tr>", page[page.index('<section id="tables"') :], re.DOTALL)
+        assert in_table is not None
+        cells = re.findall(r"<td.*?>(.*?)</td>", in_table[1])
+        assert cells[1] == ratio
+        always = float(cells[6].split()[0].replace("\N{MINUS SIGN}", "-").replace(",", ""))
+        assert always == pytest.approx(6 * float(mean), abs=0.5)
 
 
 WINDOWS = {
@@ -53,13 +58,13 @@ def test_windows_have_a_chart_for_each_rate_and_a_sentence_on_the_first_screen(t
     made = study(tmp_path / "study", authored, lambda arm, checkpoint: gains.get(arm, 0.5) + checkpoint / 100)
     material = gather(made.path, permutations=20, triggers="residual")
     charts = sweeps(material, parts(material))
-    assert {chart.name: [row.amount for row in chart.rows] for chart in charts} == {
+    assert {chart.name: [amount for amount, _ in chart.rows] for chart in charts} == {
         "cartpole-swingup, rate 1": ["100", "300", "2,000"],
         "cartpole-swingup, rate 0.1": ["100", "300", "2,000"],
     }
     assert sweep_answers(material, parts(material)) == [
         (
-            "And window by window?",
+            "Does the window matter?",
             "Mean dR rises from every window to the next on cartpole-swingup, rate 1 (+1.0 with 100, +30.0 with "
             "2,000); it does not only rise or only fall from one window to the next on cartpole-swingup, rate 0.1 "
             "(highest +0.51 with 100, lowest -3.99 with 300): described, not tested.",
@@ -67,14 +72,11 @@ def test_windows_have_a_chart_for_each_rate_and_a_sentence_on_the_first_screen(t
     ]
     asked = question(material, parts(material))
     assert asked is not None
-    assert [pair.arms for pair in asked.pairs] == [  # with the first of its sweep, as registered
+    assert [one.arms for one in asked.comparisons] == [  # with the first of its sweep, as registered
         f"{rate}window-{size} less {rate}window-300" for rate in ("", "gentle-") for size in (100, 2000)
     ]
     assert asked.why_these.startswith("Compared: each arm with the first of its sweep")
-    assert (asked.changes[0].arms, asked.changes[0].settings) == (
-        [("window-100", "window-300"), ("gentle-window-100", "gentle-window-300")],
-        "mechanism.window: 300 → 100",
-    )
+    assert [part.update for part in parts(material)][1] == "mechanism.window: 300 → 100"
 
 
 def test_arms_that_differ_otherwise_have_no_chart(tmp_path):
@@ -106,13 +108,17 @@ def test_noises_stand_on_the_page_with_all_that_their_table_has(tmp_path):
     )
     assert "mean dR by -3.00 [-3.01, -2.99]" in said
     (chart,) = sweeps(material, parts(material))
-    assert [row.amount for row in chart.rows] == ["0", "1.5"]
-    shown = dict(zip(("rise", "residual", "its rise"), chart.rows[1].figures, strict=False))
-    figures = {name: float(re.findall(r'<data value="(.*?)">', cell)[0]) for name, cell in shown.items()}
-    assert figures == {"rise": -3.0, "residual": 7.5, "its rise": 2.0}
-    assert chart.rows[0].figures[0] == ""  # the least noise is what the others are compared with
-    assert {len(row.figures) for row in chart.rows} == {len(chart.heads)}
-    assert "kl" not in chart.heads  # nobody recorded it
+    assert [amount for amount, _ in chart.rows] == ["0", "1.5"]
+    page = render(material).html
+    (row,) = re.findall(r">1.5</th>(.*?)</tr>", page[page.index('<section id="tables"') :], re.DOTALL)
+    cells = [minus_less(cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row)]
+    assert cells[3:5] == ["7.50", "+2.00 [+1.99, +2.01]"]
+    assert "-3.00 [-3.01, -2.99]" in cells
+
+
+def minus_less(text):
+    """The text with hyphens for minus signs."""
+    return text.replace("\N{MINUS SIGN}", "-")
 
 
 def test_the_axis_of_all_parts_holds_every_direction(material):

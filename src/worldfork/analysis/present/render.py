@@ -86,8 +86,10 @@ def html(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     caption = f"<caption>{_in_html(table.caption)}</caption>" if table.caption else ""
-    columns = table.layout[1:] if table.grouped else table.layout
-    heads = "".join(f'<th scope="col"{_class(_side(column))}>{_head(column)}</th>' for column in columns)
+    columns = range(table.grouped, len(table.layout))
+    heads = "".join(
+        f'<th scope="col"{_class(_side(table, index))}>{_head(table.layout[index])}</th>' for index in columns
+    )
     rows: list[str] = []
     group = None
     for row in table.rows:
@@ -105,12 +107,12 @@ def _html_cell(table: Table, index: int, cell: str) -> str:
     tone = cell.tone if isinstance(cell, Toned) else ""
     if index < table.keys:
         return f'<th scope="row"{_class(tone)}>{_in_html(cell)}</th>'
-    side = "left" if table.words(index) else ""
-    return f"<td{_class(' '.join(filter(None, (side, tone))))}>{_in_html(cell)}</td>"
+    return f"<td{_class(' '.join(filter(None, (_side(table, index), tone))))}>{_in_html(cell)}</td>"
 
 
-def _side(column: Column) -> str:
-    return "left" if column.words else ""
+def _side(table: Table, index: int) -> str:
+    """Return the class of a column that is set to the left."""
+    return "left" if table.words(index) else ""
 
 
 def _head(column: Column) -> str:

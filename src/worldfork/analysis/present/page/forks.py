@@ -30,7 +30,7 @@ EXTREMES: Final = 100  # forks at either end of dR that a large page tells every
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """The forks in the page's order: by direction, checkpoint, stream seed, then k."""
+    """Forks in the page's order: by direction, checkpoint, stream seed, then k."""
 
     cells: Mapping[CellKey, Cell | None]  # in order; None where a flat table has no cell folders
     keys: Sequence[tuple[CellKey, int]]
@@ -39,7 +39,7 @@ class Places:
 
 
 def places(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, task: str) -> Places:
-    """Where every fork stands, scored or not."""
+    """Return where every fork stands, scored or not."""
     prefork = forks.prefork
     cells: dict[CellKey, Cell | None] = dict.fromkeys(prefork.cells)
     recorded: dict[tuple[CellKey, int], list[ForkRow]] = {}
@@ -69,7 +69,7 @@ class _Line(NamedTuple):
 def fork_columns(
     shown: Places, forks: Forks, diverged: Bool[np.ndarray, "forks"], *, small: bool
 ) -> dict[str, object]:
-    """Packed columns in the page's order; `detail` lists the forks that everything is embedded about."""
+    """Return packed columns in the page's order; `detail` lists the forks that everything is embedded about."""
     cell = {key: index for index, key in enumerate(shown.cells)}
     lines = [
         _scored(forks, index, diverged) if index is not None else _unscored(shown.rows[place][0])
@@ -113,7 +113,7 @@ def _unscored(row: ForkRow) -> _Line:
 
 
 def _episodes(shown: Places, forks: Forks, detail: np.ndarray) -> dict[str, object]:
-    """The returns of both branches episode by episode, where there are any."""
+    """Return the returns of both branches episode by episode, where there are any."""
     pairs = []
     for place in detail.tolist():
         index, (key, k) = shown.index[place], shown.keys[place]
@@ -139,7 +139,7 @@ def _episodes(shown: Places, forks: Forks, detail: np.ndarray) -> dict[str, obje
 
 
 def _recorded(shown: Places, detail: np.ndarray) -> dict[str, object]:
-    """What only a study's own rows have: of the first draw of the update, and what the others returned."""
+    """Return what a study's own rows add: of the first draw of the update, and what the others returned."""
     if not shown.rows:
         return {}
     drawn = [shown.rows[shown.keys[place]] for place in detail.tolist()]
@@ -174,7 +174,7 @@ def _numbers(values: Sequence[float | None]) -> np.ndarray:
 
 
 def _broken(row: ForkRow) -> str | None:
-    """Whatever was not finite or not stable, in words."""
+    """Return in words whatever was not finite or not stable."""
     counts = {
         "non-finite parameter": {"UPDATE": row.fit.non_finite},
         "non-finite action": {"HOLD": row.nonfinite_actions.hold, "UPDATE": row.nonfinite_actions.update},
@@ -196,38 +196,34 @@ def _by_direction(key: CellKey) -> tuple[str, tuple[int, int, str], int]:
 
 BINS: Final = 240  # a pixel or two each at the width of a phone
 BINS_OF_MANY: Final = 120  # of each stream on a page of many forks
-LEVELS: Final = 254  # heights that a packed panel tells apart, in 84 pixels; 255 is a bin without a value
-WORLD: Final = (
-    "step",
-    "env_step",
-    "episode",
-    "level",
-    "rate",
-    "sigma_a",
-    "reward",
-    "terminated",
-    "real",
-)  # the rest is the agent's
+LEVELS: Final = 254  # heights that a panel tells apart, in 84 pixels; 255 is a bin without a value
+WORLD: Final = frozenset(
+    ["step", "env_step", "episode", "level", "rate", "sigma_a", "reward", "terminated", "real"]
+)
 WORDS: Final = {"error": "one-step error (the model's units)", "kl": "KL (nats)"}
 
 
-def read_condensed(path: Path, *, bins: int = BINS) -> tuple[str, dict[str, object]]:
-    """The log at `path`, condensed, with the content digest that tells which arms share it."""
+def read_stream(path: Path, *, bins: int = BINS) -> tuple[str, dict[str, object]]:
+    """Return the log at `path`, condensed, with the content digest that tells which arms share it."""
     log = read_parquet(path)
     return content_digest(log), condense(log, bins=bins)
 
 
 def condense(log: Mapping[str, np.ndarray], *, bins: int = BINS) -> dict[str, object]:
-    """What the agent logged in bins, level at the bins' first steps, and the return of every episode."""
+    """Return what the agent logged in bins, the drift level at their first steps, and the return of every episode.
+
+    Columns that `WORLD` does not name are the agent's.
+    """
     steps = len(log["step"])
     width = max(1, -(-steps // bins))
     episode = np.asarray(log["episode"], dtype=np.int64)
     past = ~np.asarray(log["real"], dtype=np.bool_) if "real" in log else np.zeros(steps, np.bool_)
+    returns = np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:]
     return {
         "steps": steps,
         "width": width,
-        "level": np.asarray(log["level"], dtype=np.float64)[::width],
-        "episode_return": np.bincount(episode, weights=np.asarray(log["reward"], np.float64))[1:],
+        "level": _heights(np.asarray(log["level"], dtype=np.float64)[::width], 0.0, 1.0),
+        "episode_return": pack(returns, "f32"),
         "episode_steps": int((episode == episode[0]).sum()) if steps else 0,
         "panels": [
             _panel(name, np.asarray(values, dtype=np.float64), width, past=past)
@@ -237,61 +233,28 @@ def condense(log: Mapping[str, np.ndarray], *, bins: int = BINS) -> dict[str, ob
     }
 
 
-def pack_stream(condensed: Mapping[str, object]) -> dict[str, object]:
-    """The same for the page: a panel's values as heights between its least and its cap."""
-    packed = dict(condensed)
-    level, returns = condensed["level"], condensed["episode_return"]
-    assert isinstance(level, np.ndarray)
-    assert isinstance(returns, np.ndarray)
-    packed["episode_return"] = pack(returns, "f32")
-    packed["level"] = pack(_heights(level, 0.0, 1.0), "u8")
-    panels = condensed["panels"]
-    assert isinstance(panels, list)
-    packed["panels"] = [_pack_panel(panel) for panel in panels]
-    return packed
-
-
 def _panel(
     name: str, values: Float[np.ndarray, "steps"], width: int, *, past: Bool[np.ndarray, "steps"]
 ) -> dict[str, object]:
-    """Least, mean and largest finite value of each bin; without them where nothing was logged at all."""
-    known = np.isfinite(values)
-    panel: dict[str, object] = {
-        "name": name,
-        "words": WORDS.get(name, name),
-        "non_finite": int((~known & ~past).sum()),
-    }
-    if not known.any():
-        return {**panel, "non_finite": 0}
-    starts = np.arange(0, len(values), width)
-    count = np.add.reduceat(known, starts)
-    mean = np.where(count, np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(count, 1), np.nan)
-    low = np.where(count, np.minimum.reduceat(np.where(known, values, np.inf), starts), np.nan)
-    high = np.where(count, np.maximum.reduceat(np.where(known, values, -np.inf), starts), np.nan)
-    # A few bursts would flatten all the rest: the axis ends where a tenth of the bins still reaches.
-    cap = min(np.nanmax(high), max(1.6 * np.nanmax(mean), np.nanquantile(high, 0.9)))
-    return {
-        **panel,
-        "low": low,
-        "mean": mean,
-        "high": high,
-        "floor": min(0.0, float(np.nanmin(low))),
-        "cap": float(cap),
-    }
-
-
-def _pack_panel(panel: dict[str, object]) -> dict[str, object]:
-    if "mean" not in panel:
+    """Return the least, mean and largest finite value of each bin as heights between a floor and a cap; without
+    them where nothing was logged at all."""
+    finite = np.isfinite(values)
+    panel = {"name": name, "words": WORDS.get(name, name), "non_finite": 0}
+    if not finite.any():
         return panel
-    floor, cap = float(panel["floor"]), float(panel["cap"])  # type: ignore[arg-type]
-    room = cap - floor or 1.0
-    packed = dict(panel)
-    for name in ("low", "mean", "high"):
-        packed[name] = pack(_heights(np.asarray(panel[name]), floor, room), "u8")
-    return packed
+    starts = np.arange(0, len(values), width)
+    count = np.add.reduceat(finite, starts)
+    mean = np.where(count, np.add.reduceat(np.where(finite, values, 0.0), starts) / np.maximum(count, 1), np.nan)
+    low = np.where(count, np.minimum.reduceat(np.where(finite, values, np.inf), starts), np.nan)
+    high = np.where(count, np.maximum.reduceat(np.where(finite, values, -np.inf), starts), np.nan)
+    floor = min(0.0, float(np.nanmin(low)))
+    # A few bursts would flatten all the rest: the axis ends where a tenth of the bins still reaches.
+    cap = float(min(np.nanmax(high), max(1.6 * np.nanmax(mean), np.nanquantile(high, 0.9))))
+    heights = {name: _heights(each, floor, cap) for name, each in (("low", low), ("mean", mean), ("high", high))}
+    return {**panel, "non_finite": int((~finite & ~past).sum()), "floor": floor, "cap": cap, **heights}
 
 
-def _heights(values: Float[np.ndarray, "bins"], floor: float, room: float) -> Float[np.ndarray, "bins"]:
-    """Values as heights between the floor and the top of a panel."""
-    share = (values - floor) / room
-    return np.where(np.isnan(share), 255.0, np.round(LEVELS * np.clip(share, 0.0, 1.0)))
+def _heights(values: Float[np.ndarray, "bins"], floor: float, cap: float) -> dict[str, str]:
+    """Return values as packed heights between the floor and the cap of a panel."""
+    share = (values - floor) / (cap - floor or 1.0)
+    return pack(np.where(np.isnan(share), 255.0, np.round(LEVELS * np.clip(share, 0.0, 1.0))), "u8")

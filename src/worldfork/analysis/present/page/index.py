@@ -1,19 +1,18 @@
-"""One page over many studies: what is resolved, task by task on one axis; and a line for each study, with its
-question, its answer, how sure that is, and a link."""
+"""A page over many studies: a line for each, to find and to sort, and what is resolved, task by task."""
 
 import dataclasses
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from worldfork.analysis.present.page.material import Material
-from worldfork.analysis.present.page.page import FOLDER, STYLES, Page, environment
-from worldfork.analysis.present.page.view import Axis, axis
+from worldfork.analysis.present.page.page import Page, environment, policy, script, style
+from worldfork.analysis.present.page.view import Axis, Strip, axis, parts
 from worldfork.analysis.present.text import (
     MANY,
     Answer,
-    answer,
     contrast_headlines,
     digits_for,
     followed_answer,
@@ -21,50 +20,72 @@ from worldfork.analysis.present.text import (
     summarise_pairs,
 )
 from worldfork.analysis.score.records import Effect
-from worldfork.analysis.score.undefined import Undefined
 from worldfork.ledger.verify import root
 
 __all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index"]
 
-SUREST = ("resolved", "leaning")
+SUREST: Final = ("resolved", "leaning")
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One task with one arm."""
+    """Verdict of one task in one arm, without the forks behind it: an index may be over many studies."""
 
     task: str
-    arm: str
-    name: str  # the task, with the arm where there are several
+    arm: str  # as readers know it; empty where there is one
+    name: str
     said: Answer
     effect: Effect  # over all attempted forks
 
     @property
     def digits(self) -> int:
+        """Decimals of the mean."""
         return digits_for(self.effect)
+
+    @property
+    def strip(self) -> Strip:
+        """The mean with its interval."""
+        return Strip(mean=self.effect.mean, student_t=self.effect.student_t)
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What the index says about one ledger."""
+    """A study: its question, its verdicts, and where its page lies."""
 
     name: str
     registered: str  # the name of its registration, where that is another one
     question: str
-    verdicts: Sequence[Verdict]
-    contrasts: Sequence[str]  # one sentence for each pair of arms, and for each task whose policies were followed
+    verdicts: Sequence[Verdict]  # every task of every arm; the arms of a task below one another
+    answers: Sequence[str]  # a sentence for each task with deployments, and for each pair of arms
     forks: int
     root: str  # of a study; a flat table has none
     address: str  # of its page, as the index links it
 
     @property
     def many(self) -> bool:
-        """Whether verdicts are counted here, and listed where a reader asks."""
+        """True where verdicts are counted, and listed where a reader asks."""
         return len(self.verdicts) > MANY
 
     @property
+    def tasks(self) -> list[str]:
+        """Every task once."""
+        return list(dict.fromkeys(one.task for one in self.verdicts))
+
+    @property
+    def kinds(self) -> set[str]:
+        """Verdicts that a reader can filter by: "helpful", "harmful", "unresolved"; and "resolved"."""
+        grades = {"resolved" for one in self.verdicts if one.said.grade == "resolved"}
+        return grades | {one.said.verdict for one in self.verdicts}
+
+    @property
+    def largest(self) -> float:
+        """The largest mean dR as a share of the frozen return, by which studies can be sorted."""
+        shares = [one.said.scale.of_frozen for one in self.verdicts]
+        return max((share for share in shares if isinstance(share, float)), default=0.0)
+
+    @property
     def counted(self) -> str:
-        """How many verdicts there are of each kind, the surest first."""
+        """Number of verdicts of each kind, the surest first."""
         kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
         words = []
         for grade, word in sorted(
@@ -78,76 +99,79 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The means of one task that are resolved, whichever study they are from, the largest first."""
+    """The means of one task, whichever study they are from."""
 
     task: str
-    axis: Axis
-    rows: Sequence[tuple[Line, Verdict]]
-    leaning: int
-    open: int  # neither resolved nor leaning
+    rows: Sequence[tuple[Line, Verdict]]  # that are resolved, the largest first
+    others: Sequence[tuple[Line, Verdict]]  # leaning or not resolved
+
+    @property
+    def axis(self) -> Axis:
+        """A line for those that are resolved."""
+        return axis(one.strip for _, one in self.rows)
 
 
 def index_line(material: Material, page: Path, *, index: Path, name: str = "") -> Line:
-    """A ledger's line, for an index at `index` that links its page at `page`. `name` is what tells it from another
-    ledger of the same registration."""
+    """Return a ledger's line, for an index at `index` that links its page at `page`. `name` is what tells it from
+    another ledger of the same registration."""
     score, study = material.score, material.study
-    several = len(score.arms) > 1
-    contrasts = contrast_headlines(summarise_pairs(score))
-    following = [followed_answer(task, one) for task, one in score.deployment.items()]
-    contrasts += [f"{one.task}: {one.sentence}" if len(following) > 1 else one.sentence for one in following]
-    tasks = dict.fromkeys(task for scored in score.arms.values() for task in scored.tasks)
-    verdicts = [  # the arms of a task below one another, as in the tables
-        Verdict(
-            task=task,
-            arm=arm,
-            name=f"{arm} · {task}" if several and arm else task,
-            said=answer(scored.tasks[task]),
-            effect=scored.tasks[task].effect.all_attempted,
-        )
-        for task in tasks
-        for arm, scored in score.arms.items()
-        if task in scored.tasks
-    ]
+    followed = [followed_answer(task, one) for task, one in score.deployment.items()]
+    shown = parts(material)
+    order = list(dict.fromkeys(part.task for part in shown))
     return Line(
         name=name or material.name,
         registered=material.name if name not in ("", material.name) else "",
         question=study.registration.about if study else " ".join(read_as(score)),
-        verdicts=verdicts,
-        contrasts=contrasts,
-        forks=sum(figures.forks.attempted for scored in score.arms.values() for figures in scored.tasks.values()),
+        verdicts=[
+            Verdict(
+                task=part.task,
+                arm=part.label if part.several else "",
+                name=part.name,
+                said=part.answer,
+                effect=part.score.effect.all_attempted,
+            )
+            for part in sorted(shown, key=lambda part: order.index(part.task))
+        ],
+        answers=[
+            *(f"{one.task}: {one.sentence}" if len(followed) > 1 else one.sentence for one in followed),
+            *contrast_headlines(summarise_pairs(score)),
+        ],
+        forks=sum(part.score.forks.attempted for part in shown),
         root=root(study) if study else "",
         address=Path(os.path.relpath(page, index.parent)).as_posix(),
     )
 
 
 def compared(lines: Sequence[Line]) -> list[Comparison]:
-    """Every task that has a resolved mean in some study."""
+    """Return every task that has a resolved mean in some study."""
     found = []
-    for task in dict.fromkeys(one.task for line in lines for one in line.verdicts):
+    for task in dict.fromkeys(task for line in lines for task in line.tasks):
         every = [(line, one) for line in lines for one in line.verdicts if one.task == task]
-        grades = Counter(one.said.grade for _, one in every)
         resolved = [(line, one) for line, one in every if one.said.grade == "resolved"]
-        resolved.sort(key=lambda row: -_mean(row[1]))
         if resolved:
-            found.append(
-                Comparison(
-                    task=task,
-                    axis=axis([value for _, one in resolved for value in (one.effect.mean, one.effect.student_t)]),
-                    rows=resolved,
-                    leaning=grades["leaning"],
-                    open=len(every) - len(resolved) - grades["leaning"],
-                )
-            )
+            resolved.sort(key=lambda row: -_mean(row[1]))
+            found.append(Comparison(task, resolved, [row for row in every if row[1].said.grade != "resolved"]))
     return found
 
 
 def _mean(verdict: Verdict) -> float:
     mean = verdict.effect.mean
-    return 0.0 if isinstance(mean, Undefined) else mean
+    return mean if isinstance(mean, float) else 0.0
 
 
 def render_index(lines: Sequence[Line]) -> Page:
-    """The index: no script, nothing from elsewhere."""
-    style = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
-    template = environment().get_template("index.html")
-    return Page(template.render(lines=lines, comparisons=compared(lines), style=style))
+    """Return the index."""
+    program = script("index.js")
+    text = (
+        environment()
+        .get_template("index.html")
+        .render(
+            lines=lines,
+            comparisons=compared(lines),
+            tasks=list(dict.fromkeys(task for line in lines for task in line.tasks)),
+            style=style(),
+            script=program,
+            policy=policy(program),
+        )
+    )
+    return Page(text)

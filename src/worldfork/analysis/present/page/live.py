@@ -30,14 +30,14 @@ class Watched:
         self._lock = threading.Lock()
 
     def version(self) -> str:
-        """Changes whenever a row or an amendment is added."""
+        """Return a word that changes whenever a row or an amendment is added."""
         names = ("registration.json", "amendments.jsonl", "cells/*/forks.jsonl")
         paths = [self._path] if self._path.is_file() else [path for name in names for path in self._path.glob(name)]
         sizes = sorted((str(path.relative_to(self._path)), path.stat().st_size) for path in paths)
         return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]
 
     def page(self) -> str:
-        """The page of what is there now. While a row is being written the page before it stands."""
+        """Return the page of what is there now. While a row is being written the page before it stands."""
         with self._lock:
             version = self.version()
             if self._made is None or self._made[0] != version:
@@ -50,7 +50,7 @@ class Watched:
 
 
 def server(watched: Watched, *, port: int) -> http.server.ThreadingHTTPServer:
-    """A server on this machine's own address; port 0 takes any that is free."""
+    """Return a server on this machine's own address; port 0 takes any that is free."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

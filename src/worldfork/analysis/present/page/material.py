@@ -1,4 +1,4 @@
-"""What a report is made of: a ledger, and all that scoring says about it."""
+"""Material of a page: a ledger, and all that scoring says about it."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Material:
 
     @property
     def name(self) -> str:
-        """What the page calls itself."""
+        """Name of the page."""
         return self.ledger.name
 
     @property
@@ -55,8 +55,11 @@ def gather(
     failure_return: float | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Read and score a study, a flat table or a data frame. `triggers` are those to compare, where not all that can
-    be read without importing anything; `higher_is_better` and `failure_return` say how a flat table is read."""
+    """Read and score a study, a flat table or a data frame.
+
+    `triggers` are those to compare, where not all that can be read without importing anything; `higher_is_better`
+    and `failure_return` say how a flat table is read.
+    """
     ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
     scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
     is_table = ledger.study is None and ledger.recorder is None

@@ -22,7 +22,7 @@ MISSING: Final = 0xFFFF  # of a u16: no such index
 
 
 def pack(values: np.ndarray | Sequence[float | int | None], kind: str) -> dict[str, str]:
-    """Values as bytes of that kind, in base64.
+    """Return values as bytes of that kind, in base64.
 
     >>> pack([1.0, None], "f32")
     {'kind': 'f32', 'data': 'AACAPwAAwH8='}
@@ -32,12 +32,12 @@ def pack(values: np.ndarray | Sequence[float | int | None], kind: str) -> dict[s
 
 
 def unpack(packed: Mapping[str, str]) -> np.ndarray:
-    """What `pack` was given, in its kind's precision."""
+    """Return what `pack` was given, in its kind's precision."""
     return np.frombuffer(base64.b64decode(packed["data"]), dtype=KINDS[packed["kind"]])
 
 
 def bundle(value: object) -> tuple[object, str]:
-    """The value with a place instead of every packed column, and the block of bytes that holds them all."""
+    """Return the value with a place instead of every packed column, and the block of bytes that holds them."""
     block = bytearray()
 
     def placed(inner: object) -> object:
@@ -55,7 +55,7 @@ def bundle(value: object) -> tuple[object, str]:
 
 
 def unbundle(value: object, block: str) -> object:
-    """The script's way back, for tests: every place as the array that stood there."""
+    """Return every place as the array that stood there: the script's way back, for tests."""
     inflated = zlib.decompress(base64.b64decode(block))
 
     def restored(inner: object) -> object:

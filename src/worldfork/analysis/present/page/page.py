@@ -2,7 +2,7 @@
 
 The template (`files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled, from
 one JSON value (`payload`). Jinja escapes whatever comes from a registration or a table; marked safe are only the
-package's own style and script, and JSON that `embed` has made harmless.
+package's own style and script, tables that `render.html` has escaped, and JSON that `embed` has made harmless.
 """
 
 import base64
@@ -16,7 +16,9 @@ from typing import Final
 
 import jinja2
 
-from worldfork.analysis.present.page import arms, deployments, filters, sections, view
+from worldfork.analysis.present import render as media
+from worldfork.analysis.present.page import arms, filters, sections, view
+from worldfork.analysis.present.page.deployments import deployments
 from worldfork.analysis.present.page.forks import SMALL_PAGE
 from worldfork.analysis.present.page.material import Material, gather
 from worldfork.analysis.present.page.packing import bundle
@@ -24,23 +26,33 @@ from worldfork.analysis.present.page.payload import embed, payload, size
 from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.page.thresholds import SIDES, threshold_permutations
 from worldfork.analysis.present.page.videos import replay_command, videos
-from worldfork.analysis.present.text import TERMS, corrected, predictions_answered, read_as, update_words, varies
+from worldfork.analysis.present.tables import all_tables
+from worldfork.analysis.present.text import (
+    TERMS,
+    corrected,
+    predictions_answered,
+    read_as,
+    triggers_everywhere,
+)
+from worldfork.analysis.present.text.fallen import CROSSING_CAVEAT, SEVERITY_CAVEAT
 from worldfork.analysis.read.files import encode
 from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.ledger import Source
+from worldfork.analysis.score import Score
 from worldfork.analysis.score.undefined import settle
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
+from worldfork.ledger.pretraining import Seed
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
-from worldfork.triggers import CellKey, Trigger
+from worldfork.triggers import Trigger
 from worldfork.version import __version__
 
-__all__ = ["Page", "default_place", "render", "write_page"]
+__all__ = ["Page", "default_place", "environment", "policy", "render", "style", "write_page"]
 
 FOLDER: Final = Path(__file__).parent / "files"
-STYLES: Final = ("base.css", "charts.css", "layout.css", "tables.css")
+STYLES: Final = ("base.css", "charts.css", "tables.css")
 TOOLS: Final = ("core.js", "address.js", "chart.js", "export.js")  # what the sections' scripts use
 LAST: Final = "page.js"  # puts them all on the page
 NOTEBOOK_HEIGHT: Final = 780
@@ -63,7 +75,7 @@ class Page:
         return dataclasses.replace(self, path=target)
 
     def _repr_html_(self) -> str:
-        """The whole page inside a frame of its own: it neither reads the notebook nor asks the network."""
+        """Return the page inside a frame of its own: it neither reads the notebook nor asks the network."""
         return (
             f'<iframe srcdoc="{html.escape(self.html, quote=True)}" width="100%" height="{NOTEBOOK_HEIGHT}" '
             'style="border:0" sandbox="allow-scripts allow-downloads"></iframe>'
@@ -99,7 +111,7 @@ def write_page(
 
 
 def default_place(source: Source) -> Path | None:
-    """Where a ledger's page goes when nobody says otherwise; never through a link out of the study."""
+    """Return where a ledger's page goes when nobody says otherwise; never through a link out of the study."""
     if isinstance(source, Study):
         path = source.origin
     elif isinstance(source, str | Path):
@@ -113,63 +125,49 @@ def default_place(source: Source) -> Path | None:
     return files.confined(path / "report" / "index.html", within=path)
 
 
-def render(material: Material, *, version: str | None = None) -> Page:
-    """The page. A live one carries the `version` it shows and asks its server whether there is another."""
+def render(material: Material, *, version: str | None = None, index: str = "") -> Page:
+    """Return the page. `index` is the address of the index that links it, where there is one. A live page carries
+    the `version` it shows and asks its server whether there is another."""
     parts = view.parts(material)
-    registration = material.study.registration if material.study else None
-    changes = varies(registration) if registration else {}
-    shown = sections.shown(material)
-    section_data = {one.name: one.data(material) for one in shown if one.data is not None}
-    films, downloads = videos(material), _downloads(material)
-    data = payload(material) | {
-        "sections": {one.name: section_data[one.name] for one in shown if one.script and one.data is not None},
-        "replay": (replay := replay_command(material)),
-        "study": material.study is not None,
-        "version": version,
-    }
-    bundled, columns = bundle(data)
-    script = _script(tuple(f"{one.name}.js" for one in shown if one.script))
+    films, downloads, replay = videos(material), _downloads(material), replay_command(material)
+    facts = {"replay": replay, "study": material.study is not None, "version": version}
+    bundled, columns = bundle(payload(material) | facts)
+    program = script()
+    most = max(len(part.score.evidence.forks) for part in parts)
     text = (
         environment()
         .get_template("page.html")
         .render(
-            name=material.name,
-            sections=shown,
-            section_data=section_data,
+            material=material,
+            score=material.score,
+            index=index,
+            groups=sections.grouped(material),
+            per_part=sections.PER_PART,
             parts=parts,
             sides=SIDES,
-            following=deployments.following(material),
-            read_as=read_as(material.score),
-            costs=material.score.higher_is_better is False,
+            deployments=deployments(material),
             question=arms.question(material, parts),
-            predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
-            aggregates=arms.aggregates(material),
-            compare_axis=functools.partial(view.compare_axis, parts),
             sweeps=arms.sweeps(material, parts),
             swept=arms.sweep_answers(material, parts),
-            varies=changes,
-            update=update_words(registration) if registration else "",
-            several_arms=len(material.score.arms) > 1,
-            several_directions=len({cell.direction for cell in _cells(material)}) > 1,
+            directions=_directions(parts),
+            read_as=read_as(material.score),
             corrected=corrected(material.score),
-            fraction=material.rules.divergence,
+            predicted=predictions_answered([one for part in parts for one in part.score.predictions]),
+            triggers=triggers_everywhere({part.name: part.score for part in parts}),
+            record=(made := record(material)),
+            figures=_tables(material.score, made.seeds if made else ()),
+            undefined=_by_reason(material),
             videos=films,
             watchable=bool(films) or replay is not None,
-            record=record(material),
-            ignored=material.table.ignored,
-            tables_inside=bool(downloads) or (material.file is None and material.study is None),
-            undefined=_by_reason(material),
-            permutations=material.rules.permutations,
-            threshold_permutations=threshold_permutations(
-                material.rules, max(len(part.score.evidence.forks) for part in parts)
-            ),
             terms=_terms(material),
+            threshold_permutations=threshold_permutations(material.rules, most),
             made_by=f"worldfork {__version__}",
-            style="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
-            script=script,
-            policy=_policy(script, live=version is not None),
+            style=style(),
+            script=program,
+            policy=policy(program, live=version is not None),
             ledger=embed(bundled),
             columns=columns,
+            downloads=downloads,
             tables=embed(downloads),
         )
     )
@@ -178,7 +176,7 @@ def render(material: Material, *, version: str | None = None) -> Page:
 
 @functools.cache
 def environment() -> jinja2.Environment:
-    """Where the templates are, and how they spell numbers."""
+    """Return the templates, with the filters that spell numbers."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -188,19 +186,34 @@ def environment() -> jinja2.Environment:
     )
     templates.filters |= filters.FILTERS
     templates.tests["figure"] = filters.is_figure
+    templates.globals |= {
+        "axis_of": view.axis,
+        "compare_axis": view.compare_axis,
+        "strip_of": view.effect_strip,
+        "crossing_caveat": CROSSING_CAVEAT,
+        "severity_caveat": SEVERITY_CAVEAT,
+    }
     return templates
 
 
 @functools.cache
-def _script(of_sections: tuple[str, ...]) -> str:
-    """The scripts in one function, so that they leave no name behind; it waits until the columns are inflated."""
-    joined = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in (*TOOLS, *of_sections, LAST))
+def style() -> str:
+    """Return the style of every page."""
+    return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+
+
+@functools.cache
+def script(*names: str) -> str:
+    """Return these scripts, by default those of the page, in one function: they leave no name behind, and it can
+    wait until the columns are inflated."""
+    every = names or (*TOOLS, *sections.scripts(), LAST)
+    joined = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in every)
     return f'"use strict";\n(async () => {{\n{joined}\n}})();'
 
 
-def _policy(script: str, *, live: bool) -> str:
-    """Only this very script may run, and only a live page may ask its own server anything."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def policy(program: str, *, live: bool = False) -> str:
+    """Return a policy by which only this very script may run, and only a live page may ask its own server."""
+    digest = base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()
     asks = "'self'" if live else "'none'"
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
@@ -208,25 +221,28 @@ def _policy(script: str, *, live: bool) -> str:
     )
 
 
+def _directions(parts: Sequence[view.Part]) -> set[str]:
+    return {cell.direction for part in parts for cell in part.score.evidence.forks.prefork.cells}
+
+
 def _terms(material: Material) -> dict[str, str]:
-    """The words to explain: whether branches met the same draws, only a study says; never is a policy of some."""
+    """Return the words to explain: whether branches met the same draws, only a study says; never is a policy."""
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
         unused |= {"never", "by the ledger"}
     return {word: means for word, means in TERMS.items() if word not in unused}
 
 
-def _cells(material: Material) -> list[CellKey]:
+def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, str]]:
+    """Return every table of the score, with its caption beside it: captions are as long as paragraphs."""
     return [
-        cell
-        for arm in material.score.arms.values()
-        for score in arm.tasks.values()
-        for cell in score.evidence.forks.prefork.cells
+        (table.caption, media.html(dataclasses.replace(table, caption="")))
+        for table in all_tables(score, seeds=seeds)
     ]
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
-    """Undefined figures by their reason, the commonest first."""
+    """Return undefined figures by their reason, the commonest first."""
     figures: dict[str, list[str]] = {}
     _, reasons = settle({"arms": material.score.arms, "contrasts": material.score.contrasts})
     for reason in reasons:
@@ -235,7 +251,7 @@ def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
 
 
 def _downloads(material: Material) -> list[object]:
-    """The flat table: as `worldfork export` writes it, or the file that was given; a large page has none."""
+    """Return the flat table as `worldfork export` writes it, or the file that was given; a large page has none."""
     if size(material) > SMALL_PAGE:
         return []
     if material.study is None:

@@ -1,4 +1,4 @@
-"""Everything that the page's script looks up, as one JSON value with packed columns (packing.py).
+"""Data that the page's script looks up, as one JSON value with packed columns (packing.py).
 
 Nothing is left for the script to compute but places on a screen. Returns and totals keep every digit, so that what
 the page shows is what `worldfork score` says; what is only drawn has four bytes. An undefined figure is null.
@@ -15,17 +15,14 @@ from worldfork.analysis.present.page.forks import (
     BINS_OF_MANY,
     SMALL_PAGE,
     fork_columns,
-    pack_stream,
     places,
-    read_condensed,
+    read_stream,
 )
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.thresholds import trigger_columns
-from worldfork.analysis.present.text import digits_for, known, minus, with_span
+from worldfork.analysis.present.text import digits_for, known
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
-from worldfork.counting import plural
 from worldfork.registration import Cell
 
 __all__ = ["embed", "payload", "size"]
@@ -34,7 +31,7 @@ SCHEMA: Final = "worldfork.page/3"
 
 
 def payload(material: Material) -> dict[str, object]:
-    """The page's data: one part per arm and task, and the streams that they share."""
+    """Return the page's data: one part per arm and task, and the streams that they share."""
     streams: dict[str, dict[str, object]] = {}
     small = size(material) <= SMALL_PAGE
     parts: list[object] = [
@@ -52,12 +49,12 @@ def payload(material: Material) -> dict[str, object]:
 
 
 def size(material: Material) -> int:
-    """The forks of all tasks and arms together."""
+    """Return how many forks all tasks and arms have together."""
     return sum(len(score.evidence.forks) for arm in material.score.arms.values() for score in arm.tasks.values())
 
 
 def embed(value: object) -> str:
-    """JSON that can stand inside a script element: nothing in it can close the element or open a comment.
+    """Return JSON that can stand inside a script element: nothing in it can close the element or open a comment.
 
     >>> embed({"cell": "</script>"})
     '{"cell":"\\\\u003c/script\\\\u003e"}'
@@ -118,34 +115,14 @@ def _references(score: TaskScore, side: str) -> dict[str, object]:
 
 
 def _contraction(score: TaskScore) -> dict[str, object]:
-    """The fitted line, for the script to draw, and everything about it in words."""
+    """Return the fitted line."""
     fit = score.contraction
-    slope, halves, within = known(fit.slope), known(fit.split_half.slope), fit.within
-    digits = digits_for(score.effect.all_attempted)
-    words = [
-        f"n = {score.forks.retained:,} retained forks, whichever are chosen above; "
-        + "dotted: UPDATE returns what HOLD does.",
-        _fitted_words("Slope", fit.slope, fit.slope_interval, digits=2) + ",",
-        _fitted_words("crossing", fit.crossing, fit.crossing_interval, digits=digits) + ",",
-        _fitted_words("variance ratio", fit.variance_ratio, fit.variance_ratio_interval, digits=2),
-        f"(95%, Student-t over {plural(fit.clusters, 'checkpoint')}).",
-        _fitted_words("At a fixed direction and k the slope is", within.value, within.student_t, digits=2) + ".",
-        ""
-        if halves is None
-        else f"Half of HOLD's episodes against the other half: slope {halves:.2f}, without any update.",
-    ]
     return {
-        "slope": slope,
+        "slope": known(fit.slope),
+        "interval": known(fit.slope_interval),
         "intercept": known(fit.intercept),
         "crossing": known(fit.crossing),
-        "words": minus(" ".join(words)),
     }
-
-
-def _fitted_words(name: str, value: Figure, interval: Bounds | None, *, digits: int) -> str:
-    if isinstance(value, Undefined):
-        return f"{name} undefined ({value.why})"
-    return f"{name} {with_span(value, interval, digits).replace('+', '')}"
 
 
 def _stream(
@@ -156,6 +133,6 @@ def _stream(
     path, _ = material.study.cell(cell.id).stream_files()
     if not path.exists():
         return None
-    digest, condensed = read_condensed(path, bins=bins)
-    streams.setdefault(digest, pack_stream(condensed))
+    digest, condensed = read_stream(path, bins=bins)
+    streams.setdefault(digest, condensed)
     return list(streams).index(digest)

@@ -1,4 +1,4 @@
-"""What was registered, what was executed, and every way in which the two differ (paper, "Design corrections").
+"""Registration, execution, and every way in which the two differ (paper, "Design corrections").
 
 A deviation is found by comparing, not declared: cell.json says what determined the rows, the rows say what was
 evaluated, and both are held against the registration that they point to.
@@ -35,7 +35,7 @@ COUNTED: Final = {
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """One way in which what was executed differs from what is registered, and where."""
+    """A way in which what was executed differs from what is registered, and where."""
 
     what: str
     cells: Sequence[str]
@@ -94,7 +94,7 @@ class _Manifest(OpenRecord):
 
 
 def record(material: Material) -> StudyRecord | None:
-    """How the ledger came about; None for a flat table."""
+    """Return how the ledger came about; None for a flat table."""
     study = material.study
     if study is None:
         return None
@@ -150,8 +150,10 @@ def _deviations(
 
 
 def _source_words(study: Study, digests: Collection[str]) -> str:
-    """Which modules cells were computed with in several versions; empty where there is none. That another task or
-    mechanism has other modules is no deviation."""
+    """Return which modules cells were computed with in several versions; empty where there is none.
+
+    Another task or mechanism has other modules: that is no deviation.
+    """
     if len(digests) < 2:
         return ""
     versions: dict[str, set[str]] = collections.defaultdict(set)
@@ -168,12 +170,12 @@ def _source_words(study: Study, digests: Collection[str]) -> str:
 
 
 def _spelled(value: object) -> str:
-    """A value of a record as people read it."""
+    """Return a value of a record as people read it."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
-    """What the rows themselves say went otherwise."""
+    """Yield what the rows themselves say went otherwise."""
     for length, count in collections.Counter(len(row.hold) for row in rows).items():
         if length != episodes:
             yield f"{plural(count, 'fork')} with {plural(length, 'episode')} per branch; {episodes} are registered"
@@ -188,7 +190,7 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
 
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:
-    """Settings that change nothing; how long an episode is, the cells say, so every task must have begun."""
+    """Return settings that change nothing. How long an episode is, the cells say: every task must have begun."""
     units = {cell.task: executed.units for cell, executed in begun.items()}
     if any(task not in units for arm in registration.arms for task in arm.tasks):
         return []
@@ -201,7 +203,7 @@ def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list
 
 
 def _made_with(study: Study, begun: Mapping[Cell, CellRecord]) -> list[tuple[str, list[str]]]:
-    """Hardware, versions and digests, each with every value that occurs."""
+    """Return hardware, versions and digests, each with every value that occurs."""
     executed = begun.values()
     hosts = [_execution(study, cell) for cell in begun]
     packages = [f"{name} {version}" for cell in executed for name, version in cell.packages.items()]
@@ -226,7 +228,7 @@ def _execution(study: Study, cell: Cell) -> _Execution:
 
 
 def _checkpoints(study: Study, begun: Mapping[Cell, CellRecord]) -> list[ForkedModel]:
-    """Every checkpoint that was forked, with its clean return; where it was trained, also its seed and its gate."""
+    """Return every checkpoint that was forked; where it was trained, with its seed and its gate."""
     manifests = {
         path.stem: check(read_json(path), _Manifest, where=f"`{path}`")
         for path in sorted((study.path / "checkpoints").glob("*.json"))

@@ -1,4 +1,4 @@
-"""What every trigger saw and where it fired; for a signal, what each of its thresholds would earn, chance included.
+"""Signals of every trigger and where it fired; and what each threshold of a signal would earn, chance included.
 
 A signal with n distinct values has n + 1 thresholds that differ, and the page holds all of them. Where there are
 more than a screen has columns, it holds an even choice, with every fitted threshold and the best in hindsight.
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from worldfork.analysis.present.page.forks import Places
 from worldfork.analysis.present.page.packing import MISSING, pack
-from worldfork.analysis.present.text import auc_rests_on, digits_for, known, minus, number, rate
+from worldfork.analysis.present.text import known
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.records import TaskScore, TriggerScore
 from worldfork.analysis.score.rules import Rules
@@ -30,12 +30,12 @@ PERMUTATIONS_OF_MANY: Final = 1_000  # with thousands of forks, whose totals var
 
 
 def threshold_permutations(rules: Rules, forks: int) -> int:
-    """The draws of chance at each threshold."""
+    """Return the draws of chance at each threshold."""
     return min(rules.permutations, PERMUTATIONS if forks <= FEW_FORKS else PERMUTATIONS_OF_MANY)
 
 
 def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[str, object]:
-    """Every trigger by name."""
+    """Return every trigger by name."""
     evidence = score.evidence
     decisions = {"all_attempted": evidence.all_attempted, "retained": evidence.retained}
     figures = dict(score.triggers.items())
@@ -50,8 +50,6 @@ def trigger_columns(score: TaskScore, shown: Places, *, rules: Rules) -> dict[st
             "standing": score.triggers.all_attempted[name].standing,
             "fired": {side: _flags(decisions[side][name], shown) for side in SIDES},
             "official": {side: _official(figures[side][name]) for side in SIDES},
-            "words": {side: _official_words(figures[side][name], score, side) for side in SIDES},
-            "auc": {side: _auc(figures[side][name]) for side in SIDES},
         }
         if name in signals:
             trigger["signal"] = pack(_in_order(signals[name], shown), "f32")
@@ -92,8 +90,11 @@ def _rows(
     scored: Bool[np.ndarray, "forks"],
     shown: Places,
 ) -> dict[str, object]:
-    """A sweep by column. `least` is the least value that fires at a row; `reach` the last row at which each fork
-    fires. `start` is where the page opens, the middle of the fitted thresholds; `best` fits all."""
+    """Return a sweep by column.
+
+    `least` is the least value that fires at a row, `reach` the last row at which each fork fires. `start` is where
+    the page opens, the middle of the fitted thresholds; `best` fits all.
+    """
     kept = signal[scored]
     values = np.sort(kept[~np.isnan(kept)])
     start = len(swept.fires) // 2
@@ -120,12 +121,12 @@ def _rows(
 def _in_order(
     values: Float[np.ndarray, "forks"], shown: Places, *, missing: float = math.nan
 ) -> Float[np.ndarray, "shown"]:
-    """Scored forks' values in the page's order."""
+    """Return the values of scored forks in the page's order."""
     return np.array([missing if index is None else values[index] for index in shown.index], dtype=np.float64)
 
 
 def _shortest(threshold: float, values: Float[np.ndarray, "known"]) -> float:
-    """The number with the fewest digits that lies between the same two values: it fires on the same forks."""
+    """Return the shortest number between the same two values: it fires on the same forks."""
     if not math.isfinite(threshold):
         return threshold
     place = int(np.searchsorted(values, threshold))
@@ -137,10 +138,10 @@ def _shortest(threshold: float, values: Float[np.ndarray, "known"]) -> float:
 
 
 def _flags(decided: Decisions, shown: Places) -> dict[str, str]:
-    """Where it fires, one bit per fork."""
+    """Return where it fires, one bit per fork."""
     if isinstance(decided.fired, Undefined):
         return pack(np.packbits(np.zeros(len(shown.index), bool)), "u8")
-    fired: Bool[np.ndarray, forks] = decided.fired
+    fired = decided.fired
     return pack(np.packbits([index is not None and bool(fired[index]) for index in shown.index]), "u8")
 
 
@@ -151,14 +152,14 @@ def _of_all(decided: Decisions) -> float:
 
 
 def _fitted(decided: Decisions) -> list[float]:
-    """The distinct thresholds that scoring fitted and that a line can be drawn at."""
+    """Return the distinct thresholds that scoring fitted and that a line can be drawn at."""
     if decided.threshold is None:
         return []
     return [float(value) for value in np.unique(decided.threshold) if math.isfinite(value)]
 
 
 def _official(figures: TriggerScore) -> dict[str, object] | None:
-    """The fitted policy, as scored: 20,000 draws where nobody chose otherwise."""
+    """Return the fitted policy as scored: 20,000 draws unless another number was asked for."""
     random, shift = known(figures.random), known(figures.random_shift)
     if random is None or shift is None:
         return None
@@ -172,35 +173,3 @@ def _official(figures: TriggerScore) -> dict[str, object] | None:
         "p": random.p,
         "p_shift": shift.p,
     }
-
-
-def _official_words(figures: TriggerScore, score: TaskScore, side: str) -> str:
-    random, shift = figures.random, figures.random_shift
-    if isinstance(random, Undefined) or isinstance(shift, Undefined):
-        reason = random.why if isinstance(random, Undefined) else "it is undefined"
-        return f"worldfork score fits no threshold: {reason}."
-    digits, deployments = digits_for(score.effect.all_attempted), max(1, getattr(score.effect, side).cells)
-    tested = "a reference, not tested"
-    if figures.standing != "reference":
-        tested = "beats chance" if figures.passes_control is True else "does not beat chance after correction"
-    total, chance = known(figures.policy_total), known(random.mean)
-    if total is None or chance is None:
-        return "worldfork score: undefined."
-    words = (
-        f"{number(total / deployments, digits)} per deployment, {_counted(figures.fires)} fires, chance "
-        f"{number(chance / deployments, digits)}, p {rate(random.p)}, shifted {rate(shift.p)} before correction"
-    )
-    return f"worldfork score, thresholds fitted leave-one-checkpoint-out: {minus(words)}: {tested}."
-
-
-def _counted(count: int | Undefined) -> str:
-    return "undefined" if isinstance(count, Undefined) else f"{count:,}"
-
-
-def _auc(figures: TriggerScore) -> str:
-    interval = known(figures.auc_interval)
-    if isinstance(figures.auc, Undefined) or interval is None:
-        return "undefined"
-    ends = f"[{rate(interval.low)}, {rate(interval.high)}] {known(figures.auc_interval_kind)}"
-    rests = auc_rests_on(figures)
-    return f"{rate(figures.auc)} {ends}" + (f", {rests} checkpoints" if rests else "")

@@ -21,7 +21,7 @@ NAMED: Final = re.compile(r"(?P<cell>.+)-k(?P<k>\d+)-e(?P<episode>\d+)")
 
 @dataclasses.dataclass(frozen=True)
 class Video:
-    """One replay; `cell`, `k` and `episode` say which fork it shows, where its name does."""
+    """A replay; `cell`, `k` and `episode` say which fork it shows, where its name does."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class Video:
 
 
 def videos(material: Material) -> list[Video]:
-    """Every replay in STUDY/report, the least dR first. Files alone: a link could lead anywhere on this machine."""
+    """Return every replay in STUDY/report, the least dR first. Files alone: a link could lead anywhere."""
     if material.study is None:
         return []
     shown, room = [], EMBEDDED
@@ -52,8 +52,8 @@ def videos(material: Material) -> list[Video]:
 
 
 def replay_command(material: Material) -> str | None:
-    """What to type to watch a fork, with CELL and K for a fork's own; None where no model is at hand, or no folder
-    to put a video into."""
+    """Return what to type to watch a fork, with CELL and K for a fork's own; None where no model is at hand, or no
+    folder to put a video into."""
     study = material.study
     if study is None or study.packed or not any((study.path / "checkpoints").glob("*.safetensors")):
         return None
@@ -87,7 +87,7 @@ def _video(
 
 
 def _rank(delta: float, peers: Sequence[float]) -> str:
-    """Where a fork stands among all of its task and arm, where that is an end or the middle.
+    """Return where a fork stands among all of its task and arm, where that is an end or the middle.
 
     >>> _rank(-3.0, [-3.0, 0.0, 5.0]), _rank(0.0, [-3.0, 0.0, 5.0]), _rank(1.0, [-3.0, 0.0, 1.0, 5.0])
     (', the least of 3', ', the middle one of 3', '')

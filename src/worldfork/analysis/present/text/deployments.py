@@ -29,6 +29,11 @@ AN_ORDER: Final = (
     "fires, times the mean dR of its update, may order policies as well."
 )
 UNIT: Final = "return per episode"
+WORDS: Final = {
+    "helpful": "{} beats never updating",
+    "harmful": "Every policy returns less than never updating",
+    "unresolved": "No policy is shown to beat never updating",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +47,11 @@ class FollowedAnswer:
     sentence: str
     advice: str
     certainty: str
+
+    @property
+    def word(self) -> str:
+        """The verdict in a few words."""
+        return WORDS[self.verdict].format(self.policy)
 
 
 def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
@@ -57,7 +67,7 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
     lasting = [name for name in better if _survives_correction(gains[name])]
     best = (lasting or better or ranked)[0]
     verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
-    fewer = f" {_graded_list(gains, worse)} returned less than never." if worse else ""
+    fewer = f" {_graded_list(gains, worse)} returned {_range(one, gains, worse)}less than never." if worse else ""
     if lasting:
         verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
         beats = "beats" if resolved else "returned more than"
@@ -206,6 +216,15 @@ def _survives_correction(gained: Advantage) -> bool:
 
 def _grade(gained: Advantage) -> Grade | None:
     return None if isinstance(gained.grade, Undefined) else gained.grade
+
+
+def _range(one: TaskDeployment, gains: Mapping[str, Advantage], names: list[str]) -> str:
+    """Return how much many policies lost, as in "158.5 to 490.5 "; few of them have their sizes in the table."""
+    if len(names) <= NAMED:
+        return ""
+    digits = followed_digits(one)
+    losses = sorted(-mean for name in names if (mean := known(gains[name].mean)) is not None)
+    return f"{unsigned(losses[0], digits)} to {unsigned(losses[-1], digits)} "
 
 
 def _graded_list(gains: Mapping[str, Advantage], names: list[str], *, others: bool = False) -> str:

@@ -1,4 +1,5 @@
-// The map of all forks: one square each, chosen by pointer or arrow keys. Of hundreds of cells, the worst and the best.
+// The map of all forks: one square each, chosen by pointer or arrow keys, below the drift that they met. Of hundreds of
+// cells, the worst and the best.
 
 const MOST_CELLS = 80;
 section("evidence-body", ["part", "fork"], evidenceSection);
@@ -9,6 +10,7 @@ function evidenceSection() {
   const rowOf = new Map(cells.map((cell, row) => [cell.index, row]));
   const forks = part().forks.filter((fork) => rowOf.has(fork.cell));
   const points = forks.reduce((most, fork) => Math.max(most, fork.k), 1);
+  const drift = driftMet(forks);
   const seeds = new Set(cells.map((cell) => cell.stream_seed)).size > 1;
   const map = chart(
     "dR of every fork: arrow keys choose a fork",
@@ -18,8 +20,8 @@ function evidenceSection() {
       const [left, right] = narrow ? [64, width - 56] : [196, width - 70];
       const wide = (right - left) / points;
       let y = 22;
-      const tops = cells.map((cell, index) => {
-        if (index && cell.direction !== cells[index - 1].direction) y += 10;
+      const tops = cells.map(({ direction }, index) => {
+        if (direction !== cells[index - 1]?.direction) y = drawDrift(canvas, drift.get(direction), { left, wide, y: y + (index ? 10 : 0) });
         y += high;
         return y - high;
       });
@@ -60,7 +62,7 @@ function evidenceSection() {
       if (top !== undefined) add(canvas, svg("rect", { class: "chosen", ...ring }));
       return y + 6;
     },
-    `n = ${whole(forks.length)} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. Colour is dR in return per episode, at its fullest from ±${plain(full, digits)} on.${forks.some((fork) => sideOf(fork) === "even") ? " An empty box: dR is 0." : ""} A cross marks a diverged fork, or one without a dR.`,
+    `n = ${whole(forks.length)} forks in ${cells.length} cells${cells.length < part().cells.length ? ` of ${part().cells.length}: those with the least and the largest mean dR; the list below has all` : ""}, k = 1 to ${points}. The fuller the colour, the larger dR (return per episode), up to ±${plain(full, digits)}.${forks.some((fork) => sideOf(fork) === "even") ? " An empty box: dR is 0." : ""} A cross: a diverged fork, or one without a dR.${drift.values().next().value?.size ? " Above the boxes of each direction: the drift that they met, 0 to 1." : ""}`,
     () => forkRows(part().forks),
   );
   map.canvas.setAttribute("tabindex", "0");
@@ -68,6 +70,37 @@ function evidenceSection() {
   map.canvas.addEventListener("keydown", (event) => walkByKey(event, cells.map(({ index }) => index)));
   pointAtForks(map.canvas, (event) => (event.target.dataset?.fork ? Number(event.target.dataset.fork) : null));
   return map;
+}
+
+// The least and the largest drift level of each direction and decision point; empty where a table has none.
+function driftMet(forks) {
+  const met = new Map();
+  for (const { cell, k, level } of forks) {
+    const { direction } = part().cells[cell];
+    if (!met.has(direction)) met.set(direction, new Map());
+    const [least, most] = met.get(direction).get(k) || [1, 0];
+    if (level !== null) met.get(direction).set(k, [Math.min(least, level), Math.max(most, level)]);
+  }
+  return met;
+}
+
+// The track above the rows of a direction; returns where these begin.
+function drawDrift(canvas, levels, { left, wide, y }) {
+  if (!levels.size) return y;
+  const height = 18;
+  add(
+    canvas,
+    label("tight", left - 8, y + height - 4, "end", "drift level"),
+    [...levels].map(([k, [least, most]]) => {
+      const x = left + (k - 1) * wide;
+      const words = least === most ? brief(least) : `${brief(least)} to ${brief(most)}`;
+      return [
+        svg("rect", { class: "band", x, y: y + height * (1 - least), width: wide, height: height * least }, svg("title", {}, `k = ${k}: drift level ${words}`)),
+        line("level", x, y + height * (1 - most), x + wide, y + height * (1 - most)),
+      ];
+    }),
+  );
+  return y + height + 4;
 }
 
 // Left and right along a stream, up and down to the same decision point of the neighbouring cell in this order.

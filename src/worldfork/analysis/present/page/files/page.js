@@ -57,29 +57,38 @@ function choices() {
   });
 }
 
+// A table that reaches beyond its box says so.
+function hintAtScrolling() {
+  const hint = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("more", target.scrollWidth > target.clientWidth + 1);
+  });
+  for (const box of document.querySelectorAll(".scroll")) hint.observe(box);
+}
+
 function showTheme() {
   if (state.theme) document.documentElement.dataset.theme = state.theme;
 }
 
-// The section that is being read is part of the address.
+// The section that is being read is part of the address, and its group is marked in the head.
 function followReader() {
-  const sections = [...document.querySelectorAll("main > section, .one-part > section")];
+  const sections = [...document.querySelectorAll("main section")];
   let waiting = null;
-  addEventListener(
-    "scroll",
-    () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => {
-        const read = sections.findLast((one) => one.getBoundingClientRect().top < 140);
-        if (read && read.id !== state.at) change({ at: read.id });
-      }, 250);
-    },
-    { passive: true },
-  );
+  const follow = () => {
+    const read = sections.findLast((one) => one.getBoundingClientRect().top < 140);
+    if (!read || read.id === state.at) return;
+    change({ at: read.id });
+    for (const link of document.querySelectorAll("nav a"))
+      link.toggleAttribute("aria-current", link.dataset.group === read.dataset.group);
+  };
+  const wait = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(follow, 250);
+  };
+  addEventListener("scroll", wait, { passive: true });
 }
 
 function downloads() {
-  for (const { name, base64, bytes } of JSON.parse(byId("tables").textContent)) {
+  for (const { name, base64, bytes } of JSON.parse(byId("downloadable").textContent)) {
     const data = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
     const size = el("small", {}, ` ${Math.ceil(bytes / 1024)} KB`);
@@ -106,6 +115,7 @@ showTheme();
 choices();
 explainTerms();
 exportPrinted();
+hintAtScrolling();
 for (const id of Object.keys(SECTIONS)) drawSection(id);
 showChosen();
 downloads();

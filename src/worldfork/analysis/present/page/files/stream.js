@@ -1,4 +1,4 @@
-// One cell over time: what the forks earned, and what a trigger could see before each of them; beside it one fork's row.
+// One cell over time: what the forks earned, and what a trigger could see before each of them; below it one fork's row.
 
 section("stream-body", ["part", "fork"], streamSection);
 
@@ -32,10 +32,10 @@ function streamSection() {
     const far = (fork) => Math.abs(figure.canvas.place(fork) - x);
     return inside.reduce((best, fork) => (far(fork) < far(best) ? fork : best)).index;
   });
-  return el("div", { class: "two" }, el("div", {}, controls, figure), forkPanel(chosenFork()));
+  return el("div", {}, controls, figure, forkPanel(chosenFork()));
 }
 
-// A panel's heights back as values (streams.py).
+// A panel's heights back as values (forks.py).
 function readStream(index) {
   if (index === null || index === undefined) return undefined;
   const log = unpacked(ledger.streams[index]);

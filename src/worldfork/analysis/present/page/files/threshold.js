@@ -13,8 +13,7 @@ function thresholdSection() {
     chart("What it earns between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""),
     el("dl"),
   ];
-  const about = el("p", { class: "small", id: "official" }, trigger.words[state.side]);
-  const readout = el("div", { class: "panel", id: "readout" }, headline, scale, figures, about);
+  const readout = el("div", { class: "panel", id: "readout" }, headline, scale, figures);
   const set = (threshold) => change({ threshold });
   const scatter = rows && view.known.length ? signalChart(view, set) : null;
   const slider = el("input", {
@@ -91,7 +90,6 @@ function thresholdSection() {
         ),
         pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
         pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
-        pair("AUC (ranking)", trigger.auc[state.side]),
         rows ? pair("n with signal", whole(view.known.length)) : [],
       ].flat(),
     );
