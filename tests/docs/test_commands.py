@@ -149,7 +149,9 @@ def runs_in_a_moment(command: Command) -> bool:
         return False  # a cluster takes half a minute to begin
     if verb in ("run", "check"):
         return str(given["registration"]).startswith("linear-quadratic")
-    return verb in ("new", "list", "score", "verify", "export", "calibrate") or (verb == "report" and not given["live"])
+    return verb in ("new", "list", "score", "verify", "export", "calibrate") or (
+        verb == "report" and not given["live"]
+    )
 
 
 def shortened(command: Command, folder: Path) -> list[str]:

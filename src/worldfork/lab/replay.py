@@ -190,8 +190,8 @@ def replay_pair(
     """
     cell, k, row = pair.cell, pair.row.k, pair.row
     there, (here,) = study.cell(cell.id).configuration, describe(context, (cell,)).configurations
-    digits = [{name: x for name, x in side.items() if name not in NAMES} for side in (there, here)]
-    differences = tuple(difference(*digits))
+    recorded, present = ({name: x for name, x in side.items() if name not in NAMES} for side in (there, here))
+    differences = tuple(difference(recorded, present))
     if whole_block is None:
         sensitive = context.agent(cell.task, context.registration.arm(cell.arm)).shape_sensitive
         whole_block = sensitive and there["device"] == here["device"]

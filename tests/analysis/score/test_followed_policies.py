@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from deployed import DEPLOYED
 from scipy import stats
+from worldfork.analysis.present.page.foreseen import foreseen
 
 import worldfork as wf
 from worldfork.analysis.present.page import gather, render
 from worldfork.analysis.present.page.deployments import following
-from worldfork.analysis.present.page.foreseen import foreseen
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.render import markdown, plain
 from worldfork.analysis.present.summary import of_deployment

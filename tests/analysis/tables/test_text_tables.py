@@ -5,7 +5,6 @@ from pathlib import Path
 
 import ledgers
 import pytest
-from worldfork.analysis.present.tables.table import TextTable
 
 from worldfork.analysis.present import tables
 from worldfork.analysis.present.page import gather

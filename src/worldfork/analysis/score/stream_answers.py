@@ -10,7 +10,7 @@ from typing import Any
 
 from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
-from worldfork.analysis.read.triggers import ENROLLED, answers_by_cell, comes_with_worldfork
+from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.deployments import recorded_signals
