@@ -69,9 +69,9 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
     evaluations = np.full((*shape[:2], len(registered.evaluate_at), registered.episodes), np.nan)
     failure = _failure(registration.scoring.failure_return, mine)
     for j, place in enumerate(places):
-        known = min(len(by_place[name, place]) for name in names)
+        count = min(len(by_place[name, place]) for name in names)
         for i, name in enumerate(names):
-            for row in by_place[name, place][:known]:
+            for row in by_place[name, place][:count]:
                 where = f"{row.cell} under `{name}`, episode {row.k}"
                 require_scorable((row.episode_return, *(row.evaluation or ())), where=where)
                 value = row.episode_return

@@ -126,9 +126,9 @@ def _read_jsonl(path: Path) -> pl.DataFrame:
             if not isinstance(row, dict):
                 raise WorldforkError(f"`{path}`, line {line}: expected an object with one fork, got {text[:40]!r}.")
             for column, value in row.items():
-                known = columns.setdefault(column, [])
-                known.extend([None] * (count - len(known)))
-                known.append(value)
+                cells = columns.setdefault(column, [])
+                cells.extend([None] * (count - len(cells)))
+                cells.append(value)
             count += 1
     return pl.DataFrame([_series(column, values, count) for column, values in columns.items()])
 

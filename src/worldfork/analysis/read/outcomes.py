@@ -94,14 +94,14 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
     averaged: list[Returns] = [
         () if update is None else update.mean(axis=0) if len(update) > 1 else update[0] for update in updates
     ]
-    known = [update for update in updates if update is not None]
-    alike = len(known) == len(forks) and len({update.shape for update in known}) == 1
+    there = [update for update in updates if update is not None]
+    alike = len(there) == len(forks) and len({update.shape for update in there}) == 1
     return Outcomes(
         r_hold=r_hold,
         hold=hold,
         r_update=np.array([math.fsum(draw.r_update for draw in draws) / len(draws) for draws in forks]),
         update=pad(averaged),
-        drawn=np.stack(known) if alike and len(known[0]) > 1 else None,
+        drawn=np.stack(there) if alike and len(there[0]) > 1 else None,
         failed_hold=np.array([any(draw.failed_hold for draw in draws) for draws in forks], dtype=bool),
         failed_update=np.array([any(draw.failed_update for draw in draws) for draws in forks], dtype=bool),
     )

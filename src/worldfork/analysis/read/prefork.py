@@ -92,11 +92,11 @@ class Prefork:
 
     def until(self, k: int) -> "Prefork":
         """Return the world as it was at decision point k: no later fork, no later step of any stream."""
-        known = self.take(self.k <= k)
-        last = {int(cell): int(step) for cell, step in zip(known.cell, known.step, strict=True)}
+        earlier = self.take(self.k <= k)
+        last = {int(cell): int(step) for cell, step in zip(earlier.cell, earlier.step, strict=True)}
         streams = tuple(
             None if stream is None else stream.until(last.get(index, 0))
             for index, stream in enumerate(self.streams)
         )
-        answers = tuple({who: said[:k] for who, said in of_cell.items()} for of_cell in self.answers)
-        return dataclasses.replace(known, streams=streams, answers=answers)
+        answers = tuple({who: given[:k] for who, given in of_cell.items()} for of_cell in self.answers)
+        return dataclasses.replace(earlier, streams=streams, answers=answers)

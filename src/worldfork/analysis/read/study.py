@@ -151,10 +151,10 @@ def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
         if str(cell.checkpoint) in clean:
             continue  # its cells all say the same
         checkpoint = read_json(study.cell(cell.id).path / "cell.json").get("checkpoint")
-        known = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
-        if isinstance(known, float):
-            require_scorable([known], where=f"{cell.id}, clean_return of its checkpoint")
-            clean[str(cell.checkpoint)] = known
+        value = checkpoint.get("clean_return") if isinstance(checkpoint, dict) else None
+        if isinstance(value, float):
+            require_scorable([value], where=f"{cell.id}, clean_return of its checkpoint")
+            clean[str(cell.checkpoint)] = value
     return clean
 
 

@@ -260,7 +260,9 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
     failed = {branch: in_file[f"failed_{branch}"].to_numpy() for branch in EPISODES}
     returns = episodes(frame, place=place, failed=failed["hold"] | failed["update"])
     if not means.higher_is_better:
-        returns = {column: [0.0 - np.asarray(one) for one in values] for column, values in returns.items()}
+        returns = {
+            column: [0.0 - np.asarray(values_of) for values_of in values] for column, values in returns.items()
+        }
     arms: dict[str, dict[str, Forks]] = {}
     for part in checked.partition_by("arm", "task", maintain_order=True):
         first = part.unique(ORDER, keep="first", maintain_order=True)
@@ -271,10 +273,10 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
             failure_return=None if means.failure is None else float(means.gained(pl.Series([means.failure]))[0]),
         )
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
-    known = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", CLEAN, DRAW}
+    columns = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", CLEAN, DRAW}
     return Table(
         arms,
-        tuple(column for column in frame.columns if column not in known),
+        tuple(column for column in frame.columns if column not in columns),
         failed=_failures(failed, place, means),
         higher_is_better=means.higher_is_better,
     )
@@ -282,20 +284,20 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
 
 def _failures(failed: Mapping[str, Bool[np.ndarray, "rows"]], place: Place, means: _Returns) -> tuple[str, ...]:
     """Return a sentence for each row with a branch that failed."""
-    said = []
+    sentences = []
     for index in np.flatnonzero(failed["hold"] | failed["update"]).tolist():
         branches = " and ".join(branch.upper() for branch in EPISODES if failed[branch][index])
-        said.append(
+        sentences.append(
             f"{place.row(index)}: a return is missing or not finite, so {branches} counts as a failure with "
             f"{'return' if means.higher_is_better else 'cost'} {means.failure:g}"
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _clean_returns(forks: pl.DataFrame) -> dict[str, float]:
     """Return the clean return of each checkpoint, where a column says so: the mean of what it says."""
-    known = forks.filter(pl.col(CLEAN).is_not_nan()).group_by("checkpoint").agg(pl.col(CLEAN).mean())
-    return dict(known.select("checkpoint", CLEAN).iter_rows())
+    means = forks.filter(pl.col(CLEAN).is_not_nan()).group_by("checkpoint").agg(pl.col(CLEAN).mean())
+    return dict(means.select("checkpoint", CLEAN).iter_rows())
 
 
 def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
@@ -337,8 +339,8 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
     ]
     may_fail = means.failure is not None
     returns = [return_column(frame, f"r_{branch}", place=place, may_fail=may_fail) for branch in EPISODES]
-    failed = [one.is_nan().alias(one.name.replace("r_", "failed_")) for one in returns]
-    returns = [means.gained(one.fill_nan(means.failure)) for one in returns]
+    failed = [column_of.is_nan().alias(column_of.name.replace("r_", "failed_")) for column_of in returns]
+    returns = [means.gained(column_of.fill_nan(means.failure)) for column_of in returns]
     optional = [
         numbers(frame, column, place=place, required=False)
         if column in frame.columns
@@ -347,7 +349,7 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
     ]
     # An index along with the rows keeps the place of each in the file, for messages and for the episodes.
     index = pl.Series("row", np.arange(count))
-    optional = [means.gained(one) if one.name == CLEAN else one for one in optional]
+    optional = [means.gained(column_of) if column_of.name == CLEAN else column_of for column_of in optional]
     return pl.DataFrame([*named, *counted, *returns, *failed, *optional, index]).sort(*ORDER, DRAW)
 
 

@@ -70,20 +70,20 @@ def stored_answers(
 ) -> Sequence[Answer] | None:
     """Return what a trigger that reads a cell's stream answered on it at k = 1, 2, ..., where a copy has that
     instead of the stream. Where the stream is here, it is asked itself."""
-    known = prefork.answered(cell)
-    if prefork.stream(cell) is not None or not trigger.needs or not any(who.trigger == name for who in known):
+    answered = prefork.answered(cell)
+    if prefork.stream(cell) is not None or not trigger.needs or not any(who.trigger == name for who in answered):
         return None
-    return known.get(Asked.of(name, trigger, seed=seed))
+    return answered.get(Asked.of(name, trigger, seed=seed))
 
 
 def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> list[int]:
     """Return the seeds under which this trigger's answers are known, where they are not known under this one."""
-    known = [who for who in prefork.answered(cell) if who.trigger == name]
-    if not known:
+    answered = [who for who in prefork.answered(cell) if who.trigger == name]
+    if not answered:
         return []
     wanted = Asked.of(name, trigger, seed=seed)
     return sorted(
-        who.seed for who in known if who.seed is not None and dataclasses.replace(who, seed=seed) == wanted
+        who.seed for who in answered if who.seed is not None and dataclasses.replace(who, seed=seed) == wanted
     )
 
 
@@ -122,7 +122,7 @@ def read_triggers_together(
     """Return what `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them
     side by side, and where arms have one stream, once."""
     asked = None if names is None else list(dict.fromkeys(names))
-    wanted = [_known(prefork, candidates) if asked is None else asked for prefork in preforks]
+    wanted = [_default_names(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}
     fed: dict[str, list[int]] = {}  # by trigger, the tables that have no recorded signal of its name
     for index, prefork in enumerate(preforks):
@@ -178,10 +178,10 @@ def unread_candidates(candidates: Sequence[str], prefork: Prefork) -> dict[str, 
 
     Those that are code of others are read by whoever names them: a study may come from a stranger.
     """
-    known = _known(prefork, candidates)
-    unread = [name for name in candidates if name not in known]
+    default = _default_names(prefork, candidates)
+    unread = [name for name in candidates if name not in default]
     outside = [name for name in unread if ":" in name or name in registry.names("triggers")]
-    all_named = ",".join(name for name in candidates if name in known or name in outside)
+    all_named = ",".join(name for name in candidates if name in default or name in outside)
     reasons = {}
     for name in unread:
         if name in outside:
@@ -303,9 +303,9 @@ class _Deployment:
     @functools.cached_property
     def rows(self) -> tuple[object, ...]:
         """The content of the rows, as a key."""
-        known = self.prefork
-        columns = (known.k, known.step, known.level, *known.signals.values())
-        return (*known.signals, *(column[self.span].tobytes() for column in columns))
+        table = self.prefork
+        columns = (table.k, table.step, table.level, *table.signals.values())
+        return (*table.signals, *(column[self.span].tobytes() for column in columns))
 
     def lacks(self, name: str, trigger: Trigger, *, seed: int) -> str | None:
         return lacking(self.prefork, self.index, name, trigger, seed=seed)
@@ -390,19 +390,22 @@ def _is_signal(answer: Answer) -> bool:
     return not math.isinf(answer)
 
 
-def _known(prefork: Prefork, candidates: Collection[str] = ()) -> list[str]:
+def _default_names(prefork: Prefork, candidates: Collection[str] = ()) -> list[str]:
     """Return everything that is read unless asked otherwise, references last."""
     recorded = [name for name in RECORDED if name in prefork.signals]
-    own = [name for name in candidates if name not in recorded and comes_with_worldfork(name)]
-    named = dict.fromkeys([*recorded, *ENROLLED, *own, *prefork.signals])
+    enrolled = [name for name in candidates if name not in recorded and comes_with_worldfork(name)]
+    named = dict.fromkeys([*recorded, *ENROLLED, *enrolled, *prefork.signals])
     return sorted(named, key=is_reference)
 
 
 def _build(name: str, prefork: Prefork) -> Trigger:
     if name not in registry.names("triggers") and ":" not in name:
-        known = [*_known(prefork), *(other for other in registry.names("triggers") if other not in _known(prefork))]
+        names = [
+            *_default_names(prefork),
+            *(other for other in registry.names("triggers") if other not in _default_names(prefork)),
+        ]
         raise WorldforkError(
-            f"No trigger is called `{name}`; known here: {', '.join(known)}. One of your own is named as "
+            f"No trigger is called `{name}`; known here: {', '.join(names)}. One of your own is named as "
             "`module:attribute`."
         )
     return registry.build("triggers", name, Trigger)

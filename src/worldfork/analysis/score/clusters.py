@@ -48,8 +48,8 @@ class Partition:
 
     def checkpoint_means(self, cell_values: Float[np.ndarray, "cells"]) -> Float[np.ndarray, "checkpoints"]:
         """Return the mean over each checkpoint's cells that have one; NaN where none has."""
-        known = ~np.isnan(cell_values)
-        return group_means(cell_values[known], self.cell_checkpoint[known], len(self.checkpoints))
+        present = ~np.isnan(cell_values)
+        return group_means(cell_values[present], self.cell_checkpoint[present], len(self.checkpoints))
 
 
 def partition(prefork: Prefork) -> Partition:

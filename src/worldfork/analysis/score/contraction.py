@@ -130,10 +130,10 @@ def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters:
     if np.isnan(value[0]):
         why = Undefined("r_hold does not vary over these forks, or the fit runs beside the identity")
         return SlopeEstimate(value=why, bootstrap=why, student_t=why, clusters=clusters)
-    known = drawn[~np.isnan(drawn)]
+    defined = drawn[~np.isnan(drawn)]
     bootstrap: Bounds = Undefined("a bootstrap over checkpoints needs at least two of them")
-    if len(known):
-        bootstrap = Interval(*middle_95(known).tolist())
+    if len(defined):
+        bootstrap = Interval(*middle_95(defined).tolist())
     return SlopeEstimate(value=float(value[0]), bootstrap=bootstrap, student_t=student_t, clusters=clusters)
 
 

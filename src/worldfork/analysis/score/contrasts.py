@@ -45,14 +45,14 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
 
 def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> dict[Key, Contrast | Undefined]:
     """Return every difference with its grade, as a mean is graded, adjusted over all of these together."""
-    known = {key: one for key, one in differences.items() if not isinstance(one, Undefined)}
+    measured = {key: difference for key, difference in differences.items() if not isinstance(difference, Undefined)}
     graded: dict[Key, Contrast | Undefined] = {
-        key: one for key, one in differences.items() if isinstance(one, Undefined)
+        key: difference for key, difference in differences.items() if isinstance(difference, Undefined)
     }
-    for key, found in grade_together(known, known).items():
-        more = more_checkpoints(known_means(known[key]), family=found.family)
+    for key, found in grade_together(measured, measured).items():
+        more = more_checkpoints(known_means(measured[key]), family=found.family)
         graded[key] = Contrast(
-            **vars(known[key]), **found._asdict(), more_checkpoints=0 if found.grade == "resolved" else more
+            **vars(measured[key]), **found._asdict(), more_checkpoints=0 if found.grade == "resolved" else more
         )
     return graded
 

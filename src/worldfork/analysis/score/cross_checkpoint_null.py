@@ -63,10 +63,10 @@ def swapped_controls(
         return [Undefined("exchanging the fires of checkpoints needs at least two of them")] * policies
     exact, orders = count <= ENUMERATED, _orders(count, permutations, seed, task)
     controls = list[SwappedControl | Undefined]()
-    for own in totals:
-        earned = sum(own[orders[:, taker], taker] for taker in range(count))
+    for table in totals:
+        earned = sum(table[orders[:, taker], taker] for taker in range(count))
         assert isinstance(earned, np.ndarray)
-        observed = float(np.trace(own))
+        observed = float(np.trace(table))
         reached = int((earned >= observed - 1e-9 * max(1.0, abs(observed))).sum())
         p = reached / len(earned) if exact else (1 + reached) / (1 + len(earned))
         controls.append(SwappedControl(mean=float(earned.mean()), p=p, orders=len(earned), exact=exact))

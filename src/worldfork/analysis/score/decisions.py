@@ -44,9 +44,9 @@ def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "
     Values that differ by rounding alone are not distinct. Totals that differ by rounding alone are equal, and equal
     totals go to the larger threshold: fewer updates.
     """
-    known = ~np.isnan(signal)
-    order = np.argsort(signal[known], kind="stable")
-    values, gains = signal[known][order], delta[known][order]
+    defined = ~np.isnan(signal)
+    order = np.argsort(signal[defined], kind="stable")
+    values, gains = signal[defined][order], delta[defined][order]
     starts = np.flatnonzero(rises(values))
     # total[i]: fire on everything from the i-th distinct value up; the last entry fires on nothing.
     total = np.r_[np.cumsum(gains[::-1])[::-1][starts], 0.0]
@@ -85,10 +85,10 @@ def running_quantile(
 
 @functools.lru_cache(maxsize=64)
 def _running_quantile(
-    spelled: bytes, bounds: tuple[tuple[int, int], ...], rate: float
+    content: bytes, bounds: tuple[tuple[int, int], ...], rate: float
 ) -> Bool[np.ndarray, "forks"]:
     """Compute `running_quantile`, remembered: arms on the same streams read the same signals."""
-    signal = np.frombuffer(spelled)
+    signal = np.frombuffer(content)
     fired = np.zeros(len(signal), bool)
     for start, stop in bounds:
         earlier: list[float] = []

@@ -72,13 +72,13 @@ def retained_advantage(
     kept: Bool[np.ndarray, " cells"],
 ) -> RetainedAdvantage:
     """Return the paired differences of the deployments that are kept, over the checkpoints that still have one."""
-    own = _by_checkpoint(returned, owner, kept)
+    gained = _by_checkpoint(returned, owner, kept)
     if evaluated is None or np.isnan(evaluated).any():
         reason = Undefined("no model was evaluated, or not all evaluations are there yet")
-        return RetainedAdvantage(int(kept.sum()), _mean(own), intervals.student_t(own), reason, reason)
+        return RetainedAdvantage(int(kept.sum()), _mean(gained), intervals.student_t(gained), reason, reason)
     after = _by_checkpoint(evaluated, owner, kept)
     return RetainedAdvantage(
-        int(kept.sum()), _mean(own), intervals.student_t(own), _mean(after), intervals.student_t(after)
+        int(kept.sum()), _mean(gained), intervals.student_t(gained), _mean(after), intervals.student_t(after)
     )
 
 
@@ -141,25 +141,25 @@ def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, T
         if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any()
     }
     graded = {kind: _advantages(tasks, kind) for kind in KINDS}
-    family = sum(not isinstance(one, Undefined) for one in graded["advantage"].values())
+    family = sum(not isinstance(entry, Undefined) for entry in graded["advantage"].values())
     return {
         task: finite(
-            one.scored(
-                {name: {kind: graded[kind][task, name] for kind in KINDS} for name in one.deployed.policies},
+            entry.scored(
+                {name: {kind: graded[kind][task, name] for kind in KINDS} for name in entry.deployed.policies},
                 fitted_here=fitted_here,
                 family=family,
             )
         )
-        for task, one in tasks.items()
+        for task, entry in tasks.items()
     }
 
 
 def _advantages(tasks: Mapping[str, "_Task"], kind: str) -> dict[tuple[str, str], Advantage | Undefined]:
     """Return one kind of difference of every policy, graded over all policies of all tasks."""
     differences = {
-        (task, name): one.difference(kind, index)
-        for task, one in tasks.items()
-        for index, name in enumerate(one.deployed.policies)
+        (task, name): entry.difference(kind, index)
+        for task, entry in tasks.items()
+        for index, name in enumerate(entry.deployed.policies)
     }
     means = {
         (task, name): finite(tasks[task].estimated(cells))
@@ -304,23 +304,23 @@ class _Task:
         gained = self.gained(index)
         ways, found = np.array([cell.direction for cell in self.deployed.cells]), {}
         for way in sorted(set(ways.tolist())):
-            own = ways == way
-            over_never = self.of_cells(gained, own)
-            said = earned if isinstance(earned, Undefined) else self.of_cells(earned, own)
-            parted = said if isinstance(said, Undefined) else over_never - said
+            inside = ways == way
+            over_never = self.of_cells(gained, inside)
+            of_ledger = earned if isinstance(earned, Undefined) else self.of_cells(earned, inside)
+            parted = of_ledger if isinstance(of_ledger, Undefined) else over_never - of_ledger
             found[way] = InDirection(
-                updates=float(self.deployed.fired[index][own].sum(axis=1).mean()),
+                updates=float(self.deployed.fired[index][inside].sum(axis=1).mean()),
                 mean=float(over_never.mean()),
                 student_t=intervals.student_t(over_never),
-                ledger_value=said if isinstance(said, Undefined) else float(said.mean()),
+                ledger_value=of_ledger if isinstance(of_ledger, Undefined) else float(of_ledger.mean()),
                 parted=parted if isinstance(parted, Undefined) else float(parted.mean()),
                 parted_student_t=parted if isinstance(parted, Undefined) else intervals.student_t(parted),
             )
         return found
 
-    def of_cells(self, cells: Cells, own: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
+    def of_cells(self, cells: Cells, inside: Bool[np.ndarray, " cells"]) -> Float[np.ndarray, " checkpoints"]:
         """Return the means of the checkpoints that these cells belong to."""
-        means = group_means(cells[own], self.owner[own], len(self.checkpoints))
+        means = group_means(cells[inside], self.owner[inside], len(self.checkpoints))
         return means[~np.isnan(means)]
 
     def evaluation(self, index: int) -> Cells | Undefined:
@@ -375,5 +375,5 @@ class _Task:
 
 
 def _mean_return(values: np.ndarray) -> Figure:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else Undefined("no cell has come so far")
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else Undefined("no cell has come so far")

@@ -167,9 +167,9 @@ def split_budget(
     `forks` are the numbers of forks per checkpoint to consider: the decision points that a schedule can have. Where
     one draw was run, how draws differ is not known, and none but one is considered.
     """
-    known = not isinstance(noise.draw, Undefined)
+    drawn = not isinstance(noise.draw, Undefined)
     found: list[tuple[Split, float]] = []
-    for count, draws, episodes in itertools.product(forks, DRAWS if known else (1,), EPISODES):
+    for count, draws, episodes in itertools.product(forks, DRAWS if drawn else (1,), EPISODES):
         single = Split(checkpoints=1, forks=count, draws=draws, episodes=episodes)
         checkpoints = min(int(budget / cost.study(single)), most_checkpoints)
         if checkpoints < 2:
@@ -193,8 +193,8 @@ def _within_fork(table: Float[np.ndarray, "forks draws episodes"]) -> tuple[Figu
     by_episode = table.mean(axis=1)
     of_episode = float(by_episode.var(axis=1, ddof=1).mean())
     if draws < 2:
-        one = Undefined("there is one draw of each update, so that draws and forks can not be told apart")
-        return one, of_episode, Undefined("there is one draw of each update: it is part of the episodes")
+        single = Undefined("there is one draw of each update, so that draws and forks can not be told apart")
+        return single, of_episode, Undefined("there is one draw of each update: it is part of the episodes")
     by_draw = table.mean(axis=2)
     residual = table - by_draw[:, :, None] - by_episode[:, None, :] + table.mean(axis=(1, 2))[:, None, None]
     rest = float((residual**2).sum(axis=(1, 2)).mean()) / ((draws - 1) * (episodes - 1))
@@ -326,7 +326,7 @@ def _planned_split(registration: Registration, arm: Arm) -> Split:
 
 def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str, Components]:
     """Return the variances of each task."""
-    known = {
+    variances = {
         task: Components(
             checkpoint=guess.checkpoint**2,
             decision_point=NOT_GUESSED,
@@ -355,8 +355,8 @@ def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str
                 episode=rough.episode,
                 draw_episode=NOT_GUESSED,
             )
-        known[task] = found
-    return known
+        variances[task] = found
+    return variances
 
 
 def _checkpoint_means(forks: Forks) -> np.ndarray:

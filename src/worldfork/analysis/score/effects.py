@@ -24,7 +24,7 @@ def effect(forks: Forks, *, seed: int) -> Effect:
     parts = partition(forks.prefork)
     cells = parts.cell_means(forks.delta)
     by_checkpoint = dict(zip(parts.checkpoints, parts.checkpoint_means(cells), strict=True))
-    known = np.array([mean for mean in by_checkpoint.values() if not np.isnan(mean)])
+    defined = np.array([mean for mean in by_checkpoint.values() if not np.isnan(mean)])
     by_direction, intervals_by_direction = {}, {}
     for code, direction in enumerate(parts.directions):
         of_direction = np.where(parts.cell_direction == code, cells, np.nan)
@@ -38,11 +38,11 @@ def effect(forks: Forks, *, seed: int) -> Effect:
         )
     empty = Undefined("no fork of this checkpoint was retained")
     return Effect(
-        **vars(estimate(known, seed=seed, task=forks.task)),
+        **vars(estimate(defined, seed=seed, task=forks.task)),
         by_direction=by_direction,
         by_direction_intervals=intervals_by_direction,
         by_checkpoint={name: empty if np.isnan(value) else float(value) for name, value in by_checkpoint.items()},
-        clusters=len(known),
+        clusters=len(defined),
         cells=int((~np.isnan(cells)).sum()),
         cells_without_forks=int(np.isnan(cells).sum()),
         left_out=tuple(

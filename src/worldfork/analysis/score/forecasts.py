@@ -41,18 +41,18 @@ class LedgerValue:
 
 
 def ledger_values(
-    registration: Registration, one: Deployed, arms: Arms, thresholds: Thresholds
+    registration: Registration, deployed: Deployed, arms: Arms, thresholds: Thresholds
 ) -> dict[str, LedgerValue | Undefined]:
     """Return the ledger value of each policy on the frozen streams of the same cells, with its own thresholds."""
     values: dict[str, LedgerValue | Undefined] = {}
-    for name in one.policies:
-        forks = arms.get(one.arms[name], {}).get(one.task)
+    for name in deployed.policies:
+        forks = arms.get(deployed.arms[name], {}).get(deployed.task)
         if forks is None:
-            values[name] = Undefined(f"the ledger has no forks of arm `{one.arms[name]}` on {one.task}")
+            values[name] = Undefined(f"the ledger has no forks of arm `{deployed.arms[name]}` on {deployed.task}")
             continue
 
         def policy_at(checkpoint: str, name: str = name) -> Policy:
-            return policy_of(registration, name, threshold=thresholds.of(name, one.task, checkpoint))
+            return policy_of(registration, name, threshold=thresholds.of(name, deployed.task, checkpoint))
 
         assert registration.deployment is not None
         trigger = registration.deployment.every()[name].trigger
@@ -67,9 +67,9 @@ def ledger_values(
         except Unanswered as error:
             values[name] = Undefined(f"its trigger `{trigger}` {error.why}")
             continue
-        earned, fires = np.full(len(one.cells), np.nan), np.full(len(one.cells), np.nan)
+        earned, fires = np.full(len(deployed.cells), np.nan), np.full(len(deployed.cells), np.nan)
         for index, span in forks.prefork.spans():
-            places = [place for place, key in enumerate(one.cells) if key == forks.prefork.cells[index]]
+            places = [place for place, key in enumerate(deployed.cells) if key == forks.prefork.cells[index]]
             earned[places] = np.where(fired[span], forks.delta[span], 0.0).mean()
             fires[places] = fired[span].sum()
         missing = Undefined("a deployment's cell has no forks")
@@ -106,30 +106,32 @@ def forecast(
         _spearman(np.delete(foreseen, index, axis=1).mean(axis=1), np.delete(realised, index, axis=1).mean(axis=1))
         for index in range(len(names) if len(names) > 1 else 0)
     ]
-    known = [value for value in without if not isinstance(value, Undefined)]
+    defined = [value for value in without if not isinstance(value, Undefined)]
     return LedgerForecast(
         policies=len(realised),
         rank_correlation=_spearman(foreseen.mean(axis=1), realised.mean(axis=1)),
         bootstrap=_interval(foreseen, realised, seed=seed, task=task),
-        without_one_low=min(known) if known else few,
-        without_one_high=max(known) if known else few,
+        without_one_low=min(defined) if defined else few,
+        without_one_high=max(defined) if defined else few,
         by_checkpoint={name: _spearman(foreseen[:, i], realised[:, i]) for i, name in enumerate(names)},
         ordered_alike=_ordered_alike(foreseen.mean(axis=1), realised.mean(axis=1)),
         within={
             arm: WithinUpdate(
-                policies=len(own),
-                rank_correlation=_spearman(foreseen[own].mean(axis=1), realised[own].mean(axis=1)),
-                bootstrap=_interval(foreseen[own], realised[own], seed=seed, task=task),
+                policies=len(places),
+                rank_correlation=_spearman(foreseen[places].mean(axis=1), realised[places].mean(axis=1)),
+                bootstrap=_interval(foreseen[places], realised[places], seed=seed, task=task),
             )
-            for arm, own in ((arm, list(own)) for arm, own in updates.items())
+            for arm, places in ((arm, list(places)) for arm, places in updates.items())
             if len(updates) > 1
         },
     )
 
 
 def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bounds:
-    """Return the 95% percentile interval over resampled checkpoints. A resample in which all policies are alike has no
-    order, and is left out."""
+    """Return the 95% percentile interval over resampled checkpoints.
+
+    A resample in which all policies are alike has no order, and is left out.
+    """
     policies, checkpoints = foreseen.shape
     if policies < 3 or checkpoints < 3:
         return Undefined(
@@ -142,10 +144,10 @@ def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bo
         first, second = first - first.mean(axis=0), second - second.mean(axis=0)
         spread = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
         found.append((first * second).sum(axis=0)[spread > 0] / spread[spread > 0])
-    known = np.concatenate(found)
-    if not len(known):
+    defined = np.concatenate(found)
+    if not len(defined):
         return Undefined("all policies are alike")
-    return Interval(*middle_95(known).tolist())
+    return Interval(*middle_95(defined).tolist())
 
 
 def _spearman(first: Float[np.ndarray, " policies"], second: Float[np.ndarray, " policies"]) -> Figure:

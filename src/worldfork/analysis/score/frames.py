@@ -36,12 +36,12 @@ def effects(tasks: Tasks) -> pl.DataFrame:
         {
             **_key(key),
             "estimand": estimand,
-            "mean": _known(effect.mean),
+            "mean": _plain(effect.mean),
             **_ends("student_t", effect.student_t),
             **_ends("bootstrap", effect.bootstrap),
-            "mde": _known(effect.mde),
-            "verdict": _known(task.verdict) if estimand == "all_attempted" else None,
-            "grade": _known(task.judgement.grade) if estimand == "all_attempted" else None,
+            "mde": _plain(effect.mde),
+            "verdict": _plain(task.verdict) if estimand == "all_attempted" else None,
+            "grade": _plain(task.judgement.grade) if estimand == "all_attempted" else None,
             "clusters": effect.clusters,
             "cells": effect.cells,
             "forks": effect.forks,
@@ -62,24 +62,24 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
             "standing": trigger.standing,
             "useful": _useful(trigger),
             "does_not_beat": _not_beaten(trigger),
-            "auc": _known(trigger.auc),
+            "auc": _plain(trigger.auc),
             **_ends("auc", trigger.auc_interval),
-            "auc_interval_kind": _known(trigger.auc_interval_kind),
-            "policy_total": _known(trigger.policy_total),
-            "per_deployment": _known(trigger.per_deployment.mean),
-            "fires": _known(trigger.fires),
-            "running_quantile_total": _known(trigger.running_quantile.policy_total),
-            "running_quantile_fires": _known(trigger.running_quantile.fires),
+            "auc_interval_kind": _plain(trigger.auc_interval_kind),
+            "policy_total": _plain(trigger.policy_total),
+            "per_deployment": _plain(trigger.per_deployment.mean),
+            "fires": _plain(trigger.fires),
+            "running_quantile_total": _plain(trigger.running_quantile.policy_total),
+            "running_quantile_fires": _plain(trigger.running_quantile.fires),
             **_control("random", trigger.random),
             **_control("shift", trigger.random_shift),
-            "passes_control": _known(trigger.passes_control),
-            **{f"adjusted_{test}_p": _known(p) for test, p in trigger.adjusted.items()},
+            "passes_control": _plain(trigger.passes_control),
+            **{f"adjusted_{test}_p": _plain(p) for test, p in trigger.adjusted.items()},
             **{f"gain_over_{baseline}": _gain(trigger, baseline) for baseline in BASELINES},
             "n_defined": trigger.n_defined,
-            "correlation": _known(trigger.correlation),
-            "partial_correlation": _known(trigger.partial_correlation),
-            "spearman_hold": _known(trigger.spearman_hold),
-            "excluded_quantile": _known(trigger.excluded_quantile),
+            "correlation": _plain(trigger.correlation),
+            "partial_correlation": _plain(trigger.partial_correlation),
+            "spearman_hold": _plain(trigger.spearman_hold),
+            "excluded_quantile": _plain(trigger.excluded_quantile),
         }
         for key, task in tasks.items()
         for name, trigger in _triggers(task, estimand).items()
@@ -127,13 +127,13 @@ def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
 def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Cell, Cell]]:
     fixed: ReferencePolicies = task.policies[estimand]
     scored = getattr(task.effect, estimand).forks
-    yield "never", "fixed", _known(fixed.never), 0
-    yield "always", "fixed", _known(fixed.always), scored
-    yield "oracle", "fixed", _known(fixed.oracle), None
+    yield "never", "fixed", _plain(fixed.never), 0
+    yield "always", "fixed", _plain(fixed.always), scored
+    yield "oracle", "fixed", _plain(fixed.oracle), None
     for name, trigger in _triggers(task, estimand).items():
-        yield name, "leave_one_checkpoint_out", _known(trigger.policy_total), _known(trigger.fires)
+        yield name, "leave_one_checkpoint_out", _plain(trigger.policy_total), _plain(trigger.fires)
         running = trigger.running_quantile
-        yield name, "running_quantile", _known(running.policy_total), _known(running.fires)
+        yield name, "running_quantile", _plain(running.policy_total), _plain(running.fires)
 
 
 def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
@@ -162,7 +162,7 @@ def _key(key: tuple[str, str]) -> dict[str, Cell]:
     return {"arm": key[0], "task": key[1]}
 
 
-def _known(value: Cell | Undefined) -> Cell:
+def _plain(value: Cell | Undefined) -> Cell:
     return None if isinstance(value, Undefined) else value
 
 
@@ -174,7 +174,7 @@ def _ends(name: str, interval: Bounds) -> dict[str, Cell]:
 def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:
     if isinstance(control, Undefined):
         return dict.fromkeys((f"{name}_mean", f"{name}_low", f"{name}_high", f"{name}_p"))
-    return {f"{name}_mean": _known(control.mean), **_ends(name, control.interval), f"{name}_p": control.p}
+    return {f"{name}_mean": _plain(control.mean), **_ends(name, control.interval), f"{name}_p": control.p}
 
 
 def _frame(

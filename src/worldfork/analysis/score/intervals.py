@@ -31,10 +31,10 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
 
 
 @functools.lru_cache(maxsize=1024)
-def _bootstrap(spelled: bytes, seed: int, task: str) -> Interval:
+def _bootstrap(content: bytes, seed: int, task: str) -> Interval:
     """Compute `bootstrap`, remembered: the same values come up where nothing diverged, or two policies fire
     alike."""
-    values = np.frombuffer(spelled)
+    values = np.frombuffer(content)
     if len(values) <= ENUMERATED:
         means = values.take(_all_resamples(len(values))).mean(axis=1)
     else:

@@ -60,8 +60,8 @@ def tied(values: Float[np.ndarray, "values"]) -> Float[np.ndarray, "values"]:
     >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
     [0.3, 0.3, 0.4]
     """
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
     first = np.flatnonzero(rises(values[order]))
     found = values.copy()
     found[order] = np.repeat(values[order][first], np.diff(np.r_[first, len(order)]))

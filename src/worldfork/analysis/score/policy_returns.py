@@ -61,15 +61,15 @@ def gains(
     task: str,
 ) -> list[dict[str, Gain]]:
     """Return each policy less each baseline; nothing is known beside a baseline that is undefined."""
-    known = {name: earns for name, earns in baselines.items() if not isinstance(earns, Undefined)}
+    defined = {name: earns for name, earns in baselines.items() if not isinstance(earns, Undefined)}
     unknown = {name: _no_gain(why) for name, why in baselines.items() if isinstance(why, Undefined)}
-    than = np.array(list(known.values()))
+    than = np.array(list(defined.values()))
     differences = totals[:, None] - than
     # Two policies that fire alike differ by nothing, whatever the order their sums were added in.
     differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(totals[:, None]), np.abs(than))] = 0.0
     flips = iter(sign_flip_ps(differences.reshape(len(totals) * len(than), totals.shape[1]), seed=seed, task=task))
     compared = [
-        {name: _gain(difference, next(flips)) for name, difference in zip(known, of_policy, strict=True)}
+        {name: _gain(difference, next(flips)) for name, difference in zip(defined, of_policy, strict=True)}
         for of_policy in differences
     ]
     return [{name: (of_policy | unknown)[name] for name in baselines} for of_policy in compared]
@@ -101,7 +101,7 @@ def baseline_totals(
 
 
 def usefulness(adjusted: Mapping[str, Figure], gains: Mapping[str, Figure]) -> Usefulness:
-    """Return whether a policy is useful: every p value, adjusted over the registered family, is below .05, and every gain above 0.
+    """Return whether a policy is useful: every adjusted p value is below .05, and every gain above 0.
 
     `adjusted` has a p for each control and for each baseline that has to be beaten (the larger of Student-t's and
     the sign flips'), `gains` the mean gain over each baseline. An undefined p beats nothing.
@@ -178,9 +178,9 @@ def _of_others(
     earned = np.zeros(len(thresholds))
     for threshold in np.unique(thresholds):
         flags = fires(signal, float(threshold))
-        own = np.bincount(checkpoint[flags], weights=delta[flags], minlength=len(thresholds))
+        here = np.bincount(checkpoint[flags], weights=delta[flags], minlength=len(thresholds))
         chosen = thresholds == threshold
-        earned[chosen] = policy_total(flags, delta) - own[chosen]
+        earned[chosen] = policy_total(flags, delta) - here[chosen]
     return earned
 
 

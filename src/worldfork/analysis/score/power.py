@@ -51,8 +51,7 @@ def minimum_detectable_effect(design: Design, *, checkpoint: float, fork: float,
 
 
 def variance_components(forks: Forks) -> VarianceComponents:
-    """Return the variance of dR between checkpoints, between forks of a checkpoint, and between paired episodes of a
-    fork.
+    """Return the variances of dR between checkpoints, forks of a checkpoint, and paired episodes of a fork.
 
     Moment estimates, unbiased and therefore possibly negative: such a component is not distinguishable from none.
     """
@@ -120,23 +119,23 @@ def _crossed(forks: Forks) -> np.ndarray | None:
 def design_advice(forks: Forks, components: DesignComponents) -> DesignAdvice | Undefined:
     """Return the minimum detectable effect of this design and of twice the budget spent on each of its three axes,
     and the standard error of the mean dR at several budgets."""
-    known = components.traded()
-    if isinstance(known, Undefined):
-        return known
+    variances = components.traded()
+    if isinstance(variances, Undefined):
+        return variances
     checkpoints = len(set(partition(forks.prefork).checkpoint.tolist()))
     now = Design(checkpoints, len(forks) / checkpoints, _episode_variance(forks)[1])
-    effects = {axis: minimum_detectable_effect(now.times(2.0, axis), **known) for axis in AXES}
+    effects = {axis: minimum_detectable_effect(now.times(2.0, axis), **variances) for axis in AXES}
     return DesignAdvice(
         checkpoints=now.checkpoints,
         forks=now.forks,
         episodes=now.episodes,
         components=components,
-        mde=minimum_detectable_effect(now, **known),
+        mde=minimum_detectable_effect(now, **variances),
         mde_at_double=effects,
         buys_most=min(effects, key=lambda name: effects[name]),
-        standard_error=standard_error(now, **known),
+        standard_error=standard_error(now, **variances),
         standard_error_at={
-            name: {axis: standard_error(now.times(factor, axis), **known) for axis in AXES}
+            name: {axis: standard_error(now.times(factor, axis), **variances) for axis in AXES}
             for name, factor in BUDGETS.items()
         },
     )
@@ -170,7 +169,7 @@ def _mean_square_within(forks: Forks) -> Figure:
 
 
 def _episode_variance(forks: Forks) -> tuple[Figure, float]:
-    """Return the variance of one paired episode's difference, and the (harmonic mean) number of episodes per fork."""
+    """Return the variance of one paired episode's difference, and the harmonic mean of episodes per fork."""
     hold, update = forks.outcomes.hold, forks.outcomes.update
     if hold is None or update is None:
         return NO_EPISODES, math.nan

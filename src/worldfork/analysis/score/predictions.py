@@ -84,11 +84,11 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
         granted = _holds(prediction.premise, premise, beside)
     tested = _equivalence(prediction, figures)
     if not granted or isinstance(figures, Undefined):  # as where the arm that it compares with is not scored
-        said: Answer = "not tested"
+        result: Answer = "not tested"
     elif tested is not None:
-        said = EQUIVALENT[tested.answer]
+        result = EQUIVALENT[tested.answer]
     else:
-        said = "unresolved" if isinstance(value, Undefined) else _compare(prediction, value, interval)
+        result = "unresolved" if isinstance(value, Undefined) else _compare(prediction, value, interval)
     return PredictionAnswer(
         name=prediction.name,
         figure=prediction.figure,
@@ -101,7 +101,7 @@ def answer(prediction: Prediction, figures: object, *, premises: object = None) 
         premise_value=premise,
         value=value,
         interval=interval,
-        answer=said,
+        answer=result,
     )
 
 
@@ -164,8 +164,8 @@ def _equivalence(prediction: Prediction, figures: object) -> Equivalence | None:
         for part in ("effect", "all_attempted"):
             node = _entry(node, part, "effect.all_attempted.by_checkpoint")
     means = _entry(node, "by_checkpoint", "by_checkpoint")
-    known = [value for value in _entries(means).values() if isinstance(value, float)]
-    return equivalence(np.array(known, dtype=np.float64), margin=prediction.equivalent_within)
+    defined = [value for value in _entries(means).values() if isinstance(value, float)]
+    return equivalence(np.array(defined, dtype=np.float64), margin=prediction.equivalent_within)
 
 
 def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal["held", "falsified", "unresolved"]:
@@ -212,8 +212,8 @@ def _entries(node: object) -> dict[str, object]:
     return {}
 
 
-def _nothing(path: str, part: str, known: Iterable[str]) -> Undefined:
-    listed = ", ".join(known)
+def _nothing(path: str, part: str, names: Iterable[str]) -> Undefined:
+    listed = ", ".join(names)
     return Undefined(f"no score has `{path}`: no `{part}`{f' among {listed}' if listed else ', and nothing below'}")
 
 
@@ -222,16 +222,16 @@ def _figure_problem(path: str, within: type) -> str | None:
     it."""
     kinds: list[object] = [within]
     for part in path.split("."):
-        known: dict[str, object] = {}
+        fields: dict[str, object] = {}
         anything = False
         for kind in kinds:
             if get_origin(kind) in (Mapping, dict):
-                known, anything = {part: get_args(kind)[1]}, True
+                fields, anything = {part: get_args(kind)[1]}, True
             elif dataclasses.is_dataclass(get_origin(kind) or kind):
-                known |= _fields(kind)
-        if part not in known and not anything:
-            return _nothing(path, part, known).why
-        kinds = _parts(known[part])
+                fields |= _fields(kind)
+        if part not in fields and not anything:
+            return _nothing(path, part, fields).why
+        kinds = _parts(fields[part])
     return None if any(kind in (float, int) for kind in kinds) else f"`{path}` is not a number"
 
 

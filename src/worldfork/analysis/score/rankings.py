@@ -27,8 +27,8 @@ def ranking(
     one."""
     within = _auc_of_each(signal, delta > 0, parts.checkpoint, count=len(parts.checkpoints))
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
-    known = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
-    if not len(known):
+    defined = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
+    if not len(defined):
         why = Undefined("no checkpoint has forks both with dR > 0 and without")
         return Ranking(
             auc=why,
@@ -38,7 +38,7 @@ def ranking(
             auc_clusters=0,
             auc_by_checkpoint=by_checkpoint,
         )
-    mean = cluster_interval(known, seed=seed, task=task)
+    mean = cluster_interval(defined, seed=seed, task=task)
     return Ranking(
         auc=mean.value,
         auc_interval=mean.interval,
@@ -58,8 +58,8 @@ def pairs_in_order(
 ) -> tuple[Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"]]:
     """Return, for each group, the pairs of a positive and another fork that the signal orders, and the forks of
     either kind. Ties count a half; missing signals are left out."""
-    known = ~np.isnan(signal)
-    signal, positive, group = signal[known], positive[known], group[known]
+    defined = ~np.isnan(signal)
+    signal, positive, group = signal[defined], positive[defined], group[defined]
     order = np.lexsort((signal, group))
     values, groups, helped = signal[order], group[order], positive[order]
     new = np.ones(len(order), bool)
@@ -121,16 +121,20 @@ def stratified_auc(
 
 def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
     """Return Pearson's correlation, over the forks where x is there."""
-    known = ~np.isnan(x)
-    return _pearson(x[known], y[known])
+    defined = ~np.isnan(x)
+    return _pearson(x[defined], y[defined])
 
 
 def partial_correlation(
     x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"], given: Float[np.ndarray, "forks"]
 ) -> Figure:
     """Return the correlation of x and y with `given` held fixed."""
-    known = ~np.isnan(x)
-    pairs = [_pearson(x[known], y[known]), _pearson(x[known], given[known]), _pearson(y[known], given[known])]
+    defined = ~np.isnan(x)
+    pairs = [
+        _pearson(x[defined], y[defined]),
+        _pearson(x[defined], given[defined]),
+        _pearson(y[defined], given[defined]),
+    ]
     for pair in pairs:
         if isinstance(pair, Undefined):
             return pair
@@ -143,8 +147,8 @@ def partial_correlation(
 
 def spearman(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
     """Return Spearman's rank correlation, over the forks where x is there."""
-    known = ~np.isnan(x)
-    return _pearson(stats.rankdata(x[known]), stats.rankdata(y[known]))
+    defined = ~np.isnan(x)
+    return _pearson(stats.rankdata(x[defined]), stats.rankdata(y[defined]))
 
 
 def cells_with_both_signs(forks: Forks) -> Figure:
@@ -165,8 +169,8 @@ def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarr
 
     A value's quantile is the share of retained signals below it, and half of those equal to it.
     """
-    known = ~np.isnan(signal)
-    retained, excluded = np.sort(signal[known & ~dropped]), signal[known & dropped]
+    defined = ~np.isnan(signal)
+    retained, excluded = np.sort(signal[defined & ~dropped]), signal[defined & dropped]
     if not len(excluded):
         return Undefined("no fork with this signal was excluded")
     if not len(retained):
@@ -198,21 +202,21 @@ FITTING_ANEW: Final = (0.59, 0.94)
 
 def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
     """Return sentences to print beside the intervals of a study of so many checkpoints."""
-    said = []
+    sentences = []
     enough = max(COVERAGE)
     if checkpoints < enough:
         measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
         low, high = COVERAGE[measured]
         fewer = ", and there are fewer here" if checkpoints < measured else ""
-        said.append(
+        sentences.append(
             f"Intervals over fewer than {enough} checkpoints are too narrow where deployments are skewed: where "
             f"values are known (linear-quadratic, one stream each) a nominal 95% over {measured} checkpoints "
             f"covers {low:.0%} to {high:.0%}, depending on the drift and the policy{fewer}."
         )
     if fitted_here:
-        said.append(
+        sentences.append(
             "Fitted thresholds come from this study's own forks: their intervals are about these thresholds, not "
             f"about fitting anew. Where both are known, a nominal 95% covers {AS_FITTED[0]:.0%} to "
             f"{AS_FITTED[1]:.0%} of the one and {FITTING_ANEW[0]:.0%} to {FITTING_ANEW[1]:.0%} of the other."
         )
-    return tuple(said)
+    return tuple(sentences)

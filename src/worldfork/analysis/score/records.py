@@ -355,12 +355,12 @@ class DesignComponents(VarianceComponents):
 
     def traded(self) -> dict[str, float] | Undefined:
         """Return the three variances that a budget trades against one another, or why one of them is not known."""
-        known = {}
+        variances = {}
         for name, value in (("checkpoint", self.checkpoint), ("fork", self.fork), ("episode", self.episode)):
             if isinstance(value, Undefined):
                 return Undefined(f"a variance component is undefined: {value.why}")
-            known[name] = value
-        return known
+            variances[name] = value
+        return variances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

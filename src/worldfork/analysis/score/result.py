@@ -101,9 +101,9 @@ class Score:
         elif len(self.arms) == 1:
             arm, task = next(iter(self.arms)), key
         else:
-            raise WorldforkError(f"This score has several arms: say score[ARM, {key!r}]. {self._known()}")
+            raise WorldforkError(f"This score has several arms: say score[ARM, {key!r}]. {self._keys()}")
         if arm not in self.arms or task not in self.arms[arm].tasks:
-            raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._known()}")
+            raise WorldforkError(f"There is no score[{arm!r}, {task!r}]. {self._keys()}")
         return self.arms[arm].tasks[task]
 
     def __iter__(self) -> Iterator[str | tuple[str, str]]:
@@ -194,5 +194,5 @@ class Score:
     def _tasks(self) -> dict[tuple[str, str], TaskScore]:
         return {(arm, task): figures for arm, tasks in self.arms.items() for task, figures in tasks.tasks.items()}
 
-    def _known(self) -> str:
+    def _keys(self) -> str:
         return f"There are {', '.join(str(key) for key in self._tasks()) or 'none'}."

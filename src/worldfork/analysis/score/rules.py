@@ -42,7 +42,7 @@ class Rules:
             severity=registration.scoring.severity_edges,
             candidates=registration.scoring.triggers,
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
-            predictions=tuple(_prediction(said.model_dump()) for said in registration.predictions),
+            predictions=tuple(_prediction(prediction.model_dump()) for prediction in registration.predictions),
         )
 
     def __post_init__(self) -> None:
@@ -54,6 +54,6 @@ class Rules:
             raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
 
 
-def _prediction(said: dict[str, Any]) -> Prediction:
-    premise = said.pop("premise")
-    return Prediction(**said, premise=None if premise is None else Premise(**premise))
+def _prediction(table: dict[str, Any]) -> Prediction:
+    premise = table.pop("premise")
+    return Prediction(**table, premise=None if premise is None else Premise(**premise))

@@ -409,10 +409,10 @@ def score_ledger(
 
 def rules_of(ledger: Ledger, **changes: Any) -> Rules:
     """Return the rules that a study registered, or the paper's for a flat table, with these changes."""
-    known = [field.name for field in dataclasses.fields(Rules)]
-    if unknown := [name for name in changes if name not in known]:
+    names = [field.name for field in dataclasses.fields(Rules)]
+    if unknown := [name for name in changes if name not in names]:
         raise WorldforkError(
-            f"There is no rule `{unknown[0]}`; there are {', '.join(known)}.{nearest(unknown[0], known)}"
+            f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
         )
     for name, kind in (("divergence", Real), ("rate", Real), ("permutations", Integral), ("seed", Integral)):
         value = changes.get(name, 1)
@@ -436,13 +436,13 @@ def choose_arms(
 ) -> tuple[Arms, list[tuple[str, str]]]:
     """Return the arms to score, and the pairs to compare: those of `contrast`, of a study those that its
     registration asks for, else every later arm with the first."""
-    known = ", ".join(name or "(unnamed)" for name in arms)
+    names = ", ".join(name or "(unnamed)" for name in arms)
     pair = tuple(name.strip() for name in contrast.split(",")) if isinstance(contrast, str) else contrast or ()
     if contrast is not None and len(pair) != 2:
-        raise WorldforkError(f"A contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {known}.")
+        raise WorldforkError(f"A contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {names}.")
     for name in pair if arm is None else (arm, *pair):
         if name not in arms:
-            raise WorldforkError(f"There is no arm `{name}`; the ledger has {known}.")
+            raise WorldforkError(f"There is no arm `{name}`; the ledger has {names}.")
     if pair:
         chosen = arms if arm is None else {name: arms[name] for name in dict.fromkeys((arm, *pair))}
         return chosen, [(pair[0], pair[1])]

@@ -69,7 +69,9 @@ def normalised(tasks: Mapping[str, TaskScore]) -> Normalised | Undefined:
         return Undefined("the checkpoints of each task have the same mean, so theirs has no spread")
     if variance == 0:
         return Normalised(share=mean, interval=Interval(mean, mean), tasks=shares)
-    freedom = sum(variances) ** 2 / sum(one**2 / count for one, count in zip(variances, freedoms, strict=True))
+    freedom = sum(variances) ** 2 / sum(
+        variance_of**2 / count for variance_of, count in zip(variances, freedoms, strict=True)
+    )
     half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
     return Normalised(share=mean, interval=Interval(mean - half, mean + half), tasks=shares)
 

@@ -213,8 +213,10 @@ def score_doses(registration: Registration, arms: Scored, *, seed: int) -> dict[
     registered = sweeps(registration, DOSE, arms)
     shown = [sweep for sweep in registered if sweep.scored and len(arms) > 1]  # one arm alone compares nothing
     ends = {(sweep.task, sweep.label): _largest_less_smallest(sweep, seed=seed) for sweep in shown}
-    known = {key: one for key, one in ends.items() if not isinstance(one, Undefined)}
-    graded = grade_together(known, [(sweep.task, sweep.label) for sweep in registered])
+    differences = {
+        key: difference_of for key, difference_of in ends.items() if not isinstance(difference_of, Undefined)
+    }
+    graded = grade_together(differences, [(sweep.task, sweep.label) for sweep in registered])
     by_task: dict[str, dict[str, DoseSweep]] = {}
     for sweep in shown:
         difference = ends[sweep.task, sweep.label]
@@ -285,12 +287,12 @@ def _interval(score: TaskScore) -> int | Undefined:
 
 def _order(means: list[Figure]) -> Order | Undefined:
     """Return whether the means rise or fall from every dose to the next."""
-    known = [mean for mean in means if not isinstance(mean, Undefined)]
-    if len(known) < len(means):
+    defined = [mean for mean in means if not isinstance(mean, Undefined)]
+    if len(defined) < len(means):
         return Undefined("a dose has no mean")
-    if all(before < after for before, after in itertools.pairwise(known)):
+    if all(before < after for before, after in itertools.pairwise(defined)):
         return "rises"
-    return "falls" if all(before > after for before, after in itertools.pairwise(known)) else "neither"
+    return "falls" if all(before > after for before, after in itertools.pairwise(defined)) else "neither"
 
 
 SIGNAL: Final = "residual"  # the signal whose ranking stands beside the noise
@@ -437,9 +439,9 @@ def compared_pairs(registration: Registration, present: Collection[str]) -> list
     return [*pairs, *(pair for pair in otherwise if pair.later not in placed)]
 
 
-def _differing(settings: Settings, one: str, other: str) -> frozenset[str]:
+def _differing(settings: Settings, later: str, other: str) -> frozenset[str]:
     """Return the paths at which two arms differ."""
-    first, second = settings[one], settings[other]
+    first, second = settings[later], settings[other]
     return frozenset(path for path in first.keys() | second.keys() if first.get(path) != second.get(path))
 
 

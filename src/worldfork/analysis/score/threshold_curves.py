@@ -66,17 +66,17 @@ def sweep(
         for name, signal in signals.items()
     }
     # Filled draw by draw, signal by signal; memory is taken as it is filled.
-    nulls = {name: np.empty((len(one.rows), permutations)) for name, one in asked.items()}
-    shifted = {name: np.zeros(len(one.rows), np.int64) for name, one in asked.items()}
+    nulls = {name: np.empty((len(entry.rows), permutations)) for name, entry in asked.items()}
+    shifted = {name: np.zeros(len(entry.rows), np.int64) for name, entry in asked.items()}
     swept = {}
     width = max(1, held // len(kept))
     for start in range(0, permutations, width):
         some = slice(start, min(start + width, permutations))
         draws = _draw(kept, cells, permutations=permutations, some=some, seed=seed)
-        for name, one in asked.items():
-            shifted[name] += _add_up(one, cells, draws, nulls[name][:, some])
+        for name, entry in asked.items():
+            shifted[name] += _add_up(entry, cells, draws, nulls[name][:, some])
             if some.stop == permutations:
-                swept[name] = _compare(one, nulls.pop(name), shifted[name])
+                swept[name] = _compare(entry, nulls.pop(name), shifted[name])
     return swept
 
 
@@ -122,8 +122,8 @@ def _ask(
     most: int | None,
     also: Sequence[float],
 ) -> _Asked:
-    known = np.flatnonzero(~np.isnan(signal))
-    order = known[np.argsort(signal[known], kind="stable")]
+    defined = np.flatnonzero(~np.isnan(signal))
+    order = defined[np.argsort(signal[defined], kind="stable")]
     distinct = rises(signal[order])  # values that differ by rounding alone are one
     starts = np.flatnonzero(distinct)
     thresholds = np.array(

@@ -144,8 +144,8 @@ def _fit(
         answers, _ = decisions_on(prefork, lambda _: asked, seed=registration.seed)
         return fit_threshold(tied(answers)[other], forks.delta[other])
     task, checkpoint = place
-    known = fitted.get(matched, {}).get(task, {}).get(checkpoint)
-    policy = policy_of(registration, matched, threshold=None if known is None else spelled(known))
+    threshold = fitted.get(matched, {}).get(task, {}).get(checkpoint)
+    policy = policy_of(registration, matched, threshold=None if threshold is None else spelled(threshold))
     _, fired = decisions_on(prefork, lambda _: policy, seed=registration.seed)
     return normal_threshold(float(fired[other].mean()))
 

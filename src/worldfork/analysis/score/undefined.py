@@ -157,5 +157,5 @@ class Named(dict[str, Entry]):
         self._kind = kind
 
     def __missing__(self, name: str) -> Entry:
-        known = f"There are {', '.join(map(str, self))}." if self else f"This score has no {self._kind} at all."
-        raise WorldforkError(f"There is no {self._kind} {name!r}. {known}")
+        listed = f"There are {', '.join(map(str, self))}." if self else f"This score has no {self._kind} at all."
+        raise WorldforkError(f"There is no {self._kind} {name!r}. {listed}")

@@ -69,8 +69,8 @@ def registered_family(arms: Mapping[str, Mapping[str, Forks]], rules: Rules) -> 
     if rules.candidates is not None:
         return Family(candidates=rules.candidates, tasks_of_arms=rules.members or scored, registered=True)
     tables = [forks.prefork for tasks in arms.values() for forks in tasks.values()]
-    signals = {name for one in tables for name, values in one.signals.items() if not np.isnan(values).all()}
-    streams = CANDIDATES if any(any(one.streams) for one in tables) else ()
+    signals = {name for table in tables for name, values in table.signals.items() if not np.isnan(values).all()}
+    streams = CANDIDATES if any(any(table.streams) for table in tables) else ()
     candidates = tuple(name for name in dict.fromkeys([*streams, *sorted(signals)]) if not is_reference(name))
     return Family(candidates=candidates, tasks_of_arms=rules.members or scored, registered=False)
 
@@ -82,10 +82,10 @@ def adjust(p_values: Mapping[Key, Figure], family: Iterable[Key]) -> dict[Key, F
     adjusted as one more, on its own, so that it makes no registered test stricter.
     """
     members = frozenset(family)
-    known = {key: p for key, p in p_values.items() if not isinstance(p, Undefined)}
-    inside = {key: p for key, p in known.items() if key in members}
+    defined = {key: p for key, p in p_values.items() if not isinstance(p, Undefined)}
+    inside = {key: p for key, p in defined.items() if key in members}
     adjusted: dict[Key, Figure] = dict(holm(inside, size=len(members)))
-    for key, p in known.items():
+    for key, p in defined.items():
         if key not in members:
             adjusted[key] = holm({**inside, key: p}, size=len(members) + 1)[key]
     return {key: adjusted.get(key, p) for key, p in p_values.items()}
@@ -120,11 +120,11 @@ class Graded(NamedTuple):
 def grade_together(means: Mapping[Key, MeanByCheckpoint], family: Iterable[Key]) -> dict[Key, Graded]:
     """Return the grade of each mean, both of its p values adjusted over the family."""
     members = frozenset(family)
-    student = adjust({key: one.p_student_t for key, one in means.items()}, members)
-    flips = adjust({key: one.p_sign_flip for key, one in means.items()}, members)
+    student = adjust({key: mean.p_student_t for key, mean in means.items()}, members)
+    flips = adjust({key: mean.p_sign_flip for key, mean in means.items()}, members)
     graded = {}
-    for key, one in means.items():
-        grade = intervals.grade(known_means(one), adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
+    for key, mean in means.items():
+        grade = intervals.grade(known_means(mean), adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
         graded[key] = Graded(grade, student[key], flips[key], len(members | {key}))
     return graded
 
@@ -140,14 +140,14 @@ def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -
     judged = {}
     for place, effect in effects.items():
         values, found = known_means(effect), graded[place]
-        known = [name for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)]
+        names = [name for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)]
         judged[place] = Judgement(
             **found._asdict(),
             p_student_t=effect.p_student_t,
             p_sign_flip=effect.p_sign_flip,
             p_wild=intervals.wild_p(values, seed=seed, task=place[1]),
             least_p=2.0 ** (1 - len(values)) if len(values) else Undefined("there is no checkpoint"),
-            leave_one_out=intervals.leave_one_out(values, known),
+            leave_one_out=intervals.leave_one_out(values, names),
             anytime=intervals.anytime_interval(values),
             more_checkpoints=0
             if found.grade == "resolved"
@@ -187,12 +187,12 @@ def _p(trigger: TriggerFigures, test: str) -> Figure:
 
 def _largest(p_values: Iterable[Figure]) -> Figure:
     """Return the largest p, or the first that is undefined."""
-    known: list[float] = []
+    values: list[float] = []
     for p in p_values:
         if isinstance(p, Undefined):
             return p
-        known.append(p)
-    return max(known)
+        values.append(p)
+    return max(values)
 
 
 def _judged(trigger: TriggerFigures, adjusted: dict[str, Figure], standing: Standing) -> TriggerScore:
