@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from pydantic import ValidationError
@@ -24,6 +24,9 @@ from worldfork.ledger.row import Number, finite, gain, mean, seal
 from worldfork.progress import Notify, log
 from worldfork.records import explain
 from worldfork.registration import difference
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["Recorder"]
 
@@ -168,6 +171,12 @@ class Recorder:
             self._catch_up()
         order = ("arm", "checkpoint", "direction", "stream_seed", "update_seed", "k")
         return tuple(wanted[name] for name in order) in self._known
+
+    def forks(self) -> "pl.DataFrame":
+        """Return the forks as a flat table, one row each, in the columns that `wf.score` reads."""
+        from worldfork.analysis.read import recorded_frame
+
+        return recorded_frame(RecordedLedger(self.path))
 
     def __len__(self) -> int:
         return len(self._known)

@@ -10,9 +10,10 @@ import worldfork as wf
 from worldfork.registration import Registration, authored, read
 from worldfork.registration.library import find
 
-__all__ = ["furnish", "stand_in", "stand_in_file"]
+__all__ = ["RECORDED", "furnish", "stand_in", "stand_in_file"]
 
 TASK = "linear_quadratic"
+RECORDED = "runs/mine"  # a recorded ledger of the reader's own
 
 
 def furnish(folder: Path, studies: dict[str, str]) -> None:
@@ -25,6 +26,11 @@ def furnish(folder: Path, studies: dict[str, str]) -> None:
         wf.run(stand_in(registration), folder / study)
     forks = wf.Study(folder / "results/demo").forks().drop("hold", "update")
     forks.with_columns(pl.lit("cartpole").alias("task")).write_csv(folder / "forks.csv")
+    settings = {"task": "churn model", "question": "Does weekly retraining pay?", "common_random_numbers": True}
+    recorder = wf.Recorder(folder / RECORDED, **settings)  # as docs/recorder.md has it, which goes on with it
+    for checkpoint in range(8):
+        for week in (1, 2):
+            recorder.fork(checkpoint=checkpoint, k=week, hold=0.9, update=0.9 + 0.01 * checkpoint)
     for page in PAGES:
         write_modules(page, folder)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 from pages import PAGES, ROOT, Command, commands, examples_in_help
-from studies import furnish, stand_in_file
+from studies import RECORDED, furnish, stand_in_file
 from typer.exceptions import TyperException
 from typer.testing import CliRunner
 
@@ -101,7 +101,7 @@ def trained() -> dict[str, str]:
 def known_ledger(ledger: Path | str) -> bool:
     """Whether a reader has it: their own table, a published ledger, or a study that a documented command ran."""
     return (
-        str(ledger) == "forks.csv"
+        str(ledger) in ("forks.csv", RECORDED)
         or (ROOT / ledger / "registration.json").is_file()
         or is_archive(locate(ROOT / ledger))
         or str(ledger) in ran_studies()

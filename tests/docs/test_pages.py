@@ -21,7 +21,7 @@ def with_code() -> list[Path]:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     furnish(folder, {})
-    (folder / "runs").mkdir()
+    (folder / "runs").mkdir(exist_ok=True)
     return folder
 
 

@@ -11,7 +11,7 @@ from pages import FENCE, PAGES, ROOT
 
 # Languages of blocks that are not Python, and what stands for a test of each: commands are tried by test_commands,
 # TOML is parsed below, and a text is meant to be read (it needs trackers that worldfork does not install).
-NOT_PYTHON = {"bash", "toml", "text"}
+NOT_PYTHON = {"bash", "toml", "text", "py"}  # py: an excerpt of a file that is tested itself
 
 
 def test_the_site_builds_strictly_and_stands_alone(tmp_path: Path) -> None:

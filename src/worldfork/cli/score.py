@@ -77,7 +77,6 @@ def score(
     from worldfork.analysis.score.run import only_arm, score_ledger
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
-    from worldfork.ledger.recorded import stated_guarantees
     from worldfork.progress import bars
 
     if as_json + as_latex + as_markdown + as_csv > 1 or (as_json and (paper or only)):
@@ -101,7 +100,7 @@ def score(
     with bars(transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
     notes = list(scored.warnings)
-    notes += [stated_guarantees(opened.recorder)] if opened.recorder is not None else []
+    notes += [opened.recorder.statement] if opened.recorder is not None else []
     seeds = read_seeds(opened.study) if opened.study else []
     if as_json:
         trained = [dataclasses.asdict(seed) for seed in seeds]

@@ -26,7 +26,6 @@ __all__ = [
     "RecorderSettings",
     "deployments_of",
     "is_recorded",
-    "stated_guarantees",
 ]
 
 SETTINGS: Final = "recorder.json"
@@ -65,6 +64,14 @@ class RecorderSettings(Record):
     def digest(self) -> str:
         """Return the digest at which the chain begins."""
         return digest(self.model_dump(mode="json", by_alias=True))
+
+    @property
+    def statement(self) -> str:
+        """Return the sentence on guarantees that no reader can check."""
+        words = {True: "yes", False: "no", None: "not stated"}
+        stated = self.guarantees.model_dump()
+        statements = "; ".join(f"{GUARANTEES[name]}: {words[value]}" for name, value in stated.items())
+        return f"Recorded by a loop of its own. On the recorder's word: {statements}."
 
 
 class RecordedRow(ChainedRow):
@@ -176,19 +183,11 @@ class RecordedLedger:
 
     def notes(self) -> list[str]:
         """Return what the recorder states and no reader can check, and a torn line."""
-        notes = [stated_guarantees(self.settings)]
+        notes = [self.settings.statement]
         content = self._content()
         if torn := len(content) - content.rfind(b"\n") - 1:
             notes.append(f"{ROWS} ends in a torn line of {torn} bytes, which the next recording cuts off.")
         return notes
-
-
-def stated_guarantees(settings: RecorderSettings) -> str:
-    """Return the sentence on guarantees that no reader can check."""
-    words = {True: "yes", False: "no", None: "not stated"}
-    stated = settings.guarantees.model_dump()
-    statements = "; ".join(f"{GUARANTEES[name]}: {words[value]}" for name, value in stated.items())
-    return f"Recorded by a loop of its own. On the recorder's word: {statements}."
 
 
 def deployments_of(rows: Sequence[RecordedRow]) -> int:

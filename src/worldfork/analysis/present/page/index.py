@@ -121,7 +121,7 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
     return Line(
         name=name or material.name,
         registered=material.name if name not in ("", material.name) else "",
-        question=study.registration.about if study else " ".join(read_as(score)),
+        question=study.registration.about if study else material.question or " ".join(read_as(score)),
         verdicts=[
             Verdict(
                 task=part.task,

@@ -33,6 +33,11 @@ class Material:
         return self.ledger.study
 
     @property
+    def question(self) -> str:
+        """Question of a recorded ledger."""
+        return self.ledger.recorder.question if self.ledger.recorder is not None else ""
+
+    @property
     def rows(self) -> Rows:
         return self.ledger.rows
 
