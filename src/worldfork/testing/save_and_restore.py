@@ -82,6 +82,13 @@ class _Bench:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
+    @rule("A simulator has `reset`, `step` and an action space", foundation=True)
+    def has_what_is_asked(self) -> None:
+        env = self.make()
+        missing = ", ".join(name for name in ("reset", "step", "action_space") if not hasattr(env, name))
+        remedy = "As in Gymnasium: `reset(seed=...)`, `step(action)`, and a space with `seed` and `sample`."
+        demand(not missing, f"what was made, a {type(env).__name__}, has no `{missing}`.", remedy)
+
     @rule("The same seed begins the same episode", foundation=True)
     def begins_alike(self) -> None:
         shown = []
