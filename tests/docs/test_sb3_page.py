@@ -59,7 +59,7 @@ def test_a_stranger_comes_from_archives_to_a_verified_ledger(tmp_path: Path) -> 
         assert done.returncode == 0, done.stderr
     forks = wf.Study(tmp_path / "runs/pendulum").forks()
     assert len(forks) == 2 * 2 * 2
-    assert forks["dR"].is_finite().all()
+    assert forks["r_update"].is_finite().all()
 
 
 def worldfork(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
