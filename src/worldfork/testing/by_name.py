@@ -78,13 +78,13 @@ def check_by_name(
     if group == "agents":
         if not (isinstance(thing, type) and issubclass(thing, Plugin)):
             thing = _plugin_around(thing)
-        known = getattr(thing, "precisions", ("float32",))
+        precisions = getattr(thing, "precisions", ("float32",))
         return check_agent(
             name if isinstance(thing, type) and ":" not in name else thing,
             world,
             settings=settings,
             checkpoints=checkpoints,
-            precision=precision or known[0],
+            precision=precision or precisions[0],
         )
     if group is None:
         return check_simulator(thing)
@@ -113,7 +113,7 @@ def as_record(report: Report) -> dict[str, Any]:
 
 def _found(name: str, kind: Group | None) -> tuple[Group | None, Any]:
     """Return the group of a name and what it stands for; None for a simulator with no plug-in around it."""
-    groups = [group for group in KITS if kind in (None, group) and registry.known(group, name)]
+    groups = [group for group in KITS if kind in (None, group) and registry.is_known(group, name)]
     if len(groups) > 1:
         raise WorldforkError(f"`{name}` stands for several things: say --kind {' or --kind '.join(groups)}.")
     if groups or ":" not in name:

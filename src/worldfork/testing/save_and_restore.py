@@ -77,7 +77,7 @@ class _Simulator:
 
 
 class _Bench:
-    """What the examinations of a plain simulator share."""
+    """Bench of a plain simulator."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
