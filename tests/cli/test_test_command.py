@@ -126,7 +126,7 @@ def test_what_stands_behind_a_name_is_examined(name: str, subject: str) -> None:
     assert code == 0, text
     lines = text.splitlines()
     assert lines[0] == subject
-    assert lines[1].startswith("worldfork ")
+    assert lines[1].startswith("versions: worldfork ")
     assert lines[-1] == "verdict: exact: what was examined is kept"
 
 

@@ -15,7 +15,7 @@ REPORTS = re.compile(r"`worldfork test (\w+:\w+)`[^\n]*\n\n```text\n(.*?)```", r
 
 def told(text: str) -> list[str]:
     """Return the lines of a report without versions, and without the digits that were seen."""
-    lines = [line for line in text.splitlines() if not line.startswith("worldfork ")]
+    lines = [line for line in text.splitlines() if not line.startswith("versions: ")]
     return [re.sub(r"first \S+ and [^\s)]+", "first ... and ...", line) for line in lines]
 
 

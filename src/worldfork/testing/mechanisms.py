@@ -133,8 +133,8 @@ class _Bench:
         seen = np.minimum(SIZES, LENGTH)
         right = bool((np.asarray(update.transitions) <= seen).all())
         remedy = "Cut it with `worldfork.lab.mechanisms.base.last(window, self.window)` and count its `size`."
-        count = f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed."
-        demand(right, count, remedy)
+        seen_too_many = f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed."
+        demand(right, seen_too_many, remedy)
 
     @rule("An update is a function of its arguments", foundation=True)
     def updates_purely(self) -> None:
