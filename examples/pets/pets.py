@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from worldfork.lab.adapters.torch_state import load_torch_state, torch_state
 from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.signals import Signal
 
@@ -54,9 +55,7 @@ class Pets:
     def __init__(self, observations, actions, *, bound, members, hidden, candidates, horizon, iterations):
         self.model = Ensemble(members, observations, actions, hidden)
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-3)
-        for weight in self.model.parameters():  # Adam's state is there from the beginning, so it has names
-            zeros = {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-            self.optimiser.state[weight] = {"step": torch.tensor(0.0), **zeros}
+        self.parts = {"model": self.model, "optimiser": self.optimiser}
         self.bound, self.actions, self.members = bound, actions, members
         self.candidates, self.horizon, self.iterations = candidates, horizon, iterations
         self.plan = torch.zeros(1, horizon, actions)
@@ -141,18 +140,10 @@ class Pets:
         return {"error": missed.square().mean(-1).numpy(), "disagreement": mean.var(0).mean(-1).numpy()}
 
     def get_state(self):
-        kept = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for place, weight in enumerate(self.model.parameters()):
-            moments = self.optimiser.state[weight]
-            kept |= {f"optimiser.{place}.{name}": tensor for name, tensor in moments.items()}
-        return {name: tensor.detach().numpy().copy() for name, tensor in kept.items()}
+        return torch_state(self.parts)
 
     def set_state(self, state):
-        tensors = {name: torch.as_tensor(np.array(array)) for name, array in state.items()}
-        self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
-        for place, weight in enumerate(self.model.parameters()):
-            names = self.optimiser.state[weight]
-            self.optimiser.state[weight] = {name: tensors[f"optimiser.{place}.{name}"] for name in names}
+        load_torch_state(self.parts, state)
 
 
 class PetsPlugin(StatefulPlugin):

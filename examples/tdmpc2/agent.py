@@ -15,6 +15,7 @@ from stable_worldmodel.policy import PlanConfig
 from stable_worldmodel.solver import MPPISolver
 from stable_worldmodel.wm.tdmpc2 import TDMPC2, tdmpc2_forward
 
+from worldfork.lab.adapters.torch_state import load_torch_state, torch_state
 from worldfork.lab.agents.stateful import StatefulPlugin
 
 RATE = 1e-3
@@ -53,9 +54,7 @@ class Agent:
         self.model, self.bound = TDMPC2(self.cfg), bound
         self.trained = [weight for weight in self.model.parameters() if weight.requires_grad]
         self.optimiser = torch.optim.Adam(self.trained, lr=RATE)
-        for weight in self.trained:  # Adam's state is there from the beginning, so it has names
-            zeros = {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-            self.optimiser.state[weight] = {"step": torch.tensor(0.0), **zeros}
+        self.parts = {"model": self.model, "optimiser": self.optimiser}
         self.solver = MPPISolver(
             self.model,
             batch_size=64,
@@ -128,17 +127,10 @@ class Agent:
         return {"error": error.numpy(), "critics": spread.numpy()}
 
     def get_state(self):
-        kept = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for place, weight in enumerate(self.trained):
-            kept |= {f"optimiser.{place}.{name}": tensor for name, tensor in self.optimiser.state[weight].items()}
-        return {name: tensor.detach().numpy().copy() for name, tensor in kept.items()}
+        return torch_state(self.parts)
 
     def set_state(self, state):
-        tensors = {name: torch.as_tensor(np.array(array)) for name, array in state.items()}
-        self.model.load_state_dict({name: tensors[f"model.{name}"] for name in self.model.state_dict()})
-        for place, weight in enumerate(self.trained):
-            names = self.optimiser.state[weight]
-            self.optimiser.state[weight] = {name: tensors[f"optimiser.{place}.{name}"] for name in names}
+        load_torch_state(self.parts, state)
 
 
 class TDMPC2Plugin(StatefulPlugin):

@@ -28,7 +28,7 @@ from worldfork.errors import WorldforkError
 from worldfork.records import Record, explain
 from worldfork.version import __version__
 
-__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "find", "known", "load", "locate", "names"]
+__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "find", "is_known", "load", "locate", "names"]
 
 Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "schedules", "executors"]
 
@@ -221,7 +221,7 @@ def find(located: Located) -> Any:
     return thing
 
 
-def known(group: Group, name: str) -> bool:
+def is_known(group: Group, name: str) -> bool:
     """Return True for a name that comes with worldfork, a family among them, or that a package offers."""
     return name in names(group) or _family(group, name) is not None
 

@@ -89,6 +89,9 @@ class Never(Trigger):
 
 class Nothing:
     pass
+
+
+NUMBER = 7
 """
 
 
@@ -123,7 +126,7 @@ def test_what_stands_behind_a_name_is_examined(name: str, subject: str) -> None:
     assert code == 0, text
     lines = text.splitlines()
     assert lines[0] == subject
-    assert lines[1].startswith("worldfork ")
+    assert lines[1].startswith("versions: worldfork ")
     assert lines[-1] == "verdict: exact: what was examined is kept"
 
 
@@ -134,6 +137,7 @@ def test_what_stands_behind_a_name_is_examined(name: str, subject: str) -> None:
             "mine_tested:Forgetful",
             "restored by `set_state` in the same object and stepped again, it went elsewhere",
         ),
+        ("mine_tested:Nothing", "what was made, a Nothing, has no `reset, step, action_space`"),
         ("mine_tested:Half", "`set_state` had not put back `moment`"),
     ],
 )
@@ -162,7 +166,7 @@ def test_the_report_for_a_program() -> None:
     [
         (["clock"], r"several things: say --kind signals or --kind triggers"),
         (["nothing of the sort"], r"no environment called 'nothing of the sort'"),
-        (["mine_tested:Nothing"], r"neither a plug-in of worldfork's, nor a class or function"),
+        (["mine_tested:NUMBER"], r"is a int, and neither a plug-in of worldfork's nor a class or function"),
         (["mine_tested:Nowhere"], r"module `mine_tested` has no `Nowhere`"),
         (["residual", "--kind", "worlds"], r"--kind takes environments, agents"),
     ],

@@ -32,6 +32,7 @@ PARSERS = ALL.commands
 FILLED = {
     "REGISTRATION": "linear-quadratic",
     "FILE": "linear-quadratic",
+    "study.toml": "linear-quadratic",
     "STUDY": "runs/lq",
     "LEDGER": "runs/lq",
     "TABLE": "forks.csv",

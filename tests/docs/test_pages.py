@@ -9,6 +9,7 @@ from studies import furnish
 TESTED_ELSEWHERE = (
     "docs/environments.md",  # tests/lab/environments/test_environment_docs.py
     "docs/extending.md",  # tests/plugin/test_extending_page.py
+    "docs/sb3.md",  # tests/docs/test_sb3_page.py
 )
 
 

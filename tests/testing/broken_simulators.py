@@ -97,7 +97,7 @@ class AnewWhenCopied(Copied):
 
 SIMULATORS: list[tuple[type[Whole], str]] = [
     (NoGenerator, r"restored by `set_state` in the same object and stepped again.*a generator"),
-    (NoLastAction, r"restored in the same object, `get_state` returns something else \(`last`"),
+    (NoLastAction, r"restored in the same object, `save` returns something else \(`last`"),
     (LiveView, r"what `save` returned changed while the world went on \(`body`.*Return a copy"),
     (Unseeded, r"reset with one seed, took the same steps, and differ.*which `reset\(seed=\.\.\.\)` seeds"),
     (OneServer, r"went elsewhere|stepping another simulator in between changed"),

@@ -56,7 +56,7 @@ def examine(
 def _lines(record: dict[str, Any]) -> list[str]:
     """Return the report as text: what it holds for, every promise, and the verdict last."""
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    lines = [record["subject"], f"{versions}; {record['machine']}"]
+    lines = [record["subject"], f"versions: {versions}; {record['machine']}"]
     lines += [f"  kept          {promise}" for promise in record["kept"]]
     for problem in record["broken"]:
         lines += [f"  BROKEN        {problem['rule']}", f"    seen: {problem['seen']}"]

@@ -1,1 +1,1 @@
-"""Where the tasks of a study are computed."""
+"""Executors: places where the tasks of a study are computed."""

@@ -1,4 +1,4 @@
-"""The Executor contract: where the tasks of a study are computed."""
+"""Contract of an executor, and the bookkeeping of what it was given and gave back."""
 
 import abc
 import contextlib
@@ -13,13 +13,13 @@ __all__ = ["Answers", "Executor", "ExecutorPlugin", "opened"]
 
 @runtime_checkable
 class Executor(Protocol):
-    """Whatever maps a function over tasks."""
+    """Anything that maps a function over tasks."""
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]: ...
 
 
 class ExecutorPlugin(Plugin):
-    """What an executor's name stands for; the fields of a subclass are its settings.
+    """Base class of executors; the fields of a subclass are its settings.
 
     The calling process alone writes the ledger. Tasks and results are plain data, and a task that fails comes back
     as a result that says so: `function` does not raise. A worker that dies is the executor's to outlive: its task
@@ -29,23 +29,30 @@ class ExecutorPlugin(Plugin):
 
     @property
     def here(self) -> bool:
-        """Whether tasks are computed in the calling process."""
+        """Return True if tasks are computed in the calling process."""
         return False
 
     @abc.abstractmethod
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Apply `function` to every task and yield (index, result) as they finish, in any order.
 
-        `tasks` may be a generator whose items are large: take a few ahead, not all.
+        Args:
+            function: a function of a module, which a worker imports; it returns failures and raises none.
+            tasks: perhaps a generator whose items are large: take a few ahead, not all.
+
+        Example:
+            >>> from worldfork.executors.local import Local
+            >>> sorted(Local(workers=1).map(abs, [-3, 2]))
+            [(0, 3), (1, 2)]
         """
 
     def close(self) -> None:
-        """Let go of whatever was kept between two calls of `map`."""
+        """Release what was kept between two calls of `map`."""
 
 
 @contextlib.contextmanager
 def opened(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Executor]:
-    """The executor itself, or the one of that name with these settings, which is closed afterwards."""
+    """Give the executor itself, or build the one of that name with these settings and close it afterwards."""
     if not isinstance(executor, str):
         yield executor
         return
@@ -57,7 +64,7 @@ def opened(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Ex
 
 
 class Answers:
-    """What an executor makes of a list of tasks, held against what it was given: an executor may be anyone's."""
+    """Results of an executor, compared with the tasks that it was given: an executor may be anyone's."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -65,7 +72,7 @@ class Answers:
         self._back: set[int] = set()
 
     def of(self, tasks: Iterable[Any], *, function: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
-        """(index, result) of every task that comes back."""
+        """Yield (index, result) of every task that comes back."""
         given = self._counted(tasks)
         for answer in self._executor.map(function, given):
             match answer:
@@ -81,11 +88,11 @@ class Answers:
             pass
 
     def missing(self) -> list[int]:
-        """Tasks that were given and never came back."""
+        """Return the indices of tasks that were given and never came back."""
         return [index for index in range(self._given) if index not in self._back]
 
     def wrong(self, what: str) -> WorldforkError:
-        """What to say of an executor that breaks its contract."""
+        """Return the error for an executor that breaks its contract in this way."""
         return WorldforkError(
             f"The executor {type(self._executor).__name__} {what}. `map` yields one pair (index, result) for every "
             "task, with the index of that task from 0: worldfork.testing.check_executor examines it."

@@ -1,4 +1,4 @@
-"""Which GPUs a process may use, and how it shares one with others: its memory, and its time."""
+"""Work in processes of this machine, which share its GPUs: their memory, and their time."""
 
 import contextlib
 import itertools
@@ -38,7 +38,7 @@ DAEMON: Final = Path("/tmp/nvidia-mps/control")  # noqa: S108 - where NVIDIA's l
 
 
 def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
-    """The NVIDIA GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; found without starting any."""
+    """Return the NVIDIA GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES, without starting any."""
     if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
     return [str(index) for index in range(len(list(drivers.iterdir())))] if drivers.is_dir() else []
@@ -74,7 +74,7 @@ def shared(processes: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kernels_at_once(running: Path = DAEMON) -> Iterator[None]:
-    """Under an MPS daemon of our own, unless there is one already or none is installed."""
+    """Run an MPS daemon of our own, unless there is one already or none is installed."""
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ or running.exists():
         yield
@@ -101,7 +101,7 @@ Place = tuple[str, float] | None  # a GPU and the share of it that a process may
 
 
 class Local(ExecutorPlugin):
-    """This process, or some of its own that compute while it writes.
+    """Executor of this process, or of processes of its own that compute while it writes.
 
     One worker is this process itself, which can neither outlive a crash nor end a task that hangs. Where
     `attempts`, `deadline` or `twice` is set, one worker is a process of its own too.
@@ -149,7 +149,7 @@ class Local(ExecutorPlugin):
 
 
 class _Process:
-    """A process and this end of the pipe to it."""
+    """Worker process and this end of the pipe to it."""
 
     def __init__(self, process: BaseProcess, pipe: "connection.Connection[Any, Any]", place: Place) -> None:
         self.process, self.pipe, self.place = process, pipe, place
@@ -157,12 +157,12 @@ class _Process:
 
     @property
     def name(self) -> str:
-        """As a result says who computed it."""
+        """Name of the worker, as a result says who computed it."""
         return f"{platform.node()}:{self.process.pid}"
 
 
 class _Processes:
-    """A cluster of processes of this machine: they are begun when there is something to do, then wait for more."""
+    """Cluster of processes of this machine: they are begun when there is something to do, then wait for more."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
@@ -191,13 +191,13 @@ class _Processes:
 
     def events(self, seconds: float) -> list[Event]:
         names = {process.pipe: name for name, process in self._all.items()}
-        heard = [names[pipe] for pipe in connection.wait(list(names), timeout=seconds)]  # type: ignore[index]
-        found = [event for name in heard for event in self._heard(name)]
+        ready = [names[pipe] for pipe in connection.wait(list(names), timeout=seconds)]  # type: ignore[index]
+        found = [event for name in ready for event in self._received(name)]
         # A process that a world has forked may hold the pipe of one that has died.
         died = [name for name, process in self._all.items() if not process.process.is_alive()]
         return found + [self._lost(name) for name in died if not self._all[name].pipe.poll()]
 
-    def _heard(self, name: str) -> list[Event]:
+    def _received(self, name: str) -> list[Event]:
         process = self._all[name]
         try:
             message = process.pipe.recv()
@@ -239,13 +239,13 @@ class _Processes:
             self._free.append(process.place)
 
     def let_go(self) -> None:
-        """Nothing more is to be done: they end by themselves."""
+        """Close all pipes: the processes end by themselves."""
         self._end_all.cancel()
         for process in self._all.values():
             process.pipe.close()
 
     def end_all(self) -> None:
-        """End every process: what they are doing is wanted no longer."""
+        """Kill every process: nobody wants what they are doing."""
         self._end_all()
 
 
@@ -265,7 +265,7 @@ def _begun(place: Place) -> _Process:
 
 
 def _ending(code: int | None) -> str:
-    """A process's end in words."""
+    """Return the end of a process in words."""
     if code is None:
         return "let go of its pipe and did not end"
     if code >= 0:
@@ -298,23 +298,23 @@ def _spawning() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ended_later() -> Iterator[None]:
-    """Half of a process can not be ended: Ctrl-C and SIGTERM are obeyed once it is whole."""
+    """Delay Ctrl-C and SIGTERM until a process that is being begun is whole: half of one can not be ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[int] = []
+    signals: list[int] = []
 
-    def hear(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
+    def note(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, hear) for number in numbers if signal.getsignal(number) is not None}
+    before = {number: signal.signal(number, note) for number in numbers if signal.getsignal(number) is not None}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for again in heard[:1]:
+        for again in signals[:1]:
             signal.raise_signal(again)
 
 
@@ -331,7 +331,7 @@ def _work(pipe: "connection.Connection[Any, Any]", parent: int, place: Place) ->
 
 
 def _answer(pipe: "connection.Connection[Any, Any]") -> tuple[bool, Any]:
-    """(True, result) of the next task; (False, error) where the function raises, which a task's never does."""
+    """Return (True, result) of the next task; (False, error) if the function raises, which a task's never does."""
     try:
         function, task = pipe.recv()
     except (EOFError, ConnectionError):

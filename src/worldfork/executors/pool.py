@@ -1,4 +1,4 @@
-"""Handing tasks to workers that come and go: which task goes where, and what becomes of it.
+"""Distribution of tasks to workers that come and go: which task goes where, and what becomes of it.
 
 A worker does one task at a time. One that dies or does not answer in time costs time: its task goes to another. A
 result that is doubtful, or one of every few where that is asked for, is computed by a second worker, and believed
@@ -24,14 +24,14 @@ logger = logging.getLogger("worldfork.executors")
 
 @dataclasses.dataclass(frozen=True)
 class Joined:
-    """A worker is ready."""
+    """Event: a worker is ready."""
 
     worker: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Returned:
-    """A worker did its task."""
+    """Event: a worker did its task."""
 
     worker: str
     result: Any
@@ -39,7 +39,7 @@ class Returned:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """A worker is gone, and its task with it."""
+    """Event: a worker is gone, and its task with it."""
 
     worker: str
     reason: str
@@ -53,11 +53,11 @@ class Cluster(Protocol):
     """Workers by name, wherever they are."""
 
     def ready(self) -> list[str]:
-        """The workers that wait for a task."""
+        """Return the workers that wait for a task."""
         ...
 
     def grow(self) -> bool:
-        """Begin workers where there is room; whether any are on their way."""
+        """Begin workers where there is room; return True if any are on their way."""
         ...
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
@@ -65,7 +65,7 @@ class Cluster(Protocol):
         ...
 
     def events(self, seconds: float) -> list[Event]:
-        """What happened, waiting for so long if nothing has."""
+        """Return what happened; wait for so many seconds if nothing has."""
         ...
 
     def end(self, worker: str, *, shun: bool = False) -> None:
@@ -75,7 +75,7 @@ class Cluster(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What is asked of workers, and what they are forgiven."""
+    """Settings of a pool: what is asked of workers, and what they are forgiven."""
 
     attempts: int = 3  # workers that a task may take with it before it is given up
     deadline: float | None = None  # seconds for one task
@@ -141,7 +141,7 @@ class _Pool:
         self.refusal = ""  # of a worker that is not fit for this study
 
     def finished(self) -> bool:
-        """Whether nothing is left; asks for a task to know."""
+        """Return True if nothing is left; a task is drawn to know."""
         if not self.waiting and not self.busy:
             self._draw()
         return not self.waiting and not self.busy
@@ -163,7 +163,7 @@ class _Pool:
             )
 
     def hand_out(self) -> None:
-        """A task to every worker that waits for one."""
+        """Give a task to every worker that waits for one."""
         for worker in self.cluster.ready():
             job = self._job_for(worker)
             if job is None:
@@ -173,7 +173,7 @@ class _Pool:
             self.cluster.submit(worker, self.function, job.task)
 
     def take(self, event: Event) -> Iterator[tuple[int, Any]]:
-        """What follows from an event."""
+        """Take an event in; yield the results that can now be believed."""
         match event:
             case Joined():
                 logger.info("worker %s is there", event.worker)
@@ -209,12 +209,12 @@ class _Pool:
             logger.info("%s", "; ".join(lines) or "waiting for a worker")
 
     def abandon(self) -> None:
-        """What is under way is wanted no longer."""
+        """End the workers that are busy: nobody wants their results."""
         for worker in self.busy:
             self.cluster.end(worker)
 
     def _draw(self) -> _Job | None:
-        """The next task of the supply, which a result may add to after it had run out."""
+        """Return the next task of the supply, which a result may add to after it had run out."""
         following = next(self.supply, None)
         if following is None:
             return None
@@ -275,7 +275,7 @@ class _Pool:
             yield job.index, Failed(f"{len(job.losses)} workers were lost over it: {lost}", lost)
 
     def _again(self, job: _Job) -> None:
-        """To the front, so that what others wait for is not the last to be done."""
+        """Put a task back at the front, so that what others wait for is not the last to be done."""
         if job not in self.waiting and not job.settled:
             self.waiting.appendleft(job)
 
@@ -308,7 +308,7 @@ class _Pool:
 
 
 def _largest_agreement(results: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The most results that are one and the same."""
+    """Return the largest group of results that agree."""
     groups: list[list[tuple[str, Any]]] = []
     for worker, result in results:
         for group in groups:

@@ -34,7 +34,7 @@ KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no t
 
 
 class Ray(ExecutorPlugin):
-    """A Ray cluster's nodes, or this machine's cores and accelerators by way of Ray."""
+    """Executor of a Ray cluster, or of this machine's cores and accelerators by way of Ray."""
 
     address: str | None = None  # of a cluster that is running; None: RAY_ADDRESS, or one for this run, here
     workers: Annotated[int, Field(ge=1)] | None = None  # at most so many; None: as many as there is room for
@@ -62,11 +62,11 @@ class Ray(ExecutorPlugin):
 
 
 class _Missing:
-    """What a worker returns that could not have a blob."""
+    """Result of a worker that could not have a blob."""
 
 
 class _Worker:
-    """What an actor is: one process that does one task at a time."""
+    """Actor of Ray: a process that does one task at a time."""
 
     def __init__(self, cores: int, gpus: float) -> None:
         os.environ["WORLDFORK_THREADS"] = str(cores)
@@ -74,7 +74,7 @@ class _Worker:
             share_memory(gpus)
 
     def where(self) -> tuple[str, str]:
-        """The machine's name, and Ray's of its node."""
+        """Return the machine's name, and Ray's of its node."""
         import ray
 
         return platform.node(), ray.get_runtime_context().get_node_id()
@@ -102,8 +102,8 @@ class _Worker:
 
 
 class _RayCluster:
-    """The workers of one run. A worker is called by its machine and a number, and by the number alone until Ray has
-    found a place for it."""
+    """Cluster of one run's workers. A worker is called by its machine and a number, and by the number alone until
+    Ray has found a place for it."""
 
     def __init__(self, settings: Ray) -> None:
         self.ray, self.connected_here = _connected(settings.address)
@@ -218,7 +218,7 @@ class _Objects:
         self.kept: collections.OrderedDict[str, tuple[Any, int]] = collections.OrderedDict()
 
     def named(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
-        """A reference to each; within a list, where Ray does not fetch it unasked."""
+        """Return a reference to each blob, within a list, where Ray does not fetch it unasked."""
         wanted = {}
         for blob in blobs:
             if blob.name not in self.kept:
@@ -232,7 +232,7 @@ class _Objects:
         return wanted
 
     def forget(self, blobs: Iterable[Blob]) -> None:
-        """They are lost: put them again when they are next named."""
+        """Forget blobs that are lost: they are put again when they are next named."""
         for blob in blobs:
             self.kept.pop(blob.name, None)
 
@@ -241,7 +241,7 @@ class _Objects:
 
 
 def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
-    """How many workers a node could hold if nobody else used it."""
+    """Return how many workers a node could hold if nobody else used it."""
     cores = int(resources.get("CPU", 0) // cpus)
     return min(cores, int(resources.get("GPU", 0) // gpus)) if gpus else cores
 
@@ -256,7 +256,7 @@ def _require_same_cluster(asked_for: str | None, connected: str) -> None:
 
 
 def _connected(address: str | None) -> tuple[Any, bool]:
-    """Ray, connected to a cluster, and whether that was done here."""
+    """Return Ray, connected to a cluster, and True if it was connected here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
     running = address or os.environ.get("RAY_ADDRESS")
     try:
@@ -269,7 +269,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
             quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
             if running:
                 _require_listener(running)
-            with _heard_as_before():
+            with _keeping_the_handler():
                 if running:
                     ray.init(address=running, **quiet)
                 else:  # one of this run's own
@@ -287,7 +287,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
 
 
 @contextlib.contextmanager
-def _heard_as_before() -> Iterator[None]:
+def _keeping_the_handler() -> Iterator[None]:
     """Leave SIGTERM to whoever listens for it: Ray would make it an exit without a word."""
     before = signal.getsignal(signal.SIGTERM)
     yield

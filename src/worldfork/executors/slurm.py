@@ -21,7 +21,7 @@ __all__ = ["Slurm"]
 
 
 class Slurm(ExecutorPlugin):
-    """Jobs in a SLURM queue; `workers` is how many may wait or run at once."""
+    """Executor of jobs in a SLURM queue; `workers` is how many may wait or run at once."""
 
     workers: Annotated[int, Field(ge=1)] = 8
     cpus: Annotated[int, Field(ge=1)] = 1  # of each job
@@ -45,7 +45,7 @@ class Slurm(ExecutorPlugin):
 
 
 class _Queue:
-    """A cluster whose workers are places in the queue. A place is good for one job, and the next one is another."""
+    """Cluster whose workers are places in the queue. A place is good for one job, and the next one is another."""
 
     def __init__(self, settings: Slurm) -> None:
         self.room, self.begun, self.cpus = settings.workers, 0, settings.cpus

@@ -240,8 +240,8 @@ class _Bench:
         finite = bool(np.isfinite(first.action).all())
         demand(finite, "parameters of NaN gave an action that is not finite.", FLAGGED)
         if not first.replaced[1].all():
-            said = "a zero action without saying so in `replaced`" if not first.action[1].any() else "an action"
-            demand(False, f"parameters of NaN gave {said}, as if nothing were wrong.", FLAGGED)
+            given = "a zero action without saying so in `replaced`" if not first.action[1].any() else "an action"
+            demand(False, f"parameters of NaN gave {given}, as if nothing were wrong.", FLAGGED)
         demand(not first.replaced[[0, 2]].any(), "sets that are finite were flagged too.", FLAGGED)
 
     @rule("What is measured has a name, a shape, and `error`")
@@ -393,10 +393,10 @@ class _Bench:
             for held in (begun, belief, whole)
         )
         remedy = "`begin_again` gives the episodes in `where` the belief that `begin` would, and leaves the others."
-        said = "an episode that begins anew acts otherwise than one that begins"
-        demand_same(anew[where], acted[where], said, remedy)
-        said = "an episode that goes on acts otherwise beside one that begins anew"
-        demand_same(going_on[~where], acted[~where], said, remedy)
+        other = "an episode that begins anew acts otherwise than one that begins"
+        demand_same(anew[where], acted[where], other, remedy)
+        other = "an episode that goes on acts otherwise beside one that begins anew"
+        demand_same(going_on[~where], acted[~where], other, remedy)
 
     @rule(
         "A precision that it does not know is refused",

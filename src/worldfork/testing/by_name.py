@@ -44,7 +44,6 @@ LIBRARIES: Final = (
     *("gymnasium", "mujoco", "dm_control", "pybullet", "sapien", "mani_skill", "brax", "ale_py", "pygame"),
     *("torch", "jax", "tensorflow", "stable_baselines3", "river", "scikit_learn"),
 )
-SIMULATOR, AGENT = ("reset", "step"), ("act", "learn", "get_state", "set_state")
 
 
 def check_by_name(
@@ -59,9 +58,9 @@ def check_by_name(
     """Examine what a name stands for, whatever it is.
 
     Args:
-        name: a name of the registry, or `module:attribute`: a plug-in class; a class or function that makes a
-            simulator (`reset` and `step`); one that makes an agent for a world (`act`, `learn`, `get_state`,
-            `set_state`).
+        name: a name of the registry, or `module:attribute`: a plug-in class; a class or function without
+            arguments that makes a simulator (`reset` and `step`); one that takes a world and makes an agent for it
+            (`act`, `learn`, `get_state`, `set_state`).
         kind: the group of a name that stands for several things, such as `signals`.
         world: the world that an agent is examined in.
         settings: settings of a plug-in.
@@ -79,13 +78,13 @@ def check_by_name(
     if group == "agents":
         if not (isinstance(thing, type) and issubclass(thing, Plugin)):
             thing = _plugin_around(thing)
-        known = getattr(thing, "precisions", ("float32",))
+        precisions = getattr(thing, "precisions", ("float32",))
         return check_agent(
             name if isinstance(thing, type) and ":" not in name else thing,
             world,
             settings=settings,
             checkpoints=checkpoints,
-            precision=precision or known[0],
+            precision=precision or precisions[0],
         )
     if group is None:
         return check_simulator(thing)
@@ -114,7 +113,7 @@ def as_record(report: Report) -> dict[str, Any]:
 
 def _found(name: str, kind: Group | None) -> tuple[Group | None, Any]:
     """Return the group of a name and what it stands for; None for a simulator with no plug-in around it."""
-    groups = [group for group in KITS if kind in (None, group) and registry.known(group, name)]
+    groups = [group for group in KITS if kind in (None, group) and registry.is_known(group, name)]
     if len(groups) > 1:
         raise WorldforkError(f"`{name}` stands for several things: say --kind {' or --kind '.join(groups)}.")
     if groups or ":" not in name:
@@ -124,20 +123,12 @@ def _found(name: str, kind: Group | None) -> tuple[Group | None, Any]:
     for group, (contract, _) in KITS.items():
         if isinstance(thing, type) and issubclass(thing, contract):
             return group, thing
-    if isinstance(thing, type) and _offers(thing, AGENT):
-        return "agents", thing
-    if isinstance(thing, type) and _offers(thing, SIMULATOR):
-        return None, thing
-    if callable(thing) and not isinstance(thing, type):
+    if callable(thing):  # a class or function: an agent is made for a world, a simulator from nothing
         return ("agents" if _needs_a_world(thing) else None), thing
     raise WorldforkError(
-        f"`{name}` is neither a plug-in of worldfork's, nor a class or function that makes a simulator ("
-        f"{', '.join(SIMULATOR)}) or an agent ({', '.join(AGENT)}): see docs/restorable.md."
+        f"`{name}` is a {type(thing).__name__}, and neither a plug-in of worldfork's nor a class or function that "
+        "makes a simulator, or an agent for a world: see docs/restorable.md."
     )
-
-
-def _offers(thing: type, methods: Sequence[str]) -> bool:
-    return all(callable(getattr(thing, method, None)) for method in methods)
 
 
 def _needs_a_world(make: Any) -> bool:

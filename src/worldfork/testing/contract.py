@@ -36,7 +36,7 @@ Examination = Callable[[Any], None]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One way in which a contract is broken."""
+    """Breach of a contract: the rule, what was seen, and how to repair it."""
 
     rule: str
     seen: str

@@ -86,7 +86,7 @@ def _built(bench: "_Bench") -> bool | str:
 
 
 class _Bench:
-    """What the examinations of a world share."""
+    """Bench of a world: the world, and what its examinations share."""
 
     def __init__(self, subject: Any, scale: float) -> None:
         self.plugin = subject if isinstance(subject, EnvironmentPlugin) else None
@@ -345,8 +345,8 @@ def _says_ends(state: State, *, says: bool) -> None:
     demand((state.ended is not None) == says, f"`can_end` is {says}, and `ended` is {state.ended}.", remedy)
     if state.ended is not None:
         _array("`ended`", state.ended, (WORLDS,), np.int8)
-        known = np.isin(state.ended, (0, TERMINATED, TRUNCATED)).all()
-        demand(bool(known), f"`ended` is {state.ended}.", "0 goes on, 1 terminated, 2 truncated.")
+        legal = np.isin(state.ended, (0, TERMINATED, TRUNCATED)).all()
+        demand(bool(legal), f"`ended` is {state.ended}.", "0 goes on, 1 terminated, 2 truncated.")
 
 
 def _array(name: str, array: Any, shape: tuple[int, ...], dtype: Any) -> None:

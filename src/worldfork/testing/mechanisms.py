@@ -68,8 +68,8 @@ def check_mechanism(
         ContractError: with everything that is wrong.
 
     Example:
-        >>> check_mechanism("finetune").not_examined
-        ('Rows beyond the replay\'s size are not read (it reads no replay)',)
+        >>> check_mechanism("finetune").kept[-1]
+        'No steps is the identity'
     """
     record = resolved("mechanisms", mechanism, Mechanism, settings)
     name = mechanism if isinstance(mechanism, str) else name_of(record)
@@ -133,8 +133,8 @@ class _Bench:
         seen = np.minimum(SIZES, LENGTH)
         right = bool((np.asarray(update.transitions) <= seen).all())
         remedy = "Cut it with `worldfork.lab.mechanisms.base.last(window, self.window)` and count its `size`."
-        said = f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed."
-        demand(right, said, remedy)
+        seen_too_many = f"`transitions` says that {update.transitions} transitions were seen, of {seen} allowed."
+        demand(right, seen_too_many, remedy)
 
     @rule("An update is a function of its arguments", foundation=True)
     def updates_purely(self) -> None:
@@ -179,7 +179,7 @@ class _Bench:
     def keeps_ends(self) -> None:
         """Every row that the agent is handed is a row of the window, with what it led to and whether it ended."""
         window = ending(self.window)
-        known = {row: (led_to, ended) for row, led_to, ended in _rows(window)}
+        rows = {row: (led_to, ended) for row, led_to, ended in _rows(window)}
         handed: list[Window] = []
         self.update(window, agent=watched(self.agent, handed))
         for seen in handed:
@@ -189,7 +189,7 @@ class _Bench:
                 "Cut every one of `window.columns`, as `worldfork.lab.mechanisms.base.last` does.",
             )
             for row, led_to, ended in _rows(seen):
-                expected, was_end = known.get(row, (led_to, ended))
+                expected, was_end = rows.get(row, (led_to, ended))
                 demand(
                     ended == was_end and np.allclose(led_to, expected, rtol=1e-3, atol=1e-3),
                     "the agent is handed a row of the window with another `next_observation` or `terminated`.",

@@ -88,8 +88,8 @@ def half_steps(
         yield None
         terminated = np.zeros(shape, np.bool_) if state.ended is None else (state.ended == 1).reshape(shape)
         outcome = {"reward": reward.reshape(shape), "terminated": terminated}
-        told = {name: outcome[name] for name in taken_by(agent.observe, *outcome)}
-        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1), **told)
+        taken = {name: outcome[name] for name in taken_by(agent.observe, *outcome)}
+        surprise = agent.observe(stage.parameters, decision.belief, observation.reshape(*shape, -1), **taken)
         belief = surprise.belief
         yield Step(action, replaced, {name: np.array(values) for name, values in surprise.signals.items()})
 

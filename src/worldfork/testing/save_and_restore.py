@@ -6,7 +6,7 @@ by `check_simulator`: with its own pair of methods, or else copied as a whole.
 
 import copy
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -21,6 +21,11 @@ PAIRS: Final = (("get_state", "set_state"), ("save_state", "restore_state"), ("s
 STEPS: Final = 12
 PLACES: Final = (0, 3, 9)  # steps after the beginning at which a world is saved
 PUT_BACK: Final = "`restore` sets every number that `save` returns, and nothing else changes them."
+DRAWN: Final = "It draws from its generator as it steps: keep that too (generator_numbers, restore_generator)."
+LEFT_OUT: Final = (
+    "`save` leaves out something that steps depend on: a generator, the solver's warm start, a count of steps, the "
+    "last action, a task's target."
+)
 
 
 def check_simulator(make: Callable[[], Any]) -> Report:
@@ -40,8 +45,43 @@ def check_simulator(make: Callable[[], Any]) -> Report:
     return examine(f"The simulator `{name}`", _Bench(make))
 
 
-class _Simulator:
-    """A simulator, and the ways to save it and lead it somewhere."""
+def examine_pair(plugin: RestorablePlugin) -> None:
+    """Examine the pair of a plug-in: what `restore` puts back is everything, and drift is set and read."""
+    _examine_restoring(lambda: _Paired(plugin))
+    simulation = PairedSimulation(plugin)
+    nominal = simulation.parameters()
+    simulation.set_factor(0.5)
+    drifted = simulation.parameters()
+    simulation.set_factor(1.0)
+    back = simulation.parameters()
+    seen, remedy = f"with the factor 0.5 `read` still says {drifted}.", "`drift` sets it, and `read` reads it back."
+    demand(drifted != nominal, seen, remedy)
+    seen = f"with the factors 0.5 and then 1 `read` says {back}, not {nominal}."
+    demand(back == nominal, seen, "`drift` multiplies the nominal value, not the present one.")
+
+
+class _Subject(Protocol):
+    """A simulator, and the ways to lead it somewhere, to save it and to put it back."""
+
+    way: str  # that it is restored by, in words
+
+    def begin(self, seed: int) -> Any: ...
+
+    def steps(self, count: int, *, seed: int) -> list[Any]:
+        """Return what some steps from here on show and earn; an end of the episode ends them."""
+        ...
+
+    def save(self) -> Any: ...
+
+    def restore(self, saved: Any) -> None: ...
+
+    def generator(self) -> Any:
+        """Return the state of its own generator, if it has Gymnasium's."""
+        ...
+
+
+class _Plain:
+    """Simulator of Gymnasium's kind, with a pair of methods of its own or none."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.env = make()
@@ -49,23 +89,12 @@ class _Simulator:
         pairs = [(owner, *pair) for pair in PAIRS for owner in (self.env, inner) if _has(owner, pair)]
         self.owner: Any = pairs[0][0] if pairs else None  # the environment, or the one inside its wrappers
         self.saving, self.restoring = pairs[0][1:] if pairs else ("", "")
+        self.way = f"by `{self.restoring}` " if pairs else "as a deep copy "
 
-    def begin(self, seed: int) -> None:
-        self.start = self.env.reset(seed=seed)
-        if hasattr(self.env, "action_space"):
-            self.env.action_space.seed(seed)
-
-    def save(self) -> Any:
-        return copy.deepcopy(self.env) if self.owner is None else getattr(self.owner, self.saving)()
-
-    def restore(self, saved: Any) -> None:
-        if self.owner is None:
-            self.env = copy.deepcopy(saved)
-        else:
-            getattr(self.owner, self.restoring)(copy.deepcopy(saved))
+    def begin(self, seed: int) -> Any:
+        return copied(self.env.reset(seed=seed))
 
     def steps(self, count: int, *, seed: int) -> list[Any]:
-        """Return what some steps from here on show and earn; an end of the episode ends them."""
         space, shown = self.env.action_space, list[Any]()
         space.seed(seed)
         for _ in range(count):
@@ -75,54 +104,78 @@ class _Simulator:
                 break
         return shown
 
+    def save(self) -> Any:
+        return copy.deepcopy(self.env) if self.owner is None else getattr(self.owner, self.saving)()
+
+    def restore(self, saved: Any) -> None:
+        if self.owner is None:
+            self.env = saved
+        else:
+            getattr(self.owner, self.restoring)(saved)
+
+    def generator(self) -> Any:
+        return _generator(self.env)
+
+
+class _Paired:
+    """Simulator of a plug-in, which saves and restores it."""
+
+    way = ""
+
+    def __init__(self, plugin: RestorablePlugin) -> None:
+        self.plugin, self.simulation = plugin, PairedSimulation(plugin)
+
+    def begin(self, seed: int) -> Any:
+        return self.simulation.begin(seed)
+
+    def steps(self, count: int, *, seed: int) -> list[Any]:
+        simulation, shown = self.simulation, list[Any]()
+        reach = min(1.0, simulation.action_bound)
+        for action in np.random.default_rng(seed).uniform(-reach, reach, (count, simulation.action_size)):
+            done = simulation.advance(action)
+            shown += [done.observation, np.array(done.reward)]
+            if done.terminated or done.truncated:
+                break
+        return shown
+
+    def save(self) -> Any:
+        self.simulation.save()  # refuses what is not numbers on one axis
+        return self.plugin.save(self.simulation._env)  # the author's own array, and not a copy of it
+
+    def restore(self, saved: Any) -> None:
+        self.simulation.restore(np.array(saved, np.float64))
+
+    def generator(self) -> Any:
+        return _generator(self.simulation._env)
+
 
 class _Bench:
-    """What the examinations of a plain simulator share."""
+    """Bench of a plain simulator."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
+    @rule("A simulator has `reset`, `step` and an action space", foundation=True)
+    def has_what_is_asked(self) -> None:
+        env = self.make()
+        missing = ", ".join(name for name in ("reset", "step", "action_space") if not hasattr(env, name))
+        remedy = "As in Gymnasium: `reset(seed=...)`, `step(action)`, and a space with `seed` and `sample`."
+        demand(not missing, f"what was made, a {type(env).__name__}, has no `{missing}`.", remedy)
+
     @rule("The same seed begins the same episode", foundation=True)
     def begins_alike(self) -> None:
-        shown = []
-        for _ in range(2):
-            simulator = _Simulator(self.make)
-            simulator.begin(3)
-            shown.append([copied(simulator.start), simulator.steps(STEPS, seed=5)])
+        first, second = _Plain(self.make), _Plain(self.make)
+        before, after = ([simulator.begin(3), simulator.steps(STEPS, seed=5)] for simulator in (first, second))
         seen = "two new simulators were reset with one seed, took the same steps, and differ"
-        demand_same(shown[0], shown[1], seen, "Draw from a generator of its own, which `reset(seed=...)` seeds.")
+        demand_same(before, after, seen, "Draw from a generator of its own, which `reset(seed=...)` seeds.")
 
     @rule(PAIR, foundation=True)
     def restores(self) -> None:
-        for place in PLACES:
-            simulator, stranger = _Simulator(self.make), _Simulator(self.make)
-            simulator.begin(3)
-            simulator.steps(place, seed=place)
-            saved = simulator.save()
-            kept = copy.deepcopy(saved)
-            went_on = simulator.steps(STEPS, seed=7)
-            data = simulator.owner is not None and _is_data(saved)
-            if data:
-                demand_same(kept, saved, "what `save` returned changed while the world went on", "Return a copy.")
-            stranger.begin(11)
-            stranger.steps(STEPS, seed=99)
-            for other, where in ((simulator, "in the same object"), (stranger, "in one that had been elsewhere")):
-                other.restore(kept)
-                if data:
-                    seen = f"restored {where}, `{other.saving}` returns something else"
-                    demand_same(kept, other.save(), seen, PUT_BACK)
-                way = f"by `{other.restoring}`" if other.owner is not None else "as a deep copy"
-                demand_same(
-                    went_on,
-                    other.steps(STEPS, seed=7),
-                    f"saved after {place} steps, restored {way} {where} and stepped again, it went elsewhere",
-                    "Something that steps depend on is left out: a generator, the solver's warm start, a count of "
-                    "steps, the last action, a task's target.",
-                )
+        _examine_restoring(lambda: _Plain(self.make))
 
     @rule("Another simulator beside it changes nothing")
     def stands_alone(self) -> None:
-        alone, beside, other = (_Simulator(self.make) for _ in range(3))
+        alone, beside, other = (_Plain(self.make) for _ in range(3))
         for simulator in (alone, beside):
             simulator.begin(3)
         expected = alone.steps(4, seed=1) + alone.steps(4, seed=2)
@@ -132,6 +185,31 @@ class _Bench:
         came += beside.steps(4, seed=2)
         seen = "stepping another simulator in between changed what this one showed"
         demand_same(expected, came, seen, "Keep everything in the object: nothing in its class, module or server.")
+
+
+def _examine_restoring(make: Callable[[], _Subject]) -> None:
+    """Save a simulator at several places, lead it elsewhere, restore it there and in a new one, and compare."""
+    for place in PLACES:
+        subject, stranger = make(), make()
+        subject.begin(3)
+        subject.steps(place, seed=place)
+        saved = subject.save()
+        kept = copy.deepcopy(saved)
+        generator = subject.generator()
+        went_on = subject.steps(STEPS, seed=7)
+        drawn_from = generator if subject.generator() != generator else None
+        if data := _is_data(saved):
+            demand_same(kept, saved, "what `save` returned changed while the world went on", "Return a copy.")
+        stranger.begin(11)
+        stranger.steps(STEPS, seed=99)
+        for other, where in ((subject, "in the same object"), (stranger, "in one that had been elsewhere")):
+            other.restore(copy.deepcopy(kept))
+            if data:
+                demand_same(kept, other.save(), f"restored {where}, `save` returns something else", PUT_BACK)
+            lost = drawn_from is not None and other.generator() != drawn_from
+            text = difference(went_on, other.steps(STEPS, seed=7))
+            seen = f"saved after {place} steps, restored {other.way}{where} and stepped again, it went elsewhere"
+            demand(not text, f"{seen} ({text}).", DRAWN if lost else LEFT_OUT)
 
 
 def _has(owner: Any, pair: tuple[str, str]) -> bool:
@@ -147,80 +225,6 @@ def _is_data(state: Any) -> bool:
     return isinstance(state, np.ndarray | np.generic | bool | int | float | str | None)
 
 
-def examine_pair(plugin: RestorablePlugin) -> None:
-    """Save a simulator at several places, lead it elsewhere, restore it there and in a new one, and compare."""
-    for place in PLACES:
-        simulation = PairedSimulation(plugin)
-        simulation.begin(3)
-        for action in _actions(simulation, place, seed=place):
-            simulation.advance(action)
-        simulation.save()  # refuses what is not numbers on one axis
-        saved = plugin.save(simulation._env)  # the author's array, and not a copy of it
-        saved = (
-            saved if isinstance(saved, np.ndarray) and saved.dtype == np.float64 else np.array(saved, np.float64)
-        )
-        kept = saved.copy()
-        generator = _generator(simulation)
-        went_on = _steps(simulation)
-        drawn_from = generator if _generator(simulation) != generator else None
-        seen = "the array that `save` returned changed while the world went on"
-        demand_same(kept, saved, seen, "Return a copy.")
-        stranger = PairedSimulation(plugin)
-        stranger.begin(11)
-        for action in _actions(stranger, STEPS, seed=99):
-            stranger.advance(action)
-        for other, where in (
-            (simulation, "in the same object"),
-            (stranger, "in an object that had been elsewhere"),
-        ):
-            _restore_and_compare(other, kept, went_on, drawn_from=drawn_from, where=where)
-    simulation = PairedSimulation(plugin)
-    nominal = simulation.parameters()
-    simulation.set_factor(0.5)
-    drifted = simulation.parameters()
-    simulation.set_factor(1.0)
-    back = simulation.parameters()
-    seen, remedy = f"with the factor 0.5 `read` still says {drifted}.", "`drift` sets it, and `read` reads it back."
-    demand(drifted != nominal, seen, remedy)
-    seen = f"with the factors 0.5 and then 1 `read` says {back}, not {nominal}."
-    demand(back == nominal, seen, "`drift` multiplies the nominal value, not the present one.")
-
-
-def _restore_and_compare(
-    simulation: PairedSimulation, saved: np.ndarray, went_on: Any, *, drawn_from: Any, where: str
-) -> None:
-    simulation.restore(saved)
-    again = np.array(simulation.save())
-    count = f"`save` returned {len(saved)} numbers, and {len(again)} once restored {where}."
-    demand(again.shape == saved.shape, count, PUT_BACK)
-    demand_same(saved, again, f"restored {where}, `save` returns something else", PUT_BACK)
-    lost = drawn_from is not None and _generator(simulation) != drawn_from
-    text = difference(went_on, _steps(simulation))
-    advice = (
-        "The simulator draws from its generator as it steps: keep that too (generator_numbers, restore_generator)."
-        if lost
-        else "`save` leaves out something that steps depend on: a count, a warm start, the last action."
-    )
-    demand(not text, f"saved, stepped, restored {where} and stepped again, it went elsewhere ({text}).", advice)
-
-
-def _steps(simulation: PairedSimulation) -> list[np.ndarray]:
-    """Return what some steps from here on show and earn; an end of the episode ends them."""
-    shown: list[np.ndarray] = []
-    for action in _actions(simulation, STEPS, seed=7):
-        done = simulation.advance(action)
-        shown += [done.observation, np.array(done.reward)]
-        if done.terminated or done.truncated:
-            break
-    return shown
-
-
-def _actions(simulation: PairedSimulation, count: int, *, seed: int) -> np.ndarray:
-    reach = min(1.0, simulation.action_bound)
-    return np.random.default_rng(seed).uniform(-reach, reach, (count, simulation.action_size))
-
-
-def _generator(simulation: PairedSimulation) -> Any:
-    """Return the state of the simulator's own generator, if it has Gymnasium's."""
-    generator = getattr(getattr(simulation._env, "unwrapped", simulation._env), "np_random", None)
+def _generator(env: Any) -> Any:
+    generator = getattr(getattr(env, "unwrapped", env), "np_random", None)
     return generator.bit_generator.state if isinstance(generator, np.random.Generator) else None

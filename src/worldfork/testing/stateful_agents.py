@@ -318,11 +318,11 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
     parts: list[tuple[str, Any]] = []
     if callable(getattr(thing, "state_dict", None)):  # a module or an optimiser of PyTorch's
         parts = [(str(key), value) for key, value in dict(thing.state_dict()).items()]
-    own = vars(thing) if hasattr(thing, "__dict__") else {}
-    known = (
-        {"_parameters", "_buffers", "_modules", "training", "param_groups", "state", "defaults"} if parts else set()
+    attributes = vars(thing) if hasattr(thing, "__dict__") else {}
+    torchs = (
+        {"_parameters", "_buffers", "_modules", "training", "param_groups", "state", "defaults"} if parts else ()
     )
-    return parts + [(key, value) for key, value in own.items() if key not in known and not callable(value)]
+    return parts + [(key, value) for key, value in attributes.items() if key not in torchs and not callable(value)]
 
 
 def _digest(array: np.ndarray) -> str:
