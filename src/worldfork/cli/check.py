@@ -84,8 +84,8 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         **({"ends": checked.ends} if checked.ends else {}),
         "probe": checked.trial and {**dataclasses.asdict(checked.trial), "passed": checked.trial.passed},
         "work": [dataclasses.asdict(counted) for counted in checked.work],
-        "followed": [dataclasses.asdict(counted) for counted in checked.deployments],
-        "followed_seconds": list(checked.deployment_seconds),
+        "deployments": [dataclasses.asdict(counted) for counted in checked.deployments],
+        "deployment_seconds": list(checked.deployment_seconds),
         "seconds": [{**dataclasses.asdict(spent), "total": spent.total} for spent in checked.seconds],
         "power": [{**dataclasses.asdict(planned), "buys_most": planned.buys_most} for planned in power],
     }
