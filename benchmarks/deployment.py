@@ -38,7 +38,7 @@ from policy_values import PolicyValues, follow, one_step_rows
 
 from worldfork.ledger.deployments import Thresholds
 from worldfork.registration import Registration, parse
-from worldfork.triggers.policy import spelled
+from worldfork.triggers.policy import in_json
 
 CHECKPOINTS: Final = 40  # of a repetition
 GROUPS: Final = (5, 10, 20, 40)  # the same checkpoints, read as repetitions of so many
@@ -199,7 +199,7 @@ def best_threshold(signal: Float64[np.ndarray, " forks"], delta: Float64[np.ndar
 def spelled_thresholds(thresholds: Float64[np.ndarray, "fits checkpoints"], first: int) -> Thresholds:
     return Thresholds(
         policies={
-            f"own{size}": {TASK: {str(first + place): spelled(float(value)) for place, value in enumerate(line)}}
+            f"own{size}": {TASK: {str(first + place): in_json(float(value)) for place, value in enumerate(line)}}
             for size, line in zip(FITTED, thresholds, strict=False)
         }
     )

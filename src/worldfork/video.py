@@ -29,7 +29,7 @@ def write(path: Path, frames: Frames, *, seconds: float) -> None:
 
 
 def check_format(path: Path) -> str:
-    """The ending of `path`, or an error that says which ones there are, before hours are spent on frames."""
+    """Return the ending of `path`, or an error that says which ones there are, before hours are spent on frames."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise WorldforkError(f"A video is a {' or '.join(FORMATS)} file; `{path}` is neither.")
@@ -58,7 +58,7 @@ def _gif(buffer: io.BytesIO, frames: Frames, seconds: float) -> None:
     from PIL import Image
 
     def quantised() -> Iterator[Image.Image]:
-        """The first frame's palette for all, undithered: what does not move then costs nothing."""
+        """Return the first frame's palette for all, undithered: what does not move then costs nothing."""
         palette: Image.Image | None = None
         for frame in frames:
             picture = Image.fromarray(frame)
@@ -92,7 +92,7 @@ LEFT, RIGHT = 46, 104  # beside the curves: the axis, and what each branch has r
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One branch: its name, its colour, and the return up to each moment."""
+    """A branch: its name, its colour, and the return up to each moment."""
 
     name: str
     colour: Colour
@@ -106,7 +106,8 @@ def frames(
     title: str,
     captions: Sequence[str],
 ) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
-    """One frame per moment: `pictures` yields a picture per panel; `captions` says what holds at that moment."""
+    """Yield a frame per moment: `pictures` yields a picture per panel; `captions` says what holds at that
+    moment."""
     title_font, label_font, small_font = (ImageFont.load_default(size=size) for size in (14, 16, 12))
     for moment, shown in enumerate(pictures):
         height, width = shown[0].shape[:2]
@@ -159,7 +160,7 @@ def _curves(
 
 
 def apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[float]:
-    """The same heights, moved apart where two names would stand on one another."""
+    """Return the same heights, moved apart where two names would stand on one another."""
     order = sorted(range(len(places)), key=lambda index: places[index])
     moved = list(places)
     for above, below in itertools.pairwise(order):
@@ -169,7 +170,7 @@ def apart(places: Sequence[float], bottom: int, room: float = 14.0) -> list[floa
 
 
 def difference(panels: Sequence[Panel], moment: int) -> str:
-    """What the update is worth in this episode, so far or at its end."""
+    """Describe what the update is worth in this episode, so far or at its end."""
     worth = round(float(panels[0].returns[moment] - panels[1].returns[moment]), 1) + 0.0  # no "-0.0"
     if moment + 1 < len(panels[0].returns):
         return f"dR so far {worth:+.1f}"

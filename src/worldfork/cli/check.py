@@ -84,8 +84,8 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
         **({"ends": checked.ends} if checked.ends else {}),
         "probe": checked.trial and {**dataclasses.asdict(checked.trial), "passed": checked.trial.passed},
         "work": [dataclasses.asdict(counted) for counted in checked.work],
-        "followed": [dataclasses.asdict(counted) for counted in checked.followed],
-        "followed_seconds": list(checked.followed_seconds),
+        "deployments": [dataclasses.asdict(counted) for counted in checked.deployments],
+        "deployment_seconds": list(checked.deployment_seconds),
         "seconds": [{**dataclasses.asdict(spent), "total": spent.total} for spent in checked.seconds],
         "power": [{**dataclasses.asdict(planned), "buys_most": planned.buys_most} for planned in power],
     }
@@ -114,7 +114,7 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
         steps = work.evaluation_steps + work.stream_steps
         line = f"{work.updates:>7,}{work.gradient_steps:>16,}{work.evaluation_episodes:>10,}{steps:>15,}"
         typer.echo(f"{work.arm:<{arm_width}}{work.task:<{task_width}}{line}")
-    for counted in checked.followed:
+    for counted in checked.deployments:
         typer.echo(
             f"follow {counted.task}: {plural(counted.policies, 'policy', 'policies')} x "
             f"{plural(counted.cells, 'cell')} x {plural(counted.segments, 'segment')}, "
@@ -123,7 +123,7 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
             f"{counted.evaluation_episodes:,} of evaluation, at most {plural(counted.most_updates, 'update')} "
             f"({plural(counted.most_gradient_steps, 'gradient step')})"
         )
-    for counted, took in zip(checked.followed, checked.followed_seconds, strict=False):
+    for counted, took in zip(checked.deployments, checked.deployment_seconds, strict=False):
         listed = ", ".join(f"{name} {value:,.0f} s" for name, value in took.items())
         typer.echo(f"time  following, {counted.task}: at most {sum(took.values()):,.0f} s ({listed})")
     for spent in checked.seconds:
@@ -133,7 +133,7 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
         typer.echo(f"time  {spent.arm}, {spent.task}: {spent.total:,.0f} s ({listed}; {timed})")
     if checked.seconds:
         whole = sum(spent.total for spent in checked.seconds)
-        whole += sum(sum(took.values()) for took in checked.followed_seconds)
+        whole += sum(sum(took.values()) for took in checked.deployment_seconds)
         typer.echo(f"time  all: {whole:,.0f} s here, without compilation")
     for planned in power:
         doubled = ", ".join(f"{axis} {value:.3g}" for axis, value in planned.at_double.items())

@@ -1,4 +1,4 @@
-"""What may not differ between two computations of one row, and a record of what could.
+"""The compiler's settings: what may not differ between two computations of one row, and where programs are kept.
 
 XLA picks some GPU kernels by timing them, so that the same program can be compiled differently in another process;
 and on a CPU it may use the processor's own approximate reciprocal square root, which makers tabulate differently.
@@ -45,13 +45,13 @@ def pin_compiler() -> None:
 
 
 def flags() -> list[str]:
-    """The compiler's flags as they stand, in order of their names."""
+    """Return the compiler's flags as they stand, in order of their names."""
     return sorted(os.environ.get("XLA_FLAGS", "").split())
 
 
 @cache
 def processor() -> tuple[str, str]:
-    """Who made this machine's processor, and its model, as far as the system says."""
+    """Return the maker of this machine's processor, and its model, as far as the system knows them."""
     maker = model = ""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -86,7 +86,7 @@ def _jax_has_started() -> bool:
 
 
 def keep_compiled() -> None:
-    """Tell JAX where compiled programs are kept; whoever has told it already is not contradicted."""
+    """Use JAX's compilation cache unless it is already configured."""
     if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get("WORLDFORK_COMPILED", "on").lower() == "off":
         return
     folder = place()
@@ -102,5 +102,5 @@ def keep_compiled() -> None:
 
 
 def place() -> Path:
-    """The folder of the compiled programs."""
+    """Return the folder of the compiled programs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"

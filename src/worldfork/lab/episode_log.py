@@ -20,7 +20,7 @@ __all__ = ["Ends", "Film", "Log", "Outcome", "Received", "Rolled", "Trace"]
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What happened at every control step; kept only where it is asked for."""
+    """Observations, actions, rewards and signals at every control step; kept only on demand."""
 
     observation: Float64[np.ndarray, "P E T O"]  # that the action was planned on
     action: Float64[np.ndarray, "P E T A"]  # as planned: the model never sees the noise
@@ -32,7 +32,7 @@ class Trace:
 
 @dataclasses.dataclass(frozen=True)
 class Ends:
-    """What ended within an episode's control steps."""
+    """Ends within an episode's control steps."""
 
     next_observation: Float64[np.ndarray, "P E T O"]  # that the action led to, which at an end no action follows
     first: Bool[np.ndarray, "P E T"]  # an attempt begins here
@@ -53,7 +53,7 @@ class Received:
     noise: Float64[np.ndarray, "P E T A"]  # standard normals; zero where sigma_a is
 
     def digests(self) -> list[str]:
-        """One SHA-256 per parameter set."""
+        """Return a SHA-256 for each parameter set."""
         fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
         return [
             hashlib.sha256(b"".join(np.ascontiguousarray(field[p]).tobytes() for field in fields)).hexdigest()
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
 
 
 class Log:
-    """What control steps came to, as one follows another."""
+    """The log of control steps, as one follows another."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Log:
             record(0, start, self.returns)
 
     def add(self, outcome: Outcome) -> None:
-        """Take down one more control step."""
+        """Add a control step."""
         reward = outcome.reward.reshape(self.shape)
         if self.record:
             self.record(len(self.steps) + 1, outcome.state.physics.reshape(*self.shape, -1), reward)
@@ -117,17 +117,17 @@ class Log:
             self.returns += reward
         self.replaced += (np.asarray(outcome.decision.replaced) | ~outcome.finite) & ~outcome.past
         self.unstable |= outcome.state.unstable.reshape(self.shape)
-        known = {"plan_keys": outcome.plan_keys, "noise": outcome.noise}
+        arrays = {"plan_keys": outcome.plan_keys, "noise": outcome.noise}
         if self.trace:
-            known.update(observation=outcome.observation, action=outcome.planned, reward=reward)
+            arrays.update(observation=outcome.observation, action=outcome.planned, reward=reward)
             self.signals.append(_without(outcome.surprise.signals, outcome.past))
             if outcome.state.ended is not None:
                 self.ends.append(_ends(outcome, outcome.state.ended.reshape(self.shape)))
-        self.steps.append(known)
+        self.steps.append(arrays)
 
     def rolled(self, observation: Float64[np.ndarray, "P E O"]) -> Rolled:
-        """All of it, once the last step has been taken down: `observation` is the one after it."""
-        along = {name: np.stack([known[name] for known in self.steps], axis=2) for name in self.steps[0]}
+        """Return all of it, once the last step has been taken down: `observation` is the one after it."""
+        along = {name: np.stack([arrays[name] for arrays in self.steps], axis=2) for name in self.steps[0]}
         received = Received(self.start, along.pop("plan_keys"), along.pop("noise"))
         along = {name: values.astype(np.float64) for name, values in along.items()}
         signals = {
@@ -142,7 +142,7 @@ class Log:
 
 
 def _ends(outcome: Outcome, ended: Int8[np.ndarray, "P E"]) -> dict[str, np.ndarray]:
-    """The fields of `Ends` at one control step."""
+    """Return the fields of `Ends` at one control step."""
     now = ~outcome.past
     return {
         "next_observation": outcome.state.observation.reshape(*now.shape, -1),
@@ -153,7 +153,7 @@ def _ends(outcome: Outcome, ended: Int8[np.ndarray, "P E"]) -> dict[str, np.ndar
 
 
 def _without(signals: Mapping[str, Any], past: Bool[np.ndarray, "P E"]) -> Mapping[str, Any]:
-    """What was measured, but for episodes that were over: nothing happened there."""
+    """Return what was measured, but for episodes that were over: nothing happened there."""
     if not past.any():
         return signals
     return {name: np.where(past, np.nan, np.asarray(values, np.float64)) for name, values in signals.items()}

@@ -1,6 +1,8 @@
-"""The randomness of a batch of episodes: event-keyed, a matter of which episode it is, never of which branch.
+"""Batches of episodes: agent by environment by draws. Streams and evaluations both pass through `roll_out`.
 
-Axes: P parameter sets, E episodes each, A actions.
+The draws are event-keyed: they depend on which episode it is, never on which branch.
+
+Axes: P parameter sets, E episodes each, T control steps, A actions.
 """
 
 import dataclasses
@@ -19,12 +21,12 @@ from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episode_log import Log, Outcome, Rolled
 from worldfork.randomness import Event, Purpose, consume, fold_in, normals, root
 
-__all__ = ["standing_returns"]
+__all__ = ["fixed_level_returns"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """One seed and two keys per episode; what a step needs is folded out of the keys when it comes.
+    """A seed and two keys per episode; what a step needs is folded out of the keys when it comes.
 
     Three streams, as the paper pins them: initial states, action noise, planner and model sampling.
     """
@@ -36,12 +38,13 @@ class Draws:
 
     @classmethod
     def of(cls, events: Sequence[Event], episodes: Int64[np.ndarray, " E"]) -> "Draws":
-        """The draws of these episodes of each event (its purpose is replaced, its fork kept)."""
-        known = {event: place for place, event in enumerate(dict.fromkeys(events))}  # policies share their episodes
-        place, forks = [known[event] for event in events], np.array([event.fork for event in known])
+        """Return the draws of these episodes of each event (its purpose is replaced, its fork kept)."""
+        # Policies share their episodes: each is drawn once.
+        places = {event: place for place, event in enumerate(dict.fromkeys(events))}
+        place, forks = [places[event] for event in events], np.array([event.fork for event in places])
 
         def keys(purpose: Purpose) -> UInt32[np.ndarray, "P E 2"]:
-            roots = np.stack([root(dataclasses.replace(event, purpose=purpose)) for event in known])
+            roots = np.stack([root(dataclasses.replace(event, purpose=purpose)) for event in places])
             return fold_in(fold_in(roots, forks)[:, None], episodes)[place]
 
         by_purpose = {
@@ -52,30 +55,31 @@ class Draws:
         return cls(seeds, starts, by_purpose[Purpose.ACTION_NOISE], by_purpose[Purpose.PLANNING])
 
     def attempts(self, number: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
-        """The seeds of the initial states of these attempts of each episode, counted from 0: that of attempt j is a
-        matter of the episode and j, however long the attempts before it lasted."""
+        """Return the seeds of the initial states of these attempts of each episode, counted from 0: that of attempt
+        j is a matter of the episode and j, however long the attempts before it lasted."""
         return _seeds(self.start_keys, number)
 
     def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
-        """The planner's keys at a control step; the planner folds its iterations in itself."""
+        """Return the planner's keys at a control step; the planner folds its iterations in itself."""
         return fold_in(self.plan_keys, step)
 
     def plannings(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
-        """The same at several control steps; of a small batch they cost no more than those of one."""
+        """Return the same at several control steps; of a small batch they cost no more than those of one."""
         return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
 
     def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
-        """The standard normals that sigma_a scales at a control step."""
+        """Return the standard normals that sigma_a scales at a control step."""
         return normals(fold_in(self.noise_keys, step, 0), size, Purpose.ACTION_NOISE)
 
     def __getitem__(self, index: slice) -> "Draws":
-        """The draws of some of the episodes."""
+        """Return the draws of some of the episodes."""
         names = (field.name for field in dataclasses.fields(self))
         return Draws(**{name: getattr(self, name)[:, index] for name in names})
 
 
 def _seeds(keys: UInt32[np.ndarray, "P E 2"], attempt: Int64[np.ndarray, "P E"]) -> Int64[np.ndarray, "P E"]:
-    """The same integers as `randomness.seed` gives event by event: step 0, and the attempt as the iteration."""
+    """Return the same integers as `randomness.seed` gives event by event: step 0, and the attempt as the
+    iteration."""
     drawn = fold_in(fold_in(keys, 0), attempt)
     consume(drawn, Purpose.INITIAL_STATE)
     return np.asarray(drawn[..., 0].astype(np.int64))
@@ -173,7 +177,8 @@ def _episodes(
     record: Callable[[int, np.ndarray, np.ndarray], None] | None,
     again: bool,
 ) -> Generator[Physics, Any, Rolled]:
-    """The episodes themselves: reset, then plan, step and observe; every physics call is yielded, not made."""
+    """Return the episodes themselves: reset, then plan, step and observe; every physics call is yielded, not
+    made."""
     shape, size = draws.seeds.shape, environment.action_size
     by_world = levels.reshape(-1, levels.shape[-1])
     state = yield lambda: environment.reset(draws.seeds.reshape(-1), by_world[:, 0])
@@ -181,7 +186,7 @@ def _episodes(
     log = Log(state.physics.reshape(*shape, -1), trace=trace, record=record)
     starts = _Starts(environment, draws)
     past, first = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
-    told = taken_by(agent.observe, "reward", "terminated")
+    wanted = taken_by(agent.observe, "reward", "terminated")
     belief = agent.begin(parameters, observation)
     each_keys = _planning_keys(draws, levels.shape[-1])
     plan_keys, outcome = next(each_keys), None
@@ -206,8 +211,8 @@ def _episodes(
         )
         before, observation = observation, seen.reshape(*shape, -1)
         outcome_of = {"reward": reward.reshape(shape), "terminated": _terminated(reached).reshape(shape)}
-        said = {name: outcome_of[name] for name in told}
-        surprise = agent.observe(parameters, decision.belief, observation, **said)
+        outcomes = {name: outcome_of[name] for name in wanted}
+        surprise = agent.observe(parameters, decision.belief, observation, **outcomes)
         belief = surprise.belief
         outcome = Outcome(
             plan_keys, normal, before, planned, finite, decision, reached, reward, surprise, past, first
@@ -230,7 +235,7 @@ class _Starts:
         self._attempt = np.zeros(draws.seeds.shape, np.int64)
 
     def __call__(self, state: State, *, level: Float64[np.ndarray, " B"]) -> tuple[Bool[np.ndarray, " B"], State]:
-        """Which worlds began anew, and all of them as they are then."""
+        """Return which worlds began anew, and all of them as they are then."""
         over = np.zeros(len(state), np.bool_) if state.ended is None else state.ended != 0
         if not over.any():
             return over, state
@@ -248,7 +253,7 @@ def _terminated(state: State) -> Bool[np.ndarray, " B"]:
 
 
 def objection_to_ends(agent: Agent, environment: Environment, *, after_end: AfterEnd) -> str:
-    """Why this agent can not be rolled out where episodes end early, in a sentence; nothing if it can."""
+    """Return why this agent can not be rolled out where episodes end early, in a sentence; "" if it can."""
     if after_end == "wait" or not can_end(environment) or getattr(agent, "begin_again", None) is not None:
         return ""
     return (
@@ -260,7 +265,7 @@ def objection_to_ends(agent: Agent, environment: Environment, *, after_end: Afte
 
 
 def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E 2"]]:
-    """The planner's keys, step by step."""
+    """Return the planner's keys, step by step."""
     ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
     for begin in range(0, steps, ahead):
         yield from draws.plannings(begin, min(begin + ahead, steps))
@@ -286,7 +291,7 @@ def _step(
 
 
 def _finite(action: Any) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
-    """An agent should replace its non-finite actions itself; one that does not is not let through either."""
+    """Return an agent should replace its non-finite actions itself; one that does not is not let through either."""
     planned = np.array(action, np.float64)
     finite = np.asarray(np.isfinite(planned).all(axis=2))
     if not finite.all():
@@ -307,7 +312,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     return type(first)(**{name: _joined([getattr(part, name) for part in parts]) for name in names})
 
 
-def standing_returns(
+def fixed_level_returns(
     agent: Agent,
     environment: Environment,
     parameters: Arrays,

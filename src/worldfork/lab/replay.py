@@ -1,4 +1,4 @@
-"""One episode of a study again, beside its counterpart, from the ledger and the checkpoints alone.
+"""Replay of one episode of a study beside its counterpart, from the ledger and the checkpoints alone.
 
 A pair is a matched episode of a fork, in both branches (paper, "Paired labels"); a deployed episode is one of a
 closed-loop deployment, beside the same episode under `never`. For the latter the models that the episode began with
@@ -190,8 +190,8 @@ def replay_pair(
     """
     cell, k, row = pair.cell, pair.row.k, pair.row
     there, (here,) = study.cell(cell.id).configuration, describe(context, (cell,)).configurations
-    recorded, present = ({name: x for name, x in side.items() if name not in NAMES} for side in (there, here))
-    differences = tuple(difference(recorded, present))
+    written, here_now = ({name: x for name, x in side.items() if name not in NAMES} for side in (there, here))
+    differences = tuple(difference(written, here_now))
     if whole_block is None:
         sensitive = context.agent(cell.task, context.registration.arm(cell.arm)).shape_sensitive
         whole_block = sensitive and there["device"] == here["device"]

@@ -1,7 +1,7 @@
 """A whole study as calls in order: the file to read first.
 
     registration -> what determines the rows -> streams -> blocks of forks -> rows in a ledger
-                                                        -> policies that are followed all the way, where registered
+                                                        -> closed-loop deployments, where registered
 
 Everything is computed by `worldfork.lab.forks.tasks.perform`, which an executor runs here or elsewhere; everything
 is written through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
-from worldfork.lab.closed_loop import tasks as followed
+from worldfork.lab.closed_loop import tasks as closed_loop
 from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import as_recorded
 from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints, named_checkpoints
@@ -58,7 +58,7 @@ from worldfork.registration.reading import require_tasks
 __all__ = ["run"]
 
 Rows = dict[Cell, list[ForkRow]]
-Result = TypeVar("Result", Described, Streamed, Labelled, followed.Ended)
+Result = TypeVar("Result", Described, Streamed, Labelled, closed_loop.Ended)
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 
 
@@ -108,14 +108,14 @@ def run(
                 setting=this.setting,
                 identities=this.deployed_identities,
                 fit=fit_thresholds,
-                map_tasks=lambda tasks, named: this.map(study, tasks, followed.Ended, named),
+                map_tasks=lambda tasks, named: this.map(study, tasks, closed_loop.Ended, named),
                 progress=progress,
             )
     return study
 
 
 class _Run:
-    """One call of `run`: what is to be done, and who does it."""
+    """A call of `run`: what is to be done, and the executor that does it."""
 
     def __init__(
         self,
@@ -132,22 +132,22 @@ class _Run:
         self.cells = tuple(cell for cell in cells(self.registration) if cell.task in tasks)
         self.executor, self.progress, self.notify = executor, progress, notify
         self.models = checkpoint_files(self.registration, tasks=tasks, root=root, copies=folder / "checkpoints")
-        spelled = canonical(self.registration.model_dump(mode="json", by_alias=True))
-        self.setting = Setting(spelled, tuple(named_checkpoints(self.models).items()))
-        self.followed: Described | None = None  # what determines the rows of [deployment]
+        in_json = canonical(self.registration.model_dump(mode="json", by_alias=True))
+        self.setting = Setting(in_json, tuple(named_checkpoints(self.models).items()))
+        self.deployments: Described | None = None  # what determines the rows of [deployment]
         self.identities: dict[Cell, Identity] = {}  # what workers must be
         self.deployed_identities: dict[Deployed, Identity] = {}
         self._stream_of = stream_owner(self.registration)
         self._named: dict[Cell, StoredStream] = {}
 
     def describe(self, study: Study) -> Described:
-        """What will determine every row, as the workers say. Nothing has been written yet."""
-        tasks: list[Task | followed.DescribeDeployments] = [Describe(self.setting, self.cells)]
+        """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
+        tasks: list[Task | closed_loop.DescribeDeployments] = [Describe(self.setting, self.cells)]
         if self.registration.deployment is not None:
-            tasks.append(followed.DescribeDeployments(self.setting))
+            tasks.append(closed_loop.DescribeDeployments(self.setting))
         named = ("the study's set-up", "the deployments' set-up")
         results = dict(self.map(study, tasks, Described, named.__getitem__))
-        self.followed = results.get(1)
+        self.deployments = results.get(1)
         return results[0]
 
     def probe(self, *, here: bool) -> None:
@@ -172,9 +172,11 @@ class _Run:
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
             place: _as_begun(study.deployment(*place), resolved)
-            for place, resolved in zip(places, self.followed.configurations if self.followed else [], strict=True)
+            for place, resolved in zip(
+                places, self.deployments.configurations if self.deployments else [], strict=True
+            )
         }
-        sources = {**described.sources, **(self.followed.sources if self.followed else {})}
+        sources = {**described.sources, **(self.deployments.sources if self.deployments else {})}
         rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
         self.identities = {cell: identity_of(configurations[cell.id]) for cell in self.cells}
         self.deployed_identities = {place: identity_of(resolved) for place, resolved in deployed.items()}
@@ -226,7 +228,7 @@ class _Run:
                     raise Answers(self.executor).wrong(f"answered {named[index]} with the rows of another block")
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
-                    _write_in_order(study, cell, known=rows[cell], early=early)
+                    _write_in_order(study, cell, rows=rows[cell], early=early)
                 took = {"what": "block", "seconds": result.seconds, **result.spent, "worker": result.worker}
                 study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
@@ -282,21 +284,21 @@ class _Run:
 
 
 def _tasks(registration: Registration, wanted: Collection[str] | None) -> Collection[str]:
-    """The tasks that this call runs."""
+    """Return the tasks that this call runs."""
     if wanted is None or set(wanted) == set(registration.tasks):
         return registration.tasks.keys()
     require_tasks(registration, wanted)
     if registration.deployment is not None:
         raise WorldforkError(
-            f"`{registration.name}` follows policies all the way, with thresholds that are fitted once all forks "
-            "are there: run all of its tasks together."
+            f"`{registration.name}` deploys policies in closed loop, with thresholds that are fitted once all "
+            "forks are there: run all of its tasks together."
         )
     return wanted
 
 
 def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
-    """The first block of every task, then the second of every task: workers that share a machine are then mostly at
-    different ones, and while one waits for its physics another plans."""
+    """Return the first block of every task, then the second of every task: workers that share a machine are then
+    mostly at different ones, and while one waits for its physics another plans."""
     counted: Counter[str] = Counter()
     turns = []
     for block in blocks:
@@ -307,25 +309,26 @@ def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
 
 def _perform(task: Any) -> Any:
     """Do one task, of forks or of deployments."""
-    if isinstance(task, followed.DescribeDeployments | followed.Advance):
-        return followed.perform(task)
+    if isinstance(task, closed_loop.DescribeDeployments | closed_loop.Advance):
+        return closed_loop.perform(task)
     return perform(task)
 
 
 def _as_begun(folder: ChainFolder[Any], resolved: dict[str, Any]) -> dict[str, Any]:
-    """A cell's configuration on the processor that it was begun on, if this one is known to give its digits."""
+    """Return a cell's configuration on the processor that it was begun on, if this one is known to give its
+    digits."""
     begun = (folder.path / "cell.json").exists()
     return as_recorded(resolved, folder.configuration) if begun else resolved
 
 
 def _write_in_order(
-    study: Study, cell: Cell, *, known: list[ForkRow], early: dict[tuple[Cell, int], ForkRow]
+    study: Study, cell: Cell, *, rows: list[ForkRow], early: dict[tuple[Cell, int], ForkRow]
 ) -> None:
     """Append what follows on what is there; a row that came early waits for those before it.
 
     A block that a kill cut short is computed again as a whole, and what it already wrote must come out again.
     """
-    for row in known:
+    for row in rows:
         again = early.pop((cell, row.k), None)
         if again is not None and again.model_copy(update={"prev": row.prev, "digest": row.digest}) != row:
             raise WorldforkError(
@@ -333,6 +336,6 @@ def _write_in_order(
                 "libraries do not reproduce what the study began with. Go on where it began, or use a new folder."
             )
     ready: list[ForkRow] = []
-    while (cell, len(known) + len(ready) + 1) in early:
-        ready.append(early.pop((cell, len(known) + len(ready) + 1)))
-    known += study.cell(cell.id).append(ready)
+    while (cell, len(rows) + len(ready) + 1) in early:
+        ready.append(early.pop((cell, len(rows) + len(ready) + 1)))
+    rows += study.cell(cell.id).append(ready)

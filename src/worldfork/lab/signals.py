@@ -1,4 +1,4 @@
-"""What a trigger may read at a fork, from the stream before it alone (paper, "Scoring"; docs/protocol.md).
+"""Signals: what a trigger may read at a fork, from the stream before it alone (paper, "Scoring"; docs/protocol.md).
 
 A signal is a number per decision point, computed while the study runs and stored in the row; larger means more
 reason to update. Its name is found by `worldfork.registry`, so that a signal from inside your own model is a class
@@ -31,17 +31,17 @@ class Episode:
 
 
 class Signal(Plugin):
-    """What a signal's name stands for."""
+    """A signal by name; its fields are its settings."""
 
     needs: ClassVar[tuple[str, ...]] = ()  # columns without which it has nothing to say
 
     @abc.abstractmethod
     def read(self, episode: Episode) -> float:
-        """The signal at the decision point; NaN where there is nothing to say."""
+        """Return the signal at the decision point; NaN where there is nothing to say."""
 
 
 def read_signal(name: str, signal: Signal, episode: Episode) -> float:
-    """The signal at the decision point, or one clear error about the class that stands for it."""
+    """Return the signal at the decision point, or one clear error about the class that stands for it."""
     if any(column not in episode.steps for column in signal.needs):
         return float("nan")
     try:
@@ -90,7 +90,7 @@ class Percentile(Signal):
 
 
 class ReturnDeficit(Signal):
-    """How far the episode's return is below the checkpoint's clean return."""
+    """The amount by which the episode's return is below the checkpoint's clean return."""
 
     def read(self, episode: Episode) -> float:
         return episode.clean_return - float(np.sum(episode.steps["reward"]))
@@ -104,14 +104,14 @@ class ValidationLoss(Signal):
 
 
 class Drift(Signal):
-    """The drift level itself: a yardstick that no deployed rule could read."""
+    """The drift level itself: a baseline that no deployed rule could read."""
 
     def read(self, episode: Episode) -> float:
         return episode.level
 
 
 class Clock(Signal):
-    """The decision point's number: a yardstick that reads nothing."""
+    """The decision point's number: a baseline that reads nothing."""
 
     def read(self, episode: Episode) -> float:
         return float(episode.k)

@@ -26,7 +26,7 @@ __all__ = ["Recording", "Stream", "StreamLog", "cut", "deploy", "segment", "wind
 
 @dataclasses.dataclass(frozen=True)
 class StreamLog:
-    """What was logged at each control step of one stream: the columns of stream.parquet."""
+    """The log of one stream at each control step: the columns of stream.parquet."""
 
     step: Int64[np.ndarray, " T"]  # control steps before this one
     env_step: Int64[np.ndarray, " T"]
@@ -54,7 +54,7 @@ class StreamLog:
         return cls(**{name: columns[name] for name in LOGGED if name in columns}, signals=signals)
 
     def of_episode(self, k: int) -> Columns:
-        """What was logged in episode k, without steps past its end."""
+        """Return what was logged in episode k, without steps past its end."""
         chosen = self.episode == k if self.real is None else (self.episode == k) & self.real
         return {name: values[chosen] for name, values in self.columns().items() if name != "real"}
 
@@ -87,7 +87,7 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """One finished deployment, with the content digests that its forks' rows name."""
+    """A finished deployment, with the content digests that its forks' rows name."""
 
     log: StreamLog
     recording: Recording
@@ -133,7 +133,7 @@ def deploy(
 
 
 def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int = 0) -> Stream:
-    """The stream of parameter set p, its episodes end to end; there were so many episodes `before` them."""
+    """Return the stream of parameter set p, its episodes end to end; there were so many episodes `before` them."""
 
     def along(values: NDArray[Any]) -> NDArray[Any]:
         return values[p].reshape(-1, *values.shape[3:])
@@ -142,7 +142,7 @@ def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: 
     step = np.arange(before * steps, (before + episodes) * steps)
     level = schedule.level(step * repeat)
     ends = trace.ends
-    known = {} if ends is None else {name: along(getattr(ends, name)) for name in ("terminated", "real")}
+    ended = {} if ends is None else {name: along(getattr(ends, name)) for name in ("terminated", "real")}
     log = StreamLog(
         step=step,
         env_step=step * repeat,
@@ -152,7 +152,7 @@ def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: 
         sigma_a=np.full(len(step), action_noise),
         reward=along(trace.reward),
         signals={name: along(values) for name, values in trace.signals.items()},
-        **known,
+        **ended,
     )
     recording = Recording(
         observation=along(trace.observation),
@@ -161,7 +161,7 @@ def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: 
         first=step % steps == 0 if ends is None else along(ends.first),
         final=trace.final[p],
         next_observation=None if ends is None else along(ends.next_observation),
-        **known,
+        **ended,
     )
     return Stream(log, recording)
 

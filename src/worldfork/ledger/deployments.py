@@ -26,7 +26,7 @@ from worldfork.ledger.records import ChainRecord
 from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
 from worldfork.records import Record
 from worldfork.registration import Registration
-from worldfork.triggers.policy import Policy, normal_threshold, spelled
+from worldfork.triggers.policy import Policy, in_json, normal_threshold
 
 THRESHOLDS = "deployments/thresholds.json"
 Threshold = float | Literal["-inf", "inf"] | None
@@ -124,7 +124,7 @@ def policy_of(registration: Registration, name: str, *, threshold: Threshold) ->
     elif registered.threshold == "running":
         rate = registered.rate or registration.scoring.running_quantile_rate
     elif registered.trigger == "random" and registered.rate is not None:
-        threshold = spelled(normal_threshold(registered.rate))
+        threshold = in_json(normal_threshold(registered.rate))
     elif isinstance(registered.threshold, float):
         threshold = registered.threshold
     return Policy(

@@ -111,7 +111,9 @@ def _sums(
     """Return the sums of 1, 2, 4, ... errors that the windows keep, with those that the new errors add, and the
     place of the first of each length among all sums of that length since the window began."""
     layout = _histogram(windows[0].width)[0]
-    sums, firsts, added = [], [], new
+    sums: list[np.ndarray] = []
+    firsts: list[int] = []
+    added = new
     while added.shape[1] or len(sums) < len(layout):
         length = len(sums)
         kept = [window.sums[length] for window in windows] if length < len(layout) else np.zeros((len(new), 0))

@@ -31,7 +31,7 @@ Answer = float | bool | None
 
 @dataclasses.dataclass(frozen=True, order=True)
 class CellKey:
-    """One deployment: a checkpoint, a drift direction, a stream seed."""
+    """The name of a deployment: a checkpoint, a drift direction, a stream seed."""
 
     checkpoint: str
     direction: str

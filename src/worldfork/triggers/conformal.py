@@ -148,11 +148,11 @@ def _compared(
     New ones are looked up in order of size, since each is then near the last.
     """
     larger, equal = (np.zeros(ascending.shape, dtype=np.int64) for _ in range(2))
-    for index, (known, values, order) in enumerate(zip(seen, ascending, orders, strict=True)):
-        up_to = known.searchsorted(values, "right")
-        larger[index, order] = len(known) - up_to
-        if len(known) and (known[up_to - 1] == values).any():  # as good as never
-            equal[index, order] = up_to - known.searchsorted(values)
+    for index, (earlier, values, order) in enumerate(zip(seen, ascending, orders, strict=True)):
+        up_to = earlier.searchsorted(values, "right")
+        larger[index, order] = len(earlier) - up_to
+        if len(earlier) and (earlier[up_to - 1] == values).any():  # as good as never
+            equal[index, order] = up_to - earlier.searchsorted(values)
     return np.ascontiguousarray(larger.T), np.ascontiguousarray(equal.T)
 
 

@@ -21,7 +21,7 @@ from worldfork.randomness import Event
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.feeding import naming
 
-__all__ = ["CONSTANT", "Policy", "Threshold", "beyond_quantile", "normal_threshold", "spelled"]
+__all__ = ["CONSTANT", "Policy", "Threshold", "beyond_quantile", "in_json", "normal_threshold"]
 
 CONSTANT: Final = ("never", "always")  # policies that read nothing
 EARLIER: Final = 4  # a running quantile needs so many earlier values
@@ -117,7 +117,7 @@ def normal_threshold(rate: float) -> float:
     return statistics.NormalDist().inv_cdf(1 - rate)
 
 
-def spelled(threshold: float) -> Threshold:
+def in_json(threshold: float) -> Threshold:
     """Return a threshold as a file spells it: JSON has no infinities."""
     return threshold if math.isfinite(threshold) else "inf" if threshold > 0 else "-inf"
 

@@ -70,17 +70,17 @@ class Coin(Trigger):
     def decide_together(
         self, memories: Sequence["_Drawn"], segments: Sequence[Segment]
     ) -> list[tuple["_Drawn", Answer]]:
-        known, firsts = list(memories), [segment.k - segment.k % TOGETHER for segment in segments]
-        lacking = [index for index, first in enumerate(firsts) if known[index].first != first]
+        draws, firsts = list(memories), [segment.k - segment.k % TOGETHER for segment in segments]
+        lacking = [index for index, first in enumerate(firsts) if draws[index].first != first]
         if lacking:
             counters = np.array([firsts[index] for index in lacking])[:, None] + np.arange(TOGETHER)
-            keys = fold_in(np.array([known[index].key for index in lacking])[:, None], counters)
+            keys = fold_in(np.array([draws[index].key for index in lacking])[:, None], counters)
             drawn = normals(keys, 1, Purpose.RESAMPLING)[..., 0]
             for index, values in zip(lacking, drawn, strict=True):
-                known[index] = _Drawn(known[index].key, firsts[index], values)
+                draws[index] = _Drawn(draws[index].key, firsts[index], values)
         return [
             (memory, float(memory.values[segment.k - memory.first]))
-            for memory, segment in zip(known, segments, strict=True)
+            for memory, segment in zip(draws, segments, strict=True)
         ]
 
 

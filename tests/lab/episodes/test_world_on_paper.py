@@ -13,7 +13,7 @@ import pytest
 from worldfork.lab.agents.base import Decision, Surprise
 from worldfork.lab.environments.base import State
 from worldfork.lab.episode_log import Rolled
-from worldfork.lab.episodes import Draws, roll_out, standing_returns
+from worldfork.lab.episodes import Draws, fixed_level_returns, roll_out
 from worldfork.randomness import Event, Purpose
 
 EVENTS = [Event(purpose=Purpose.INITIAL_STATE, task="paper", fork=fork) for fork in (1, 2)]
@@ -182,9 +182,9 @@ def test_a_record_is_told_every_moment_of_every_episode(halves: int) -> None:
 
 def test_what_parameters_are_worth_in_a_world_that_stands_still() -> None:
     given: dict[str, Any] = {"checkpoints": ["0", "1"], "episodes": 3}
-    found = standing_returns(Pupil(), Paper(), {"gain": GAIN}, occasion="gate", level=0.25, **given)
+    found = fixed_level_returns(Pupil(), Paper(), {"gain": GAIN}, occasion="gate", level=0.25, **given)
     np.testing.assert_allclose(found, np.broadcast_to((STEPS * (25.0 - 9 * GAIN))[:, None], (2, 3)))
-    clean = standing_returns(Pupil(), Paper(), {"gain": GAIN}, occasion="gate", **given)
+    clean = fixed_level_returns(Pupil(), Paper(), {"gain": GAIN}, occasion="gate", **given)
     np.testing.assert_allclose(clean, np.broadcast_to((STEPS * -9 * GAIN)[:, None], (2, 3)))
 
     def seeds(occasion: str) -> list[float]:
@@ -193,7 +193,7 @@ def test_what_parameters_are_worth_in_a_world_that_stands_still() -> None:
         def record(episodes: slice, moment: int, physics: np.ndarray, reward: np.ndarray) -> None:
             starts.append(physics[..., 0])
 
-        standing_returns(Pupil(), Paper(), {"gain": GAIN}, occasion=occasion, record=record, **given)
+        fixed_level_returns(Pupil(), Paper(), {"gain": GAIN}, occasion=occasion, record=record, **given)
         return [float(seed) for seed in starts[0].ravel()]
 
     assert seeds("gate") == seeds("gate")

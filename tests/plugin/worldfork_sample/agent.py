@@ -11,7 +11,7 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint, Decision, Fit, Surprise, Window
-from worldfork.lab.episodes import standing_returns
+from worldfork.lab.episodes import fixed_level_returns
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals
 from worldfork_sample.planning import nearest
 
@@ -115,7 +115,7 @@ class EnsemblePlugin(AgentPlugin):
 
 
 def _clean_return(agent: Any, environment: Any, parameters: Any) -> float:
-    returns = standing_returns(
+    returns = fixed_level_returns(
         agent, environment, parameters, checkpoints=["sample"], episodes=4, occasion="clean return"
     )
     return float(returns.mean())

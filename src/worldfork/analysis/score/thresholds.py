@@ -27,7 +27,7 @@ from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root as root_of
 from worldfork.registration import Registration, deployments
 from worldfork.triggers import Answer, draw_event
-from worldfork.triggers.policy import Policy, normal_threshold, spelled
+from worldfork.triggers.policy import Policy, in_json, normal_threshold
 
 __all__ = ["Unanswered", "decisions_on", "fit_thresholds", "threshold_fitter"]
 
@@ -85,7 +85,7 @@ def fit_thresholds(study: Study, *, root: Path) -> Thresholds:
     return Thresholds(
         ledger=origin,
         policies={
-            name: {task: {key: spelled(value) for key, value in of.items()} for task, of in tasks.items()}
+            name: {task: {key: in_json(value) for key, value in of.items()} for task, of in tasks.items()}
             for name, tasks in fitted.items()
         },
     )
@@ -145,7 +145,7 @@ def _fit(
         return fit_threshold(tied(answers)[other], forks.delta[other])
     task, checkpoint = place
     threshold = fitted.get(matched, {}).get(task, {}).get(checkpoint)
-    policy = policy_of(registration, matched, threshold=None if threshold is None else spelled(threshold))
+    policy = policy_of(registration, matched, threshold=None if threshold is None else in_json(threshold))
     _, fired = decisions_on(prefork, lambda _: policy, seed=registration.seed)
     return normal_threshold(float(fired[other].mean()))
 

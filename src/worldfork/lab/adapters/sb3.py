@@ -19,7 +19,7 @@ from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, seeded
 from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import AfterEnd, Environment
-from worldfork.lab.episodes import standing_returns
+from worldfork.lab.episodes import fixed_level_returns
 from worldfork.ledger.arrays import content_digest
 
 __all__ = ["SB3Plugin", "pack"]
@@ -268,7 +268,7 @@ class SB3Plugin(StatefulPlugin):
         for name in inner.scales:
             inner.scales[name] = extra.get(f"normalisation.{name}", inner.scales[name])
         parameters, optimiser = parted(inner.get_state())
-        returns = standing_returns(
+        returns = fixed_level_returns(
             agent,
             environment,
             parameters,

@@ -1,1 +1,1 @@
-"""What acts in a world and can be updated."""
+"""Agents: they act in a world and can be updated."""

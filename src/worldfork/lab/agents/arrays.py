@@ -19,33 +19,33 @@ __all__ = ["begun", "choose", "concatenate", "count_non_finite", "digest", "shif
 
 
 def size(arrays: Arrays) -> int:
-    """P."""
+    """Return P, the number of parameter sets."""
     return next((len(array) for array in arrays.values()), 0)
 
 
 def take(arrays: Arrays, index: Int[np.ndarray, " p"]) -> dict[str, Any]:
-    """The parameter sets at `index`."""
+    """Return the parameter sets at `index`."""
     return {name: array[index] for name, array in arrays.items()}
 
 
 def concatenate(parts: Sequence[Arrays]) -> dict[str, Any]:
-    """One dictionary from several, along P."""
+    """Join several dictionaries along P."""
     names = parts[0].keys()
     return {name: parts[0][name].__array_namespace__().concat([part[name] for part in parts]) for name in names}
 
 
 def choose(chosen: Bool[np.ndarray, " P"], yes: Arrays, no: Arrays) -> dict[str, Any]:
-    """Each parameter set from `yes` where it is chosen, else from `no`."""
+    """Take each parameter set from `yes` where it is chosen, else from `no`."""
 
-    def pick(one: Any, other: Any) -> Any:
-        return one.__array_namespace__().where(chosen.reshape(-1, *[1] * (one.ndim - 1)), one, other)
+    def pick(array: Any, other: Any) -> Any:
+        return array.__array_namespace__().where(chosen.reshape(-1, *[1] * (array.ndim - 1)), array, other)
 
     return {name: pick(array, no[name]) for name, array in yes.items()}
 
 
 def begun(before: Any, fresh: Any, where: Any) -> Any:
-    """A belief, with the episodes in `where` [P, E] as they are in `fresh`: records, containers and dictionaries of
-    arrays with leading axes P and E. What has other axes belongs to no episode, and stays."""
+    """Return a belief, with the episodes in `where` [P, E] as they are in `fresh`: records, containers and
+    dictionaries of arrays with leading axes P and E. What has other axes belongs to no episode, and stays."""
     if dataclasses.is_dataclass(before) and not isinstance(before, type):
         parts = {field.name: getattr(before, field.name) for field in dataclasses.fields(before)}
         return type(before)(**{name: begun(part, getattr(fresh, name), where) for name, part in parts.items()})
@@ -65,7 +65,7 @@ def begun(before: Any, fresh: Any, where: Any) -> Any:
 
 
 def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:
-    """Euclidean norm of the change of each parameter set."""
+    """Return the Euclidean norm of the change of each parameter set."""
     squares = np.zeros(size(before))
     for name in sorted(before):
         old, new = np.asarray(before[name]), np.asarray(after[name])
@@ -78,7 +78,7 @@ def shift(before: Arrays, after: Arrays) -> Float64[np.ndarray, " P"]:
 
 
 def count_non_finite(arrays: Arrays) -> Int[np.ndarray, " P"]:
-    """How many numbers of each parameter set are not finite."""
+    """Count the numbers of each parameter set that are not finite."""
     counts = np.zeros(size(arrays), np.int64)
     for array in arrays.values():
         values = np.asarray(array)
@@ -87,7 +87,7 @@ def count_non_finite(arrays: Arrays) -> Int[np.ndarray, " P"]:
 
 
 def digest(arrays: Arrays) -> str:
-    """SHA-256 of names, types, shapes and values."""
+    """Return the SHA-256 of names, types, shapes and values."""
     hashed = hashlib.sha256()
     for name in sorted(arrays):
         values = np.ascontiguousarray(arrays[name])

@@ -42,7 +42,7 @@ Belief = Any
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What the agent would do now. Non-finite actions are replaced by zero and flagged, never returned.
+    """An agent's next action. Non-finite actions are replaced by zero and flagged, never returned.
 
     Arrays may still be on their way from an accelerator: who reads them waits, and nobody else.
     """
@@ -54,7 +54,7 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class Surprise:
-    """What the agent makes of the outcome of its last action.
+    """Signals of a control step: the agent's measurements of what its last action led to.
 
     `signals` holds whatever it can measure at a control step, by name: each becomes a column of the stream's log.
     `error`, the one-step prediction error in the agent's own space, is among them unless the agent says `predicts =
@@ -109,7 +109,7 @@ class Fit:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """One pretrained agent; every array has a leading axis of one.
+    """A pretrained agent; every array has a leading axis of one.
 
     `replay` is a sample of what it was pretrained on, where its files keep one; `first` marks where each piece of
     it begins. Mechanisms that rehearse read it, and no others (`worldfork.lab.mechanisms.base.Origin`).
@@ -128,7 +128,8 @@ class Checkpoint:
 
 
 def taken_by(method: Callable[..., Any], *names: str) -> tuple[str, ...]:
-    """Those of the named arguments that a method takes: an agent says by its signature what it wants to be told.
+    """Return those of the named arguments that a method takes: an agent says by its signature what it wants to be
+    told.
 
     >>> taken_by(lambda observation, *, reward: None, "reward", "terminated")
     ('reward',)
@@ -152,12 +153,12 @@ class Agent(Protocol):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What `fit` can be asked to train."""
+        """Names of what `fit` can be asked to train."""
         ...
 
     @property
     def device(self) -> str:
-        """What it computes on, in words: "cpu", "NVIDIA H200"; part of a ledger's identity."""
+        """The device that it computes on, in words: "cpu", "NVIDIA H200"; part of a ledger's identity."""
         ...
 
     @property
@@ -166,7 +167,7 @@ class Agent(Protocol):
         ...
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
-        """The belief at an episode's first observation."""
+        """Return the belief at an episode's first observation."""
         ...
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
@@ -178,7 +179,7 @@ class Agent(Protocol):
         ...
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The training loss of each parameter set on its window, without training. An agent that learns from
+        """Return the training loss of each parameter set on its window, without training. An agent that learns from
         sequences may leave out the rest of a window that fills none (`rssm_cem` does)."""
         ...
 
@@ -208,7 +209,7 @@ def needs_full_blocks(agent: Agent) -> bool:
 
 
 class AgentPlugin(Plugin):
-    """What an agent's name stands for; the fields of a subclass are the agent's settings.
+    """An agent by name; the fields of a subclass are its settings.
 
     A checkpoint comes from files (`load`) or from a seed (`generate`): an agent offers at least one of the two.
     """
@@ -218,14 +219,14 @@ class AgentPlugin(Plugin):
 
     @abc.abstractmethod
     def build(self, environment: Environment, *, precision: str) -> Agent:
-        """The agent for a world; a precision that it does not know is refused with those it knows."""
+        """Return the agent for a world; a precision that it does not know is refused with those it knows."""
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
-        """The checkpoint at `path`, whose other files lie beside it."""
+        """Return the checkpoint at `path`, whose other files lie beside it."""
         raise WorldforkError('This agent has no files; register checkpoints = "generated".')
 
     def generate(self, agent: Any, environment: Any, event: Event) -> Checkpoint:
-        """A checkpoint made from a seed: everything random comes from `event`."""
+        """Return a checkpoint made from a seed: everything random comes from `event`."""
         raise WorldforkError(
             "This agent can not be generated from a seed: say where its files are. In a registration that is "
             'checkpoints = "folder/{task}-{checkpoint}.safetensors", or "bundled"; for worldfork.testing it is '
@@ -235,7 +236,7 @@ class AgentPlugin(Plugin):
 
 @dataclasses.dataclass(frozen=True)
 class Transitions:
-    """What one update may learn from, oldest first.
+    """The transitions that one update may learn from, oldest first.
 
     `first` marks the first row of an episode, and of every attempt where an episode begins anew once it has ended.
     `terminated` marks rows that led to the task's own end, after which nothing is earned; a time limit is none, and
@@ -254,7 +255,7 @@ class Transitions:
 
 
 def transitions_of(window: Window, p: int) -> Transitions:
-    """What parameter set p may learn from, without padding."""
+    """Return what parameter set p may learn from, without padding."""
     size = int(window.size[p])
     rows = {name: values[p, :size].copy() for name, values in window.columns.items()}
     return Transitions(**{"terminated": np.zeros(size, np.bool_), **rows})

@@ -66,7 +66,7 @@ class Measured(Protocol):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What its parameters depend on."""
+        """The settings that its parameters depend on."""
         ...
 
     @property

@@ -31,7 +31,8 @@ Fitted = tuple[Params, Params, Array, Array, Array]
 
 @runtime_checkable
 class LossFunction(Protocol):
-    """What an agent offers, for one parameter set. Hashable; learning rates are not in it, for they are data."""
+    """An agent's loss and minibatches, for one parameter set. Hashable; learning rates are not in it, for they are
+    data."""
 
     @property
     def sequences(self) -> int:
@@ -43,23 +44,23 @@ class LossFunction(Protocol):
         ...
 
     def sample(self, rows: Any, size: Array, key: Array) -> Batch:
-        """A minibatch from one window's rows, of which the first `size` are real."""
+        """Return a minibatch from one window's rows, of which the first `size` are real."""
         ...
 
     def pieces(self, rows: Any, size: Array) -> tuple[Batch, Array]:
-        """One window as minibatches of a single sequence each, and which of them are real."""
+        """Return one window as minibatches of a single sequence each, and which of them are real."""
         ...
 
     def loss(self, params: Mapping[str, Array], batch: Batch, key: Array, *, scope: str) -> Array:
-        """The training loss on a minibatch; what is random in it comes from `key`."""
+        """Return the training loss on a minibatch; what is random in it comes from `key`."""
         ...
 
     def optimiser(self, rates: Mapping[str, Any]) -> optax.GradientTransformation:
-        """The agent's own."""
+        """Return the agent's own."""
         ...
 
     def restore(self, moments: Mapping[str, Array], names: Collection[str]) -> optax.OptState:
-        """The own optimiser's state for these parameters, from a checkpoint's dictionary."""
+        """Return the own optimiser's state for these parameters, from a checkpoint's dictionary."""
         ...
 
     def flatten(self, state: optax.OptState) -> Params:
@@ -76,18 +77,18 @@ class PartedLoss(LossFunction, Protocol):
 
     @property
     def parts(self) -> tuple[str | tuple[str, ...], ...]:
-        """What the names of each part's parameters begin with, in the order in which they are trained."""
+        """Prefixes of the names of each part's parameters, in the order in which they are trained."""
         ...
 
     def part_loss(
         self, part: int, params: Mapping[str, Array], batch: Batch, *, key: Array, scope: str, seen: Any
     ) -> tuple[Array, Any]:
-        """The loss of a part, and what the next part is to see; `seen` is what the part before it returned. The
-        first part is evaluated even if nothing of it is trained, and its loss is the one that is reported."""
+        """Return the loss of a part, and what the next part is to see; `seen` is what the part before it returned.
+        The first part is evaluated even if nothing of it is trained, and its loss is the one that is reported."""
         ...
 
     def followers(self, trained: Collection[str]) -> tuple[str, ...]:
-        """What the names of those parameters begin with that move without a gradient when `trained` are trained."""
+        """Return the prefixes of the parameters that move without a gradient when `trained` are trained."""
         ...
 
     def follow(self, params: Mapping[str, Array], seen: Any) -> Mapping[str, Array]:
@@ -96,7 +97,7 @@ class PartedLoss(LossFunction, Protocol):
 
 
 class Numbers(NamedTuple):
-    """What of a plan is data; scalars for all parameter sets alike."""
+    """The part of a plan that is data; scalars for all parameter sets alike."""
 
     rates: dict[str, np.float32]  # of the agent's own optimiser, by group
     learning_rate: np.float32  # of another
@@ -110,7 +111,7 @@ class Numbers(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a parameter set brings beside its window, where the plan needs it."""
+    """Arrays of a parameter set beside its window, where the plan needs them."""
 
     replay: Any = None  # rows and size
     center: Params | None = None
@@ -119,7 +120,7 @@ class Beside(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """What of a plan shapes the program."""
+    """The part of a plan that shapes the program."""
 
     trained: tuple[str, ...]
     scope: str
@@ -274,7 +275,7 @@ def _parts(loss_function: LossFunction, trained: Collection[str]) -> list[list[s
 
 
 def _following(loss_function: LossFunction, structure: Structure, params: Params) -> Params:
-    """The parameters that follow those that are trained, as they are now."""
+    """Return the parameters that follow those that are trained, as they are now."""
     if not isinstance(loss_function, PartedLoss):
         return {}
     return {name: params[name] for name in params if name.startswith(loss_function.followers(structure.trained))}
@@ -283,7 +284,8 @@ def _following(loss_function: LossFunction, structure: Structure, params: Params
 def _objective(
     loss_function: LossFunction, structure: Structure, assemble: Callable[[Params, Params], Params]
 ) -> Callable[..., tuple[tuple[Array, Any], Params]]:
-    """A function from a part of what is trained, all of it, and the rest, to the part's loss and gradients."""
+    """Return a function from a part of what is trained, all of it, and the rest, to the part's loss and
+    gradients."""
 
     def evaluate(
         part: int, chosen: Params, trained: Params, fixed: Params, batch: Batch, key: Array, seen: Any
@@ -303,7 +305,7 @@ def _objective(
 def _start(
     structure: Structure, params: Params, *, key: Array, scale: Array | np.float32
 ) -> tuple[Callable[[Params, Params], Params], Params]:
-    """What is trained, as it begins, and how it becomes a whole parameter set."""
+    """Return what is trained as it begins, and a function that makes it a whole parameter set."""
     if structure.rank is None:
         return lambda trained, fixed: {**fixed, **trained}, {name: params[name] for name in structure.trained}
     matrices = [name for name in structure.trained if params[name].ndim == 2]
@@ -336,7 +338,8 @@ def _penalty(
     strength: Array | np.float32,
     beside: Beside,
 ) -> Callable[[Params, Params], Params]:
-    """The gradient of the penalty, added to that of the loss; the loss that is reported stays the agent's own."""
+    """Return the gradient of the penalty, added to that of the loss; the loss that is reported stays the agent's
+    own."""
     if beside.center is None:
         return lambda trained, gradients: gradients
     center = {name: beside.center[name] for name in trained}
@@ -386,13 +389,13 @@ def _transformation(
 
 
 def _mixed(count: Array | np.int32, old: Array, recent: Array) -> Array:
-    """The first `count` sequences from the replay, the others from the window."""
+    """Return the first `count` sequences from the replay, the others from the window."""
     first = jnp.arange(len(recent)) < count
     return jnp.where(first.reshape(-1, *[1] * (recent.ndim - 1)), old, recent)
 
 
 def _norm(gradients: Params) -> Array:
-    """The norm of all gradients together, group by group in the order of their names."""
+    """Return the norm of all gradients together, group by group in the order of their names."""
     squares: Params = {}
     for name, gradient in gradients.items():
         group = name.split("/")[0]

@@ -74,8 +74,8 @@ def mlp(
 
 
 def frugal(step: Step) -> Step:
-    """A step of a scan of which the backward pass keeps matrix products alone and computes the rest again: a small
-    model's time goes into moving intermediate results, not into computing them."""
+    """Return a step of a scan of which the backward pass keeps matrix products alone and computes the rest again: a
+    small model's time goes into moving intermediate results, not into computing them."""
     kept = jax.checkpoint_policies.dots_saveable
     return jax.checkpoint(step, policy=kept, prevent_cse=False)  # type: ignore[return-value]
 
@@ -87,7 +87,7 @@ def two_hot(x: Float[Array, "*b"], *, low: float, high: float, bins: int) -> Flo
 
 
 def expected(logits: Float[Array, "*b k"], *, low: float, high: float) -> Float[Array, "*b"]:
-    """The mean of the distribution that `logits` describe on the grid."""
+    """Return the mean of the distribution that `logits` describe on the grid."""
     return jax.nn.softmax(logits) @ jnp.linspace(low, high, logits.shape[-1])
 
 

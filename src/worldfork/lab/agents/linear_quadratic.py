@@ -51,11 +51,11 @@ class LinearQuadratic:
     device = "cpu"
 
     def begin(self, parameters: Arrays, observation: Float64[np.ndarray, "P E 2"]) -> Belief:
-        """The belief at an episode's first observation."""
+        """Return the belief at an episode's first observation."""
         return Belief(self.gain(parameters), observation, np.zeros((*observation.shape[:2], 1)))
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
-        """u = -K x. Nothing is drawn: the optimal controller of a linear world is deterministic."""
+        """Act by u = -K x. Nothing is drawn: the optimal controller of a linear world is deterministic."""
         with np.errstate(over="ignore", invalid="ignore"):
             force = -(
                 belief.gain[:, None, 0] * belief.observation[..., 0]
@@ -66,7 +66,7 @@ class LinearQuadratic:
         return Decision(action, replaced, dataclasses.replace(belief, action=action))
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float64[np.ndarray, "P E 2"]) -> Surprise:
-        """Mean squared error of the predicted observation. There is no latent, hence no KL."""
+        """Measure the mean squared error of the predicted observation. There is no latent, hence no KL."""
         with np.errstate(over="ignore", invalid="ignore"):
             missed = observation - _predict(parameters, belief.observation, belief.action)
             error = (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2
@@ -80,11 +80,11 @@ class LinearQuadratic:
         observation: Float64[np.ndarray, "P E 2"],
         where: Bool[np.ndarray, "P E"],
     ) -> Belief:
-        """The belief is the observation, in episodes that begin anew as in the others."""
+        """Return the belief is the observation, in episodes that begin anew as in the others."""
         return dataclasses.replace(belief, observation=observation)
 
     def loss(self, parameters: Arrays, window: Window) -> Float64[np.ndarray, " P"]:
-        """Mean squared error of the prediction over the window."""
+        """Return the mean squared error of the prediction over the window."""
         with np.errstate(over="ignore", invalid="ignore"):
             missed = window.next_observation - _predict(parameters, window.observation, window.action)
             real = np.arange(missed.shape[1]) < window.size[:, None]
@@ -115,7 +115,7 @@ class LinearQuadratic:
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """What can be trained by itself. Least squares are a black box: no gradient, no groups."""
+        """Groups that can be trained by themselves. Least squares are a black box: no gradient, no groups."""
         everything = {"dynamics": ("A", "B"), "transition": ("A",), "control": ("B",)}
         return everything if self.method == "gradient" else {}
 
@@ -135,7 +135,7 @@ class LinearQuadratic:
         plan: TrainingPlan,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
-        """Normalised gradient steps as the plan says."""
+        """Take normalised gradient steps as the plan says."""
         consume(batch_keys, Purpose.UPDATE_BATCH)
         names = chosen_prefixes(self, plan.groups) or tuple(COLUMNS)
         chosen = [column for name in names for column in COLUMNS[name]]
@@ -155,13 +155,14 @@ class LinearQuadratic:
             return Fit(new, _split(fitted.velocity), before, self.loss(new, window), fitted.norm)
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
-        """A world that nearly stands still and hardly answers, and no velocity."""
+        """Return a world that nearly stands still and hardly answers, and no velocity."""
         drawn = 0.1 * normals(keys, 6, Purpose.UPDATE_BATCH).reshape(-1, 2, 3)
         theta = np.concatenate([np.eye(2), np.zeros((2, 1))], axis=1) + drawn
         return _split(theta), _split(np.zeros_like(theta))
 
     def gain(self, parameters: Arrays) -> Float64[np.ndarray, "P 2"]:
-        """The optimal gain K of the estimated world, by Riccati's recursion. Not finite where there is none."""
+        """Return the optimal gain K of the estimated world, by Riccati's recursion. Not finite where there is
+        none."""
         a, b = parameters["A"], parameters["B"]
         a_transposed, b_transposed = _transposed(a), _transposed(b)
         cost = np.broadcast_to(self.matrices.state_cost, a.shape)
@@ -186,7 +187,7 @@ class LinearQuadraticPlugin(AgentPlugin):
     batch: Annotated[int, Field(ge=1)] = 16
 
     def build(self, environment: Environment, *, precision: str) -> LinearQuadratic:
-        """The agent for a linear-quadratic world."""
+        """Return the agent for a linear-quadratic world."""
         if not isinstance(environment, World) or precision != "float64":
             raise WorldforkError(
                 f"The agent `linear_quadratic` controls the task `linear_quadratic` in precision `float64`; "
@@ -238,7 +239,8 @@ def _predict(
 
 
 def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:
-    """The minimiser of the squared error, one stream at a time; the last decimal is no one's but the stream's."""
+    """Return the minimiser of the squared error, one stream at a time; the last decimal is no one's but the
+    stream's."""
     found = []
     for p, rows in enumerate(window.size):
         given = np.concatenate([window.observation[p, :rows], window.action[p, :rows]], axis=1)

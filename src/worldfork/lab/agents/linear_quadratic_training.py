@@ -41,7 +41,7 @@ def descend(
     batch: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
 ) -> Trained:
-    """The gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
+    """Return the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
     sets = len(theta)
     steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
     adapter = _adapter(plan, batch_keys)
@@ -81,9 +81,9 @@ class _Optimiser:
 
     def __init__(self, plan: TrainingPlan, *, own_rate: float, own_momentum: float) -> None:
         self.plan, self.chosen = plan, plan.optimiser
-        own = self.chosen.name == "own"
-        self.rate = plan.rate * own_rate if own else plan.rate * (self.chosen.learning_rate or 0.0)
-        self.momentum = own_momentum if own else self.chosen.momentum
+        own_optimiser = self.chosen.name == "own"
+        self.rate = plan.rate * own_rate if own_optimiser else plan.rate * (self.chosen.learning_rate or 0.0)
+        self.momentum = own_momentum if own_optimiser else self.chosen.momentum
 
     def begin(self, trained: dict[str, Any], velocity: Matrix | None) -> list[dict[str, Any]]:
         zeros = {name: np.zeros_like(x) for name, x in trained.items()}
@@ -128,7 +128,7 @@ class _Optimiser:
 def _minibatch(
     window: Window, plan: TrainingPlan, *, step_keys: UInt32[np.ndarray, "P 2"], batch: int
 ) -> tuple[Float64[np.ndarray, "P n 3"], Float64[np.ndarray, "P n 2"]]:
-    """What is predicted from, and what came of it; the first of them from the replay where it is rehearsed."""
+    """Return inputs and targets of a minibatch; the first of them are from the replay where it is rehearsed."""
     given, target = _rows(window, fold_in(step_keys[:, None], np.arange(batch))[..., 0])
     if plan.rehearsal is not None:
         old_keys = fold_in(step_keys[:, None], batch + np.arange(batch))
@@ -170,7 +170,7 @@ def _importance(plan: TrainingPlan) -> Any:
 
 
 def _adapter(plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[str, Any] | None:
-    """The two factors as they begin: one drawn, one zero, so that nothing has changed yet."""
+    """Return the two factors as they begin: one drawn, one zero, so that nothing has changed yet."""
     if plan.adapter is None:
         return None
     rank, sets = plan.adapter.rank, len(batch_keys)
@@ -186,7 +186,7 @@ def _assembled(theta: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> Ma
 
 
 def _factors(gradient: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> dict[str, Any]:
-    """The gradient of an adapter's factors, from that of their product."""
+    """Return the gradient of an adapter's factors, from that of their product."""
     assert plan.adapter is not None
     scale = plan.adapter.scale / plan.adapter.rank
     left = _product(gradient, np.swapaxes(trained["right"], 1, 2))
@@ -202,12 +202,12 @@ def _matrix(parameters: Any) -> Matrix:
 
 
 def _kept(going: Bool[np.ndarray, " P"], after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """The step where it was still to be taken."""
+    """Return the step where it was still to be taken."""
     if going.all():
         return after
     return {name: np.where(going[:, None, None], x, before[name]) for name, x in after.items()}
 
 
 def total(values: Float64[np.ndarray, "P n *rest"]) -> Float64[np.ndarray, "P *rest"]:
-    """The sum over the second axis, term after term: the same digits in a batch of one and of a thousand."""
+    """Return the sum over the second axis, term after term: the same digits in a batch of one and of a thousand."""
     return np.cumsum(values, axis=1)[:, -1]

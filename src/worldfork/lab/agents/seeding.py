@@ -46,8 +46,8 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
 
 @functools.cache
 def _seeder() -> Callable[[int], Any]:
-    """How PyTorch is seeded. `torch.manual_seed` also prepares accelerators that are not there, which takes longer
-    than what a small agent does between two calls."""
+    """Return PyTorch's seeding function. `torch.manual_seed` also prepares accelerators that are not there, which
+    takes longer than what a small agent does between two calls."""
     torch: Any = sys.modules["torch"]
     seed: Callable[[int], Any] = torch.manual_seed
     return seed if torch.accelerator.is_available() else torch.default_generator.manual_seed

@@ -39,7 +39,7 @@ from worldfork.lab.agents.seeding import seeded
 from worldfork.lab.agents.stateful_checkpoints import OPTIMISER, REPLAY, keep_replay, parted, read_checkpoint
 from worldfork.lab.agents.training import Rehearsal
 from worldfork.lab.environments.base import AfterEnd, Environment, can_end
-from worldfork.lab.episodes import standing_returns
+from worldfork.lab.episodes import fixed_level_returns
 
 __all__ = [
     "Stateful",
@@ -60,7 +60,7 @@ Result = TypeVar("Result")
 
 
 def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A method that no other thread's call of such a method interrupts."""
+    """Return a method that no other thread's call of such a method interrupts."""
 
     @functools.wraps(method)
     def locked(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -72,7 +72,7 @@ def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What an agent that keeps its state inside must offer. With `together = True` it is handed all episodes of a
+    """An agent that keeps its state inside. With `together = True` it is handed all episodes of a
     parameter set at once: observations are then [E, O] and actions [E, A], and one key serves the whole call.
 
     It may also offer `get_belief()` and `set_belief(belief)`, for what it remembers from step to step; `surprise(
@@ -88,7 +88,7 @@ class Stateful(Protocol):
         ...
 
     def act(self, observation: Any) -> Any:
-        """What to do now."""
+        """Return the next action."""
         ...
 
     def learn(self, window: Transitions, *, steps: int, rate: float) -> Mapping[str, float]:
@@ -108,7 +108,7 @@ class Stateful(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Belief:
-    """Where each episode is: what it saw, what it did, and what the agent remembers of it."""
+    """The state of each episode: what it saw, what it did, and what the agent remembers of it."""
 
     observation: Float[np.ndarray, "P E O"]
     action: Float[np.ndarray, "P E A"]
@@ -210,9 +210,9 @@ class StatefulAgent:
             for call, part in enumerate(self._slices(episodes)):
                 self._remember(memory[p][call])
                 seen = (belief.observation[p, part], belief.action[p, part], observation[p, part])
-                told = {name: self._given(outcome[name][p, part]) for name in self._told}
+                outcomes = {name: self._given(outcome[name][p, part]) for name in self._told}
                 with self._drawing(None):
-                    measured = self._inner.surprise(*map(self._given, seen), **told)
+                    measured = self._inner.surprise(*map(self._given, seen), **outcomes)
                 for name, values in (measured if isinstance(measured, Mapping) else {"error": measured}).items():
                     column = signals.setdefault(name, np.full((sets, episodes), np.nan))
                     column[p, part] = np.asarray(values, np.float64).reshape(-1)
@@ -221,7 +221,7 @@ class StatefulAgent:
 
     @alone
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The agent's own loss; NaN where it offers none."""
+        """Return the agent's own loss; NaN where it offers none."""
         losses = np.full(len(window.size), np.nan)
         for p in range(len(losses) if hasattr(self._inner, "loss") else 0):
             self._load(parameters, p)
@@ -264,8 +264,8 @@ class StatefulAgent:
         return Fit(groups[0], groups[1], **measured)
 
     def _learnt(self, before: Arrays) -> Mapping[str, np.ndarray]:
-        """The state after `learn`, which has the same names as the one before it: what else it kept would be lost
-        at the next update, and nobody would know."""
+        """Return the state after `learn`, which has the same names as the one before it: what else it kept would be
+        lost at the next update, and nobody would know."""
         state: Mapping[str, np.ndarray] = copied(self._inner.get_state())
         if new := sorted(state.keys() - before.keys()):
             raise WorldforkError(
@@ -322,7 +322,7 @@ class StatefulAgent:
 
 
 class StatefulPlugin(AgentPlugin):
-    """What the name of an agent that keeps its state inside stands for. Its checkpoints are a .safetensors file of
+    """An agent that keeps its state inside, by name. Its checkpoints are a .safetensors file of
     its state, a .json file with its clean return, and perhaps a replay: `save_checkpoint` writes them."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
@@ -330,7 +330,7 @@ class StatefulPlugin(AgentPlugin):
 
     @abc.abstractmethod
     def make(self, environment: Environment) -> Any:
-        """The agent, as it is before anything is loaded: the same every time."""
+        """Return the agent, as it is before anything is loaded: the same every time."""
 
     def build(self, environment: Environment, *, precision: str) -> StatefulAgent:
         if precision not in self.precisions:
@@ -366,7 +366,7 @@ def save_checkpoint(
     file = Path(path).with_suffix(".safetensors")
     file.parent.mkdir(parents=True, exist_ok=True)
     parameters, _ = parted(state)
-    returns = standing_returns(
+    returns = fixed_level_returns(
         agent,
         environment,
         parameters,
@@ -386,12 +386,13 @@ def save_checkpoint(
 
 
 def _some(names: list[str]) -> str:
-    """The first few of them."""
+    """Return the first few of them."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def copied(values: Any) -> Any:
-    """A copy of what an agent handed out, however it is put together: arrays, tensors, numbers, containers."""
+    """Return a copy of what an agent handed out, however it is put together: arrays, tensors, numbers,
+    containers."""
     if isinstance(values, Mapping):
         return {name: copied(value) for name, value in values.items()}
     if isinstance(values, list | tuple):

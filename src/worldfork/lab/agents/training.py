@@ -1,4 +1,5 @@
-"""What a mechanism composes and an agent carries out: what is trained, on what, with what penalty, and how.
+"""Training plans, which a mechanism composes and an agent carries out: what is trained, on what, with what penalty,
+and how.
 
 An agent that offers `train` is open: mechanisms decide how it learns. One with `fit` alone is a black box, which
 works with mechanisms that act on its data and on its parameters. `worldfork.lab.agents.differentiable` carries out
@@ -63,7 +64,7 @@ ADAPTER_KEY: Final = 0xFFFF_FFFD
 
 
 class Optimiser(Record):
-    """How gradients become steps. `own` is the agent's, with its learning rates, from the state that it is handed;
+    """Settings of the optimiser. `own` is the agent's, with its learning rates, from the state that it is handed;
     the others are optax's of that name with `learning_rate`, and begin anew at every update."""
 
     name: Literal["own", "sgd", "adam", "adamw"] = "own"
@@ -133,7 +134,7 @@ class Adapter:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """One training, composed. The number of steps, rates, shares and strengths are data; the rest is structure."""
+    """A composed training. The number of steps, rates, shares and strengths are data; the rest is structure."""
 
     steps: int | Int[np.ndarray, " P"]
     scope: str
@@ -147,15 +148,15 @@ class TrainingPlan:
 
     @property
     def plain(self) -> bool:
-        """Whether `Agent.fit` does all of it."""
+        """True if `Agent.fit` does all of it."""
         composed = (self.groups, self.rehearsal, self.penalty, self.adapter)
-        own = self.optimiser.name == "own" and self.schedule.flat
-        return own and isinstance(self.steps, int) and all(part is None for part in composed)
+        own_optimiser = self.optimiser.name == "own" and self.schedule.flat
+        return own_optimiser and isinstance(self.steps, int) and all(part is None for part in composed)
 
 
 @runtime_checkable
 class Trainable(Protocol):
-    """What an agent offers beside `Agent` so that mechanisms can compose its training."""
+    """An agent whose training mechanisms can compose, beside what `Agent` asks for."""
 
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
@@ -180,7 +181,7 @@ class Trainable(Protocol):
         ...
 
     def trained(self, scope: str, name: str) -> bool:
-        """Whether the scope trains the parameter of that name."""
+        """Return True if the scope trains the parameter of that name."""
         ...
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
@@ -189,7 +190,7 @@ class Trainable(Protocol):
 
 
 def black_box(agent: Agent) -> bool:
-    """Whether mechanisms must leave the training to the agent."""
+    """Return True if mechanisms must leave the training to the agent."""
     return not (isinstance(agent, Trainable) and agent.groups)
 
 
@@ -200,7 +201,7 @@ def takes_replay(agent: Agent) -> bool:
 
 
 def scheduled(shape: str, step: Any, steps: Any, *, warmup: Any, final: Any, xp: Any) -> Any:
-    """The share of the learning rate at a step, in the arithmetic of `xp`: NumPy, or JAX's."""
+    """Return the share of the learning rate at a step, in the arithmetic of `xp`: NumPy, or JAX's."""
     fallen = xp.minimum(1.0, step / xp.maximum(1, steps - 1))
     if shape == "cosine":
         fallen = (1.0 - xp.cos(np.pi * fallen)) / 2.0
@@ -209,12 +210,12 @@ def scheduled(shape: str, step: Any, steps: Any, *, warmup: Any, final: Any, xp:
 
 
 def rehearsed(share: float, sequences: int) -> int:
-    """How many sequences of a minibatch come from the replay."""
+    """Return the number of sequences of a minibatch that come from the replay."""
     return round(share * sequences)
 
 
 def chosen_prefixes(agent: Trainable, groups: Sequence[str] | None) -> tuple[str, ...] | None:
-    """What the names of the parameters in these groups begin with; None stands for all."""
+    """Return the prefixes of the parameters' names in these groups; None stands for all."""
     if groups is None:
         return None
     return tuple(dict.fromkeys(prefix for group in groups for prefix in agent.groups[group]))

@@ -1,4 +1,4 @@
-"""Which deployments run together: all policies of some cells of one task, from the registration alone."""
+"""Batches of deployments that run together, from the registration alone, and their history in the ledger."""
 
 import dataclasses
 import functools
@@ -48,8 +48,8 @@ class Batch:
         return tuple((policy, cell) for policy, of in zip(self.policies, self.cells, strict=True) for cell in of)
 
     def padded(self) -> "tuple[Batch, tuple[int, ...]]":
-        """The batch filled up with its last cell (one shape, one set of digits), and which of the filled batch's
-        sets are this one's."""
+        """Return the batch filled up with its last cell (one shape, one set of digits), and which of the filled
+        batch's sets are this one's."""
         count = len(self.cells[0])
         filled = tuple((*of, *[of[-1]] * (self.size - count)) for of in self.cells)
         real = tuple(number * self.size + index for number in range(len(self.policies)) for index in range(count))
@@ -57,7 +57,7 @@ class Batch:
 
 
 def deployment_batches(registration: Registration) -> list[Batch]:
-    """All policies of `cells_per_batch` cells at a time, one task after the other."""
+    """Return all policies of `cells_per_batch` cells at a time, one task after the other."""
     if registration.deployment is None:
         return []
     by_policy: dict[str, list[Cell]] = {}
@@ -76,7 +76,7 @@ def deployment_batches(registration: Registration) -> list[Batch]:
 
 
 def extended(stream: Stream | None, episode: Stream) -> Stream:
-    """The stream with one more episode."""
+    """Return the stream with one more episode."""
     if stream is None:
         return episode
     log, transitions = (
@@ -101,8 +101,8 @@ def episode_of(stream: Stream | None, k: int) -> Stream:
 
 
 def whole(stream: Stream | None, points: int) -> Recording:
-    """The transitions so far, in arrays as long as the whole deployment: what is to come is empty there, so that an
-    update is computed at one shape whenever it fires."""
+    """Return the transitions so far, in arrays as long as the whole deployment: what is to come is empty there, so
+    that an update is computed at one shape whenever it fires."""
     assert stream is not None
     recording = stream.recording
     steps = len(recording.reward) // len(recording.final)
@@ -115,12 +115,12 @@ def whole(stream: Stream | None, points: int) -> Recording:
 
 
 def segment_of(episode: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:
-    """One episode as a trigger is shown it: copies, which it can not write to."""
+    """Return an episode as a trigger is shown it: copies, which it can not write to."""
     steps = {name: np.array(column, np.float64) for name, column in episode.log.of_episode(k).items()}
     for column in steps.values():
         column.setflags(write=False)
-    known = {name: float("nan") if value is None else value for name, value in signals.items()}
-    return Segment(k=k, level=level, steps=steps, signals=known)
+    numbers = {name: float("nan") if value is None else value for name, value in signals.items()}
+    return Segment(k=k, level=level, steps=steps, signals=numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,8 @@ def read_history(
     done: int,
     filed: Batch | None = None,
 ) -> History:
-    """The first `done` segments of a batch; `filed` is the one that its files are named after, if another."""
+    """Return the first `done` segments of a batch; `filed` is the one that its files are named after, if
+    another."""
     named = (filed or batch).name
     wanted = {(policy, cell.id) for policy, cell in batch.sets}
     logs, windows = (
@@ -164,11 +165,11 @@ def read_history(
             stream = extended(stream, Stream(StreamLog.of(logs[place]), Recording(**windows[place])))
         assert stream is not None
         streams.append(stream)
-    known = tuple(tuple(rows[policy, cell.id][:done]) for policy, cell in batch.sets)
-    return History(tuple(streams), known)
+    so_far = tuple(tuple(rows[policy, cell.id][:done]) for policy, cell in batch.sets)
+    return History(tuple(streams), so_far)
 
 
 def read_thresholds(study: Study) -> Thresholds:
-    """The thresholds that a study keeps; none where its policies need none."""
+    """Return the thresholds that a study keeps; none where its policies need none."""
     path = study.path / THRESHOLDS
     return check(read_json(path), Thresholds, where=f"`{path}`") if path.exists() else Thresholds()

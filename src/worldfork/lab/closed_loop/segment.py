@@ -1,4 +1,4 @@
-"""One segment of a batch of deployments: an episode, a decision, the updates that fired, an evaluation.
+"""A segment of a batch of deployments: an episode, a decision, the updates that fired, an evaluation.
 
 Each part is one call for all parameter sets, at one shape. Initial states, planner keys and action noise are those
 of the cell and the episode, whatever the policy: what two policies differ in is what they decided.
@@ -71,7 +71,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
             level=levels[index],
             signals=signals[index],
             episode=episodes[index],
-            own=outcomes[0][index],
+            outcome=outcomes[0][index],
             decision=decisions[index],
             spent=spent.get(index),
             evaluated=None if outcomes[1] is None else outcomes[1][index],
@@ -89,7 +89,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
 
 
 def roll_episode(context: Context, shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
-    """The deployment's own next episode, of every set."""
+    """Return the deployment's own next episode, of every set."""
     environment = context.environment(shape.batch.task)
     steps, repeat = environment.episode_steps, environment.action_repeat
     env_steps = (state.k * steps + np.arange(steps)) * repeat
@@ -116,10 +116,10 @@ def evaluate(
     episodes: Int64[np.ndarray, " E"] | None = None,
     record: Record | None = None,
 ) -> Rolled:
-    """The models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and its
-    UPDATE met in the one-step ledger."""
+    """Return the models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and
+    its UPDATE met in the one-step ledger."""
     arm = context.registration.arm(shape.batch.sets[0][1].arm)
-    forks = [Fork(cell, state.k, _known(stream)) for (_, cell), stream in _places(shape, state)]
+    forks = [Fork(cell, state.k, _present(stream)) for (_, cell), stream in _places(shape, state)]
     return roll_out(
         context.agent(shape.batch.task, arm),
         context.environment(shape.batch.task),
@@ -138,7 +138,7 @@ def evaluate(
 
 @dataclasses.dataclass(frozen=True)
 class _Outcome:
-    """What one set's episodes came to."""
+    """The outcome of one set's episodes."""
 
     returns: tuple[Number, ...]
     replaced: int
@@ -163,7 +163,7 @@ def _row(
     level: float,
     signals: dict[str, Number],
     episode: Stream,
-    own: _Outcome,
+    outcome: _Outcome,
     decision: Decision,
     spent: Spent | None,
     evaluated: _Outcome | None,
@@ -181,16 +181,16 @@ def _row(
         env_step=step * environment.action_repeat,
         level=level,
         signals=signals,
-        episode_return=own.returns[0],
+        episode_return=outcome.returns[0],
         answer=answer,
         threshold=shape.policies[index].threshold,
         fired=decision.fired,
         fit=None if spent is None else spent.fit,
         gradient_steps=0 if spent is None else spent.steps,
         evaluation=None if evaluated is None else evaluated.returns,
-        nonfinite_actions=own.replaced,
-        unstable=own.unstable,
-        draws=own.draws,
+        nonfinite_actions=outcome.replaced,
+        unstable=outcome.unstable,
+        draws=outcome.draws,
         evaluation_draws=None if evaluated is None else evaluated.draws,
         state=state,
         stream=stream,
@@ -203,7 +203,8 @@ def _row(
 def _validation_losses(
     context: Context, shape: Shape, state: State, episodes: Sequence[Stream]
 ) -> Float64[np.ndarray, " P"]:
-    """The training loss of each set's current model on the episode that has just ended, all of it held out."""
+    """Return the training loss of each set's current model on the episode that has just ended, all of it held
+    out."""
     arm = shape.batch.sets[0][1].arm
     agent, size = (
         context.agent(shape.batch.task, context.registration.arm(arm)),
@@ -249,6 +250,6 @@ def _places(shape: Shape, state: State) -> list[tuple[tuple[str, Cell], Stream |
     return list(zip(shape.batch.sets, state.streams, strict=True))
 
 
-def _known(stream: Stream | None) -> Stream:
+def _present(stream: Stream | None) -> Stream:
     assert stream is not None
     return stream

@@ -1,4 +1,4 @@
-"""Stage 2b of a study: its policies followed all the way, segment after segment, into the ledger.
+"""Stage 2b of a study: closed-loop deployments of its policies, segment after segment, into the ledger.
 
 Only the calling process writes: a segment's arrays first, then its rows. A run that was killed in between computes
 the segment again, and what is there already must come out again.
@@ -100,7 +100,7 @@ class _Waiting:
 
 
 def _thresholds(study: StudyWriter, registration: Registration, fit: FitThresholds | None) -> Thresholds:
-    """Those that the study has, or those that are fitted now, and kept: resuming reads them back."""
+    """Return those that the study has, or those that are fitted now, and kept: resuming reads them back."""
     assert registration.deployment is not None
     if not any(policy.needs_ledger for policy in registration.deployment.policies.values()):
         return Thresholds()
@@ -127,10 +127,10 @@ def _write(study: StudyWriter, ended: Ended) -> None:
     named = [(policy, cell.id) for policy, cell in ended.batch.sets]
     fresh = []
     for place, row in zip(named, ended.rows, strict=True):
-        known = study.deployed_rows[place]
-        fresh.append(k > len(known))
+        chained = study.deployed_rows[place]
+        fresh.append(k > len(chained))
         if not fresh[-1]:
-            written = known[k - 1]
+            written = chained[k - 1]
             if row.model_copy(update={"prev": written.prev, "digest": written.digest}) != written:
                 raise WorldforkError(
                     f"{place[1]}, policy `{place[0]}`, episode {k} came out differently when computed again: this "

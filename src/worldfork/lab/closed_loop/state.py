@@ -1,4 +1,4 @@
-"""What a deployment carries from one decision to the next, and how a decision changes it.
+"""The state that a deployment carries from one decision to the next, and how a decision changes it.
 
 State is data: parameters, optimiser, everything that was seen, and what the triggers remember. It is a function of
 the rows and streams that are in the ledger, so that a run which was interrupted makes it again (`rebuild`): the
@@ -59,7 +59,7 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What a policy made of a segment."""
+    """A policy's answer to a segment, and its decision."""
 
     answer: Answer
     fired: bool
@@ -67,14 +67,14 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class Spent:
-    """What an update did, and the gradient steps that it took."""
+    """The record of an update, and the gradient steps that it took."""
 
     fit: FitRecord
     steps: int
 
 
 def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
-    """The batch, padded where the agent needs full blocks, and each set's policy."""
+    """Return the batch, padded where the agent needs full blocks, and each set's policy."""
     filled, real = batch, tuple(range(len(batch.sets)))
     if needs_full_blocks(context.agent(batch.task)):
         filled, real = batch.padded()
@@ -86,7 +86,7 @@ def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
 
 
 def begin(context: Context, shape: Shape) -> State:
-    """Every policy at its checkpoint, before the first episode."""
+    """Return every policy at its checkpoint, before the first episode."""
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
     digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
     memories = []
@@ -149,8 +149,8 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
 
 
 def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
-    """The sets that fired, those together whose updates come out the same: they are of one cell, with the same
-    parameters and optimiser, and have seen the same transitions."""
+    """Return the sets that fired, those together whose updates come out the same: they are of one cell, with the
+    same parameters and optimiser, and have seen the same transitions."""
     groups: dict[tuple[Cell, str, str], list[int]] = {}
     for index in fired:
         stream = state.streams[index]
@@ -161,7 +161,8 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
 
 
 def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
-    """The update of these sets, and their digests. The last set fills the block where the agent needs full ones."""
+    """Return the update of these sets, and their digests. The last set fills the block where the agent needs full
+    ones."""
     arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
     agent = context.agent(shape.batch.task, arm)
     size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
@@ -186,7 +187,7 @@ def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[
 def rebuild(
     context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
 ) -> State:
-    """The state after the last of these rows, of which all sets have as many, from the ledger alone."""
+    """Return the state after the last of these rows, of which all sets have as many, from the ledger alone."""
     histories: list[Stream | None] = [None] * len(shape.batch.sets)
     for index, stream in zip(shape.real, streams, strict=True):
         histories[index] = stream
@@ -195,14 +196,14 @@ def rebuild(
             histories[index] = histories[index] or histories[index - 1]
     state = dataclasses.replace(begin(context, shape), streams=tuple(histories))
     for k in range(1, len(rows[0]) + 1):
-        known = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
+        recorded = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
         segments = {
             index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
-            for index, row in known.items()
+            for index, row in recorded.items()
         }
         state, decisions = decide(shape, dataclasses.replace(state, k=k), segments)
-        state, _ = update(context, shape, state, [index for index in known if decisions[index].fired])
-        for index, row in known.items():
+        state, _ = update(context, shape, state, [index for index in recorded if decisions[index].fired])
+        for index, row in recorded.items():
             if (decisions[index].fired, state.digests[index]) != (row.fired, row.state):
                 raise WorldforkError(
                     f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
@@ -231,7 +232,8 @@ def _on_host(group: Arrays) -> Arrays:
 
 
 def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
-    """Of the first `count` sets. All arrays come to the host once, and hashing does not hold Python up."""
+    """Return the digests of the first `count` sets. All arrays come to the host once, and hashing does not hold
+    Python up."""
     groups = _on_host(parameters), _on_host(optimiser)
 
     def digest(place: int) -> str:
@@ -242,6 +244,6 @@ def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
 
 
 def _digest(parameters: Arrays, optimiser: Arrays) -> str:
-    """Of one parameter set and its optimiser."""
+    """Return the digest of one parameter set and its optimiser."""
     named = {f"parameters/{name}": array for name, array in parameters.items()}
     return arrays.digest({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})

@@ -38,13 +38,13 @@ __all__ = ["Advance", "DescribeDeployments", "Ended", "describe_deployments", "p
 
 @dataclasses.dataclass(frozen=True)
 class DescribeDeployments:
-    """Say what will determine the rows of every policy on every cell."""
+    """Describe what will determine the rows of every policy on every cell."""
 
     setting: Setting
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
+        """The files that the task reads."""
         return self.setting.blobs
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Advance:
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
+        """The files that the task reads."""
         return self.setting.blobs
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Ended:
     worker: str
 
     def same_as(self, other: "Ended") -> bool:
-        """Whether another worker came to the same."""
+        """Return True if another worker came to the same."""
         digests, others = ([stream.digests for stream in ended.episodes] for ended in (self, other))
         return (self.rows, digests, self.state.digests) == (other.rows, others, other.state.digests)
 
@@ -113,7 +113,8 @@ def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
 
 
 def _identity(context: Context, policy: str, cell: Cell) -> Identity:
-    """What this worker is, to deployments of this policy on the cells of this arm and task."""
+    """Return the worker's part of the configuration of this policy's deployments on the cells of this arm and
+    task."""
     key = f"{policy} on {cell.arm}", cell.task
     if key not in context.identities:
         source = source_digest(_modules(context, policy, cell))
@@ -122,7 +123,7 @@ def _identity(context: Context, policy: str, cell: Cell) -> Identity:
 
 
 def describe_deployments(context: Context) -> Described:
-    """What determines the rows of each policy on each cell here, as resolved."""
+    """Describe what determines the rows of each policy on each cell here, as resolved."""
     registration = context.registration
     registered = registration.deployment
     assert registered is not None

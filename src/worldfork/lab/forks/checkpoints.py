@@ -20,8 +20,8 @@ __all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoi
 def checkpoint_files(
     registration: Registration, *, root: Path, copies: Path, tasks: Collection[str] | None = None
 ) -> dict[tuple[str, int], tuple[Path, ...]]:
-    """The files of every checkpoint of `tasks` that has files: the study's copies where it has them, else the
-    originals. None stands for all tasks."""
+    """Return the files of every checkpoint of `tasks` that has files: the study's copies where it has them, else
+    the originals. None stands for all tasks."""
     found = {}
     for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
         if tasks is not None and task not in tasks:
@@ -41,7 +41,8 @@ def checkpoint_files(
 
 
 def _missing(path: Path, study: str) -> WorldforkError:
-    """What to do without this file; of a study that comes with worldfork there is a command that makes it."""
+    """Return an error that says what to do without this file; a study that comes with worldfork has a command for
+    it."""
     anew = ""
     if study in registrations():
         recipe = recipe_of(study, path.parent.name)
@@ -53,7 +54,7 @@ def _missing(path: Path, study: str) -> WorldforkError:
 def named_checkpoints(
     models: Mapping[tuple[str, int], tuple[Path, ...]],
 ) -> dict[tuple[str, int], tuple[Blob, ...]]:
-    """The files by their content, as tasks name them."""
+    """Return the files by their content, as tasks name them."""
     return {place: tuple(map(blob_of, paths)) for place, paths in models.items()}
 
 
@@ -66,13 +67,13 @@ def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[
 
 
 def context_of(study: Study) -> Context:
-    """What a finished study was computed with, built again here from its own files."""
+    """Return what a finished study was computed with, built again here from its own files."""
     models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
     return Context(study.registration, named_checkpoints(models))
 
 
 def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:
-    """Where a checkpoint's first file comes from; None where it is generated. Relative paths start at `root`."""
+    """Return the path of a checkpoint's first file; None where it is generated. Relative paths start at `root`."""
     registered = registration.tasks[task].checkpoints
     if registered == "generated":
         return None

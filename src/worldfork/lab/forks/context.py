@@ -1,4 +1,4 @@
-"""What a registration's names stand for, built when first asked for and kept: worlds, agents, checkpoints."""
+"""Worlds, agents and checkpoints that a registration names, built when first asked for and kept."""
 
 import functools
 import os
@@ -56,7 +56,8 @@ class Context:
         return plugin.build(scale=float(registered.drift_scale), threads=self.threads)
 
     def after_end(self, task: str) -> AfterEnd | None:
-        """What an episode of the task does once it has ended; None in a world whose episodes do not end early."""
+        """Return what an episode of the task does once it has ended; None in a world whose episodes do not end
+        early."""
         registered, environment = self.registration.tasks[task].after_end, self.environment(task)
         if can_end(environment):
             return registered or "reset"
@@ -68,7 +69,7 @@ class Context:
         return None
 
     def agent_plugin(self, task: str, arm: Arm | None = None) -> AgentPlugin:
-        """The task's agent as named and set; an arm's settings change its evaluations and updates."""
+        """Return the task's agent as named and set; an arm's settings change its evaluations and updates."""
         registered = self.registration.tasks[task]
         return registry.build(
             "agents",
@@ -79,7 +80,8 @@ class Context:
         )
 
     def agent(self, task: str, arm: Arm | None = None) -> Agent:
-        """The task's agent in an arm's precision and settings; without an arm, as it is deployed in streams."""
+        """Return the task's agent in an arm's precision and settings; without an arm, as it is deployed in
+        streams."""
         plugin, precision = self.agent_plugin(task, arm), self.precision(task, arm)
         key = f"{task} {precision} {plugin!r}"
         if key not in self._agents:
@@ -92,11 +94,11 @@ class Context:
         return self._agents[key]
 
     def precision(self, task: str, arm: Arm | None = None) -> str:
-        """What the task is computed in, or the arm's own choice."""
+        """Return the precision of the task, or the arm's own choice."""
         return (arm.precision if arm else None) or self.registration.tasks[task].precision
 
     def checkpoint(self, task: str, index: int) -> Checkpoint:
-        """The pretrained agent of a task."""
+        """Return the pretrained agent of a task."""
         return self._read_checkpoint(task, index, tuple(self.checkpoints.get((task, index), ())))
 
     def _checkpoint(self, task: str, index: int, files: tuple[Blob, ...]) -> Checkpoint:
@@ -126,7 +128,7 @@ class Context:
         return checkpoint
 
     def mechanism(self, arm: Arm) -> Mechanism:
-        """What UPDATE does in this arm."""
+        """Return the mechanism of this arm."""
         registered = arm.mechanism
         common = registered.model_dump(include={"steps", "window", "scope"})
         if taken := sorted(common.keys() & registered.settings.keys()):
@@ -140,7 +142,8 @@ class Context:
         )
 
     def accepted(self, arm: Arm, task: str) -> Mechanism:
-        """The arm's mechanism, if it can update the task's agent; refused here, it is never refused in a block."""
+        """Return the arm's mechanism, if it can update the task's agent; refused here, it is never refused in a
+        block."""
         mechanism, environment = self.mechanism(arm), self.environment(task)
         steps, after_end = environment.episode_steps, self.after_end(task)
         for agent in (self.agent(task), self.agent(task, arm)):
@@ -168,7 +171,7 @@ class Context:
 
     @functools.cached_property
     def signals(self) -> dict[str, Signal]:
-        """What is read before each fork, by the name it has in the row."""
+        """The signals that are read before each fork, by the name they have in the row."""
         signals: dict[str, Signal] = {}
         for name in self.registration.signals:
             label = registry.locate("signals", name).label
@@ -178,7 +181,7 @@ class Context:
         return signals
 
     def schedule(self, cell: Cell) -> Schedule:
-        """How the world drifts along this cell's stream."""
+        """Return the drift of the world along this cell's stream."""
         task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
         log_scale = float(task.drift_scale) if task.drift == "log" else None
         return schedule(
@@ -191,7 +194,7 @@ class Context:
         )
 
     def code(self, cell: Cell) -> dict[str, Located]:
-        """Where the named things that compute this cell's rows come from."""
+        """Locate the named things that compute this cell's rows."""
         task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
         signals = {f"signal {name}": registry.locate("signals", name) for name in self.registration.signals}
         return {
@@ -208,7 +211,7 @@ class Context:
 
 
 def outside_code(registration: Registration) -> list[Located]:
-    """What a registration names that does not come with worldfork: running it imports that code."""
+    """List what a registration names that does not come with worldfork: running it imports that code."""
     named = [registry.locate("signals", name) for name in registration.signals]
     named += [registry.locate("mechanisms", arm.mechanism.name) for arm in registration.arms]
     named += [registry.locate("schedules", arm.stream.schedule) for arm in registration.arms]

@@ -67,7 +67,7 @@ class StoredStream:
 
     @property
     def log(self) -> StreamLog:
-        """What was logged at each control step."""
+        """The log at each control step."""
         return _read(self).log
 
     @property

@@ -1,1 +1,1 @@
-"""What UPDATE does to the parameters."""
+"""Mechanisms: what UPDATE does to the parameters."""

@@ -33,8 +33,8 @@ class AcceptIfBetter(Composed):
     margin: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the loss by which it must fall
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        if said := super().objection(agent, shortest=shortest, longest=longest):
-            return said
+        if refusal := super().objection(agent, shortest=shortest, longest=longest):
+            return refusal
         length = agent.minibatch[1] if isinstance(agent, Trainable) else 1
         for transitions in (shortest, longest):
             held = _held(transitions, self.held_out)
@@ -83,7 +83,7 @@ def _held(size: int, share: float) -> int:
 
 
 def _latest(window: Window, size: Int[np.ndarray, " P"], *, longest: int) -> Window:
-    """The latest `size` transitions of each window, padded to one length at every decision point."""
+    """Return the latest `size` transitions of each window, padded to one length at every decision point."""
     rows = (window.size - size)[:, None] + np.arange(longest)
     rows = np.minimum(rows, window.reward.shape[1] - 1)
     stream = np.arange(len(size))[:, None]

@@ -32,8 +32,8 @@ class LowRank(Composed):
         return [*super().needs(), "adapters beside its weights"]
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        said = super().objection(agent, shortest=shortest, longest=longest)
-        return said or grouping_objection(agent, self.groups, scope=self.scope)
+        refusal = super().objection(agent, shortest=shortest, longest=longest)
+        return refusal or grouping_objection(agent, self.groups, scope=self.scope)
 
     def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         plain = super().plan(agent, origin=origin, window=window)

@@ -32,7 +32,7 @@ class Origin:
 
     @classmethod
     def of(cls, checkpoints: Sequence[Checkpoint], *, replay: bool = False) -> "Origin":
-        """The checkpoints side by side, with the replay that they keep if a mechanism reads it."""
+        """Return the checkpoints side by side, with the replay that they keep if a mechanism reads it."""
         return cls(
             arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
             arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
@@ -40,7 +40,7 @@ class Origin:
         )
 
     def take(self, index: Int[np.ndarray, " p"]) -> "Origin":
-        """Those of some parameter sets."""
+        """Return those of some parameter sets."""
         columns = None
         if self.replay is not None:
             rows = {name: values[index] for name, values in self.replay.columns.items()}
@@ -64,7 +64,7 @@ class Update:
 
 
 class Mechanism(Plugin):
-    """What a mechanism's name stands for: `steps`, `window` and `scope` are in [mechanism], fields of a subclass in
+    """A mechanism by name: `steps`, `window` and `scope` are in [mechanism], fields of a subclass in
     [mechanism.settings].
 
     Pure: the same parameters, origin, window and keys give the same update. It looks no further back than `window`
@@ -77,37 +77,37 @@ class Mechanism(Plugin):
 
     @property
     def reads_replay(self) -> bool:
-        """Whether it needs what the checkpoint was pretrained on: `update` is given it then, and only then."""
+        """True if it needs what the checkpoint was pretrained on: `update` is given it then, and only then."""
         return False
 
     @property
     def rests_without_steps(self) -> bool:
-        """Whether no steps is no update. What begins elsewhere than from the current parameters says False."""
+        """True if no steps is no update. What begins elsewhere than from the current parameters says False."""
         return True
 
     def describe(self) -> str:
-        """Its settings in words: those of [mechanism], and of the others what is set or its own."""
-        own = type(self).model_fields.keys() - getattr(type(self).__base__, "model_fields", {}).keys()
+        """Describe its settings: those of [mechanism], and of the others what is set or its own."""
+        own_fields = type(self).model_fields.keys() - getattr(type(self).__base__, "model_fields", {}).keys()
         shown = {
             name: value
             for name, value in self
-            if name in (*Mechanism.model_fields, *own) or value != type(self).model_fields[name].default
+            if name in (*Mechanism.model_fields, *own_fields) or value != type(self).model_fields[name].default
         }
-        return ", ".join(f"{name} {_spelled(value)}" for name, value in shown.items() if value is not None)
+        return ", ".join(f"{name} {_setting_text(value)}" for name, value in shown.items() if value is not None)
 
     def dose(self, agent: Agent, transitions: int) -> int:
-        """Gradient steps of an update that sees so many transitions."""
+        """Return the gradient steps of an update that sees so many transitions."""
         return self.steps
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        """Why it can not update this agent, in a sentence for whoever registered it; nothing if it can.
+        """Return why it can not update this agent, in a sentence for the registration's author; "" if it can.
 
         `shortest` and `longest` are the transitions that it will see at the first and at the last decision point.
         Asked before anything runs.
         """
         if self.scope not in agent.scopes:
-            known = ", ".join(map(repr, agent.scopes))
-            return f"the scope of [mechanism] is {self.scope!r}, and the agent can train {known}."
+            scopes = ", ".join(map(repr, agent.scopes))
+            return f"the scope of [mechanism] is {self.scope!r}, and the agent can train {scopes}."
         length = agent.minibatch[1] if isinstance(agent, Trainable) and self.steps else 1
         if shortest < length:
             return (
@@ -127,7 +127,7 @@ class Mechanism(Plugin):
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
-        """The update of each parameter set.
+        """Return the update of each parameter set.
 
         `parameters` and `optimiser` are the current ones, `origin` the checkpoints that they came from; `window` is
         everything since deployment began, padded at the end.
@@ -135,7 +135,7 @@ class Mechanism(Plugin):
 
 
 def within_window(mechanism: Mechanism, update: Update) -> Update:
-    """The update, if it saw no more than is registered: an arm's window is part of what its rows mean."""
+    """Return the update, if it saw no more than is registered: an arm's window is part of what its rows mean."""
     most = int(np.max(update.transitions, initial=0))
     if most > mechanism.window:
         raise WorldforkError(
@@ -146,7 +146,7 @@ def within_window(mechanism: Mechanism, update: Update) -> Update:
 
 
 def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np.ndarray, " P"]) -> Update:
-    """What a training of `steps` on `window` made of `parameters`; an update that diverges is returned as it is."""
+    """Return the update that a training of `steps` on `window` made; one that diverges is returned as it is."""
     return Update(
         parameters=fit.parameters,
         optimiser=fit.optimiser,
@@ -161,14 +161,14 @@ def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np
 
 
 def unchanged(agent: Agent, parameters: Arrays, *, optimiser: Arrays, window: Window) -> Update:
-    """No update. The loss is read all the same: it is what an update would have started from."""
+    """Return no update. The loss is read all the same: it is what an update would have started from."""
     loss = agent.loss(parameters, window)
     zero, none = np.zeros(len(loss)), np.zeros(len(loss), np.int64)
     return Update(parameters, optimiser, loss, loss, zero, zero, window.size, none, none)
 
 
 def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
-    """The last `length` transitions of each stream, padded to that length or the window's own.
+    """Return the last `length` transitions of each stream, padded to that length or the window's own.
 
     With `same_shape` they are padded as the window was, so that the length is data and not the shape of a program:
     for training, which draws below each stream's size and gets the same minibatches either way.
@@ -189,7 +189,7 @@ def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
     return Window(**{name: cut(values) for name, values in window.columns.items()}, size=size)
 
 
-def _spelled(value: object) -> str:
+def _setting_text(value: object) -> str:
     return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -202,7 +202,7 @@ def _replay(checkpoint: Checkpoint) -> Window:
 
 
 def _side_by_side(windows: Sequence[Window]) -> Window:
-    """One window per parameter set, padded at the end to the longest."""
+    """Return one window for each parameter set, padded at the end to the longest."""
     length = max(window.reward.shape[1] for window in windows)
     if any(window.terminated is not None for window in windows):
         windows = [saying_ends(window) for window in windows]
@@ -218,7 +218,7 @@ def _side_by_side(windows: Sequence[Window]) -> Window:
 
 
 def saying_ends(window: Window) -> Window:
-    """The window with `terminated`, which is False everywhere where it did not say."""
+    """Return the window with `terminated`, which is False everywhere where it did not say."""
     if window.terminated is not None:
         return window
     return dataclasses.replace(window, terminated=np.zeros(window.reward.shape, np.bool_))

@@ -1,4 +1,4 @@
-"""What every mechanism that trains shares: the settings of the training, and the update as calls in order.
+"""Fine-tuning, the paper's mechanism (paper, "Problem setting"), and what every mechanism that trains shares.
 
 cut the window -> where training begins -> what is trained, on what, how -> train -> what came of it
 """
@@ -28,7 +28,7 @@ BLACK_BOX = (
 
 @dataclasses.dataclass(frozen=True)
 class InitialPoint:
-    """Where training begins."""
+    """Parameters and optimiser state from which training begins."""
 
     parameters: Arrays
     optimiser: Arrays
@@ -63,7 +63,7 @@ class Composed(Mechanism):
         return self
 
     def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
-        """What is trained, on what, with what penalty and by what optimiser."""
+        """Return what is trained, on what, with what penalty and by what optimiser."""
         doses = [self.dose(agent, int(size)) for size in window.size]
         return TrainingPlan(
             steps=self.steps if self.passes is None else np.array(doses, np.int64),
@@ -76,19 +76,19 @@ class Composed(Mechanism):
     def start(
         self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
     ) -> InitialPoint:
-        """Where it begins: from the current parameters, unless a subclass says otherwise."""
+        """Return where training begins: at the current parameters, unless a subclass says otherwise."""
         return current
 
     def needs(self) -> list[str]:
-        """What of it a black box can not do."""
+        """List what of the training a black box can not do."""
         found = [f"the optimiser `{self.optimiser}`"] if self.optimiser != "own" else []
         found += ["a schedule of the learning rate"] if self.schedule != "constant" or self.warmup else []
         return found + (["passes over the window"] if self.passes is not None else [])
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        """Parts that a black box can not do."""
-        if said := super().objection(agent, shortest=shortest, longest=longest):
-            return said
+        """Refuse what a black box can not do."""
+        if refusal := super().objection(agent, shortest=shortest, longest=longest):
+            return refusal
         if (parts := self.needs()) and black_box(agent):
             return f"{' and '.join(parts)} can not be had here: {BLACK_BOX}."
         return ""

@@ -10,7 +10,7 @@ __all__ = ["Nothing"]
 
 
 class Nothing(Mechanism):
-    """Returns what it was given."""
+    """The null update: it returns what it was given."""
 
     def dose(self, agent: Agent, transitions: int) -> int:
         return 0
@@ -25,5 +25,5 @@ class Nothing(Mechanism):
         window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Update:
-        """The identity."""
+        """Return the identity."""
         return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))

@@ -27,8 +27,8 @@ class Partial(Composed):
         return [*super().needs(), "groups of parameters"]
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        said = super().objection(agent, shortest=shortest, longest=longest)
-        return said or grouping_objection(agent, self.groups, scope=self.scope)
+        refusal = super().objection(agent, shortest=shortest, longest=longest)
+        return refusal or grouping_objection(agent, self.groups, scope=self.scope)
 
     def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         plain = super().plan(agent, origin=origin, window=window)
@@ -36,7 +36,7 @@ class Partial(Composed):
 
 
 def grouping_objection(agent: Agent, groups: tuple[str, ...], *, scope: str) -> str:
-    """What is wrong with the groups that were registered for this agent, if anything."""
+    """Return what is wrong with the groups that were registered for this agent; "" if nothing is."""
     assert isinstance(agent, Trainable)
     for group in groups:
         if group not in agent.groups:

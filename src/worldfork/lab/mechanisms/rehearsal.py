@@ -35,8 +35,8 @@ class Rehearse(Composed):
         return True
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        if said := super().objection(agent, shortest=shortest, longest=longest):
-            return said
+        if refusal := super().objection(agent, shortest=shortest, longest=longest):
+            return refusal
         if black_box(agent):
             return (
                 ""

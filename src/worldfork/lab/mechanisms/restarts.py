@@ -47,8 +47,8 @@ class Reset(Composed):
         return [*found, *(["groups of parameters"] if self.groups else [])]
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        said = super().objection(agent, shortest=shortest, longest=longest)
-        return said or (grouping_objection(agent, self.groups, scope=self.scope) if self.groups else "")
+        refusal = super().objection(agent, shortest=shortest, longest=longest)
+        return refusal or (grouping_objection(agent, self.groups, scope=self.scope) if self.groups else "")
 
     def start(
         self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]
@@ -111,7 +111,7 @@ class ShrinkAndPerturb(Composed):
 
 
 def _touched(agent: Agent, scope: str, groups: tuple[str, ...], name: str) -> bool:
-    """Whether a parameter is in the scope and in the groups, if any; of a black box all are."""
+    """Return True if a parameter is in the scope and in the groups, if any; of a black box all are."""
     if black_box(agent):
         return True
     assert isinstance(agent, Trainable)

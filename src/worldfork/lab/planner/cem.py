@@ -125,5 +125,5 @@ def refit(
 
 
 def shift(mean: Float[Array, "H A"]) -> Float[Array, "H A"]:
-    """The warm start for the next decision: one step on, the last action repeated."""
+    """Return the warm start for the next decision: one step on, the last action repeated."""
     return jnp.concatenate([mean[1:], mean[-1:]])

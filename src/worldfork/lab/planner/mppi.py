@@ -94,7 +94,7 @@ def plan(
 
 
 def proposal_key(plan_key: Key[Array, ""], settings: MPPI) -> Key[Array, ""]:
-    """The key of what the policy proposes: one that no iteration of the search draws from."""
+    """Return the key of what the policy proposes: one that no iteration of the search draws from."""
     return jax.random.fold_in(plan_key, settings.iterations + 1)
 
 
@@ -109,5 +109,5 @@ def refit(
 
 
 def shift(mean: Float[Array, "H A"]) -> Float[Array, "H A"]:
-    """The warm start for the next decision: one step on, with zero as the last action."""
+    """Return the warm start for the next decision: one step on, with zero as the last action."""
     return jnp.concatenate([mean[1:], jnp.zeros_like(mean[-1:])])

@@ -1,1 +1,1 @@
-"""What is asked of an agent and a world outside a study: what it costs, how far to drift, is the answer right."""
+"""Tools beside a study: checks, costs, trials, pretraining, calibration, videos."""

@@ -43,16 +43,16 @@ class Calibration:
     update: Float64[np.ndarray, "F m"]
 
     def measured(self, episodes: int) -> Float64[np.ndarray, " F"]:
-        """dR from the first `episodes` pairs."""
+        """Return dR from the first `episodes` pairs."""
         return np.mean(self.update[:, :episodes] - self.hold[:, :episodes], axis=1)
 
     def standard_error(self, episodes: int) -> Float64[np.ndarray, " F"]:
-        """Of `measured`, from the spread of the pairs."""
+        """Return the standard error of `measured`, from the spread of the pairs."""
         pairs = self.update[:, :episodes] - self.hold[:, :episodes]
         return np.std(pairs, axis=1, ddof=1) / np.sqrt(episodes)
 
     def covered(self, episodes: int) -> Bool[np.ndarray, " F"]:
-        """Whether the 95% Student-t interval on the paired differences holds the truth."""
+        """Return True if the 95% Student-t interval on the paired differences holds the truth."""
         from scipy.stats import t
 
         reach = t.ppf(0.975, episodes - 1) * self.standard_error(episodes)
@@ -64,7 +64,7 @@ class Calibration:
         return float(np.sqrt(np.mean(((self.measured(episodes) - self.truth) / spread) ** 2)))
 
     def gain(self) -> float:
-        """What common random numbers buy: the factor by which m would have to grow without them."""
+        """Return what common random numbers buy: the factor by which m would have to grow without them."""
         apart = np.var(self.hold, axis=1, ddof=1) + np.var(self.update, axis=1, ddof=1)
         return float(np.mean(apart) / np.mean(np.var(self.update - self.hold, axis=1, ddof=1)))
 
@@ -148,7 +148,7 @@ def measure(context: Context, *, progress: Progress = silent) -> Calibration:
 
 
 def _expected(context: Context, cell: Cell, k: int, gain: Float64[np.ndarray, " 2"]) -> float:
-    """The expected return of a gain at fork k of the cell, by the closed form."""
+    """Return the expected return of a gain at fork k of the cell, by the closed form."""
     arm, world = context.registration.arm(cell.arm), context.environment(cell.task)
     assert isinstance(world, World)
     schedule = context.schedule(cell)

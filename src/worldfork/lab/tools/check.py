@@ -1,4 +1,4 @@
-"""What a registration amounts to before it costs anything: all that it names is built, and one real step taken."""
+"""A check of a registration before it costs anything: all that it names is built, and one real step is taken."""
 
 import dataclasses
 import itertools
@@ -29,7 +29,7 @@ __all__ = ["Check", "Seconds", "check", "count_ends"]
 
 @dataclasses.dataclass(frozen=True)
 class Seconds:
-    """What one arm would take on one task, on this machine."""
+    """Seconds that one arm would take on one task, on this machine."""
 
     arm: str
     task: str
@@ -45,7 +45,7 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What was found. `missing` is what keeps the study from running here; `idle` are settings that change
+    """The outcome of a check. `missing` is what keeps the study from running here; `idle` are settings that change
     nothing, such as a window longer than the stream."""
 
     registration: Registration
@@ -57,8 +57,8 @@ class Check:
     stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
     work: tuple[cost.Count, ...]
     seconds: tuple[Seconds, ...]
-    followed: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
-    followed_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
+    deployments: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
+    deployment_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
     trial: Probe | None = None  # what a small block that was computed several times showed
 
@@ -93,7 +93,7 @@ def check(
     _policies_accepted(registered)
     missing = _missing(registered, root)
     stepped, seconds, ends = [], [], []
-    followed_seconds: list[dict[str, float]] = []
+    deployment_seconds: list[dict[str, float]] = []
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, named_checkpoints(models))
@@ -102,10 +102,11 @@ def check(
                 context.require_replay(arm, task, index)
         if step:
             stepped = _steps(context, progress)
-            ends = [said for task in registered.tasks if (said := count_ends(context, task))]
+            ends = [sentence for task in registered.tasks if (sentence := count_ends(context, task))]
         if measure:
             seconds = _times(context, progress)
-            followed_seconds = [cost.measure_deployments(context, one) for one in cost.count_deployments(context)]
+            counts = cost.count_deployments(context)
+            deployment_seconds = [cost.measure_deployments(context, counted) for counted in counts]
     return Check(
         registration=registered,
         cells=tuple(cell.id for cell in cells(registered)),
@@ -119,8 +120,8 @@ def check(
         ends=tuple(ends),
         work=tuple(cost.count(context)),
         seconds=tuple(seconds),
-        followed=tuple(cost.count_deployments(context)),
-        followed_seconds=tuple(followed_seconds),
+        deployments=tuple(cost.count_deployments(context)),
+        deployment_seconds=tuple(deployment_seconds),
         trial=probe_registration(registration) if probe and not missing else None,
     )
 
@@ -154,7 +155,7 @@ def _missing(registered: Registration, root: Path) -> list[str]:
 
 
 def _steps(context: Context, progress: Progress) -> list[str]:
-    """A short episode, the signals on it, and one update, in every arm and task that differ in these."""
+    """Return a short episode, the signals on it, and one update, in every arm and task that differ in these."""
     done: dict[str, str] = {}
     pairs = [(arm, task) for arm in context.registration.arms for task in arm.tasks]
     for number, (arm, task) in enumerate(pairs, start=1):
@@ -209,8 +210,8 @@ SOME: Final = 4  # episodes that are looked at
 
 
 def count_ends(context: Context, task: str) -> str:
-    """What becomes of a few episodes of the first checkpoint in the clean world, in a sentence; nothing of a world
-    whose episodes do not end early."""
+    """Describe how a few episodes of the first checkpoint end in the clean world; "" for a world whose episodes do
+    not end early."""
     if (after_end := context.after_end(task)) is None:
         return ""
     environment = context.environment(task)

@@ -1,4 +1,4 @@
-"""What a registration will cost: counted exactly, and timed by running a few steps of it.
+"""The cost of a registration: counted exactly, and timed by running a few steps of it.
 
 The paper's cost model for parallel episodes was calibrated to 30 episodes and used at 60. This one measures at the
 block's own size, 2F x m episodes, and below it: a control step of n episodes takes `fixed + each * n` seconds.
@@ -42,7 +42,7 @@ TRAINED = 10  # gradient steps that are timed
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """How much of each kind of work one arm is on one task."""
+    """The amount of each kind of work of one arm on one task."""
 
     arm: str
     task: str
@@ -72,7 +72,7 @@ class Timing:
 
 
 def count(context: Context) -> list[Count]:
-    """The work of every arm and task, shared streams and HOLD branches counted once."""
+    """Return the work of every arm and task, shared streams and HOLD branches counted once."""
     registration = context.registration
     batches = stream_batches(registration)
     streams = [(batch[0].arm, batch[0].task) for batch in batches]
@@ -88,18 +88,18 @@ def count(context: Context) -> list[Count]:
     for arm in registration.arms:
         for task in arm.tasks:
             steps = context.environment(task).episode_steps
-            own, shared = (
+            unshared, shared = (
                 [points for name, of, points in blocks[kind] if (name, of) == (arm.name, task)]
                 for kind in (False, True)
             )
-            updates = [k for points in (*own, *shared) for k in points]
-            episodes = (len(updates) + sum(map(len, own))) * arm.evaluation.episodes
+            updates = [k for points in (*unshared, *shared) for k in points]
+            episodes = (len(updates) + sum(map(len, unshared))) * arm.evaluation.episodes
             counts.append(
                 Count(
                     arm=arm.name,
                     task=task,
                     streams=streams.count((arm.name, task)),
-                    blocks=len(own) + len(shared),
+                    blocks=len(unshared) + len(shared),
                     stream_steps=steps * arm.stream.decision_points * cells_of.count((arm.name, task)),
                     batch_steps=steps,
                     updates=len(updates),
@@ -113,7 +113,8 @@ def count(context: Context) -> list[Count]:
 
 @dataclasses.dataclass(frozen=True)
 class DeploymentCount:
-    """How much following every policy is on one task; segments come one after another, sets side by side."""
+    """The amount of work of deploying every policy on one task; segments come one after another, sets side by
+    side."""
 
     task: str
     policies: int
@@ -129,7 +130,8 @@ class DeploymentCount:
 
 
 def count_deployments(context: Context) -> list[DeploymentCount]:
-    """The work of [deployment], task by task; updates at most, since how often a policy fires is the question."""
+    """Return the work of [deployment], task by task; updates at most, since how often a policy fires is the
+    question."""
     registration = context.registration
     registered = registration.deployment
     if registered is None:
@@ -163,7 +165,8 @@ def count_deployments(context: Context) -> list[DeploymentCount]:
 
 
 def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str, float]:
-    """The time of each kind of work of [deployment] here, in seconds, if every policy but never fired always."""
+    """Return the time of each kind of work of [deployment] here, in seconds, if every policy but never fired
+    always."""
     registered = context.registration.deployment
     assert registered is not None
     arm = context.registration.arm(registered.arm or context.registration.arms[0].name)
@@ -172,17 +175,17 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     if not needs_full_blocks(context.agent(counted.task, arm)):
         size = min(size, updated)
     blocks = counted.batches * counted.segments * -(-updated // size)
-    own = _roll(context, None, counted.task, counted.sets, 1) / STEPS
+    episode = _roll(context, None, counted.task, counted.sets, 1) / STEPS
     evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
     return {
-        "streams": counted.batches * counted.segments * steps * own,
+        "streams": counted.batches * counted.segments * steps * episode,
         "updates": blocks * _train(context, arm, counted.task, size),
         "evaluations": counted.batches * len(registered.evaluate_at) * steps * evaluated,
     }
 
 
 def forks_together(context: Context, arm: Arm, counted: Count) -> int:
-    """How many forks a block of this arm and task has on average, or where it is padded always."""
+    """Return the forks of a block of this arm and task: on average, or where it is padded always."""
     size = context.registration.forks_per_block(arm.name)
     if needs_full_blocks(context.agent(counted.task, arm)):
         return size
@@ -208,7 +211,7 @@ def measure(context: Context, arm: Arm, task: str, *, forks: int) -> Timing:
 
 
 def seconds(counted: Count, timing: Timing, *, episodes_per_block: int, episode_steps: int) -> dict[str, float]:
-    """The time of each kind of work, in seconds."""
+    """Return the time of each kind of work, in seconds."""
     return {
         "streams": counted.streams * counted.batch_steps * timing.stream_step,
         "updates": counted.blocks * timing.update,

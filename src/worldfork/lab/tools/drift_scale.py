@@ -1,4 +1,4 @@
-"""How far a task's physics drifts: a rule that looks at HOLD alone, never at dR (docs/protocol.md).
+"""The drift scale of a task's physics: a rule that looks at HOLD alone, never at dR (docs/protocol.md).
 
 On the grid that comes with the task's environment, the scale is the first at which the mean frozen return of the
 checkpoints falls to half of its clean value; where none does, the end of the grid.
@@ -58,7 +58,7 @@ def measure(
 
 
 def drift_grid(task: str) -> tuple[float, ...]:
-    """The scales that are tried for a task, from no drift on."""
+    """Return the scales that are tried for a task, from no drift on."""
     grid = registry.load("environments", task, EnvironmentPlugin).drift_grid
     if not grid:
         raise WorldforkError(
@@ -68,7 +68,7 @@ def drift_grid(task: str) -> tuple[float, ...]:
 
 
 def registered_scale(grid: tuple[float, ...], means: Float64[np.ndarray, " G"]) -> float:
-    """The rule. `means[0]` is the clean return.
+    """Return the rule. `means[0]` is the clean return.
 
     >>> registered_scale((1.0, 1.5, 2.0), np.array([800.0, 500.0, 390.0]))
     2.0

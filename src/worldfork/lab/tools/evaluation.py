@@ -19,7 +19,7 @@ from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search
 from worldfork.lab.agents.rssm_cem.recipe import Recipe
 from worldfork.lab.environments import Environment, load
 from worldfork.lab.environments.drift import Schedule
-from worldfork.lab.episodes import Record, standing_returns
+from worldfork.lab.episodes import Record, fixed_level_returns
 from worldfork.lab.stream import deploy, window
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
@@ -41,8 +41,8 @@ class LoadedAgent:
     def returns(
         self, occasion: str, *, episodes: int, level: float = 0.0, record: Record | None = None
     ) -> Float64[np.ndarray, "P E"]:
-        """What the checkpoints earn in whole episodes at a drift level that stands still."""
-        return standing_returns(
+        """Return what the checkpoints earn in whole episodes at a fixed drift level."""
+        return fixed_level_returns(
             self.agent,
             self.environment,
             self.parameters,
@@ -96,13 +96,13 @@ def load_agent(
 
 
 def find_checkpoint(checkpoint: str | Path) -> Path:
-    """The file of a checkpoint; `bundled:<name>` is one of those that come with worldfork."""
+    """Return the file of a checkpoint; `bundled:<name>` is one of those that come with worldfork."""
     kind, colon, name = str(checkpoint).partition(":")
     if kind != "bundled" or not colon:
         return Path(checkpoint)
-    known = sorted(path.stem for path in BUNDLED.glob("*.safetensors"))
-    if name not in known:
-        raise WorldforkError(f"No checkpoint {name!r} comes with worldfork; there are {', '.join(known)}.")
+    bundled = sorted(path.stem for path in BUNDLED.glob("*.safetensors"))
+    if name not in bundled:
+        raise WorldforkError(f"No checkpoint {name!r} comes with worldfork; there are {', '.join(bundled)}.")
     return BUNDLED / f"{name}.safetensors"
 
 

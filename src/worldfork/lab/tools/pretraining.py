@@ -62,7 +62,7 @@ SUFFIXES: Final = (".safetensors", ".json", ".npz")
 
 @dataclasses.dataclass(frozen=True)
 class DescribeTrainer:
-    """Say what this recipe would be trained with."""
+    """Describe what this recipe would be trained with."""
 
     recipe: str  # in canonical JSON
 
@@ -95,7 +95,7 @@ class Trained:
     worker: str
 
     def same_as(self, other: "Trained") -> bool:
-        """Whether another worker came to the same; that took another time."""
+        """Return True if another worker came to the same; that took another time."""
         texts = [json.dumps([result.record["seeds"], result.record["curves"]]) for result in (self, other)]
         return self.files == other.files and texts[0] == texts[1]
 
@@ -107,7 +107,7 @@ class Stopped:
 
 @dataclasses.dataclass(frozen=True)
 class Listening:
-    """Who hears of a training in this process, and until when it may go on."""
+    """Callbacks of a training in this process, and until when it may go on."""
 
     progress: Progress = silent
     notify: Notify = ignore
@@ -231,7 +231,7 @@ def _perform(
 
 
 class _Work:
-    """One call of `pretrain`: the groups of a recipe, and where they are kept."""
+    """A call of `pretrain`: the groups of a recipe, and where they are kept."""
 
     def __init__(self, recipe: Recipe, folder: Path, *, save_every: int, threads: int | None) -> None:
         self.recipe, self.folder = recipe, folder
@@ -240,7 +240,7 @@ class _Work:
         self.spelled = canonical(recipe.model_dump(mode="json", by_alias=True))
 
     def place(self, number: int) -> Path:
-        """Where a finished group is kept."""
+        """Return the folder in which a finished group is kept."""
         return self.folder / GROUPS / str(number)
 
     def train(
@@ -307,7 +307,8 @@ class _Work:
         return done
 
     def _trainer(self, executor: Executor, function: Callable[[Any], Any]) -> dict[str, Any]:
-        """What trains this recipe, as a worker says. What trained its finished groups must be the same."""
+        """Return what trains this recipe, as a worker describes it. What trained its finished groups must be the
+        same."""
         answers = Answers(executor)
         results = dict(answers.of([DescribeTrainer(self.spelled)], function=function))
         match results.get(0):
@@ -330,7 +331,7 @@ class _Work:
         return trainer
 
     def _begun(self) -> bool:
-        """Whether anything is there that a training has come to."""
+        """Return True if anything is there that a training has come to."""
         kept = (self.folder.glob(STATE), *((self.folder / GROUPS).glob(f"*/{name}") for name in (RECORD, STATE)))
         return any(True for paths in kept for _ in paths)
 
@@ -357,8 +358,8 @@ class _Work:
 def _settings(
     executor: Executor | str, workers: int | None, settings: Mapping[str, Any], *, groups: int
 ) -> dict[str, Any]:
-    """The settings of a named executor, as they suit trainings: one may take hours, and a single group needs no
-    process but this one."""
+    """Return the settings of a named executor, as they suit trainings: one may take hours, and a single group needs
+    no process but this one."""
     suited: dict[str, Any] = {"workers": 1} if executor == "local" and groups == 1 else {}
     if isinstance(executor, str) and "deadline" in load("executors", executor, ExecutorPlugin).model_fields:
         suited["deadline"] = None

@@ -68,7 +68,7 @@ PROCESSES = (
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """What the trial showed."""
+    """The outcome of a trial."""
 
     forks: int
     elsewhere: bool  # whether another process was asked
@@ -98,12 +98,12 @@ def probe(registration: Registration | Path | str, folder: Path | str | None = N
     authored, root = open_authored(registration)
     copies = Path(folder) / "checkpoints" if folder is not None else root
     models = checkpoint_files(authored.registration, root=root, copies=copies)
-    spelled = canonical(authored.registration.model_dump(mode="json", by_alias=True))
-    return probe_setting(Setting(spelled, tuple(named_checkpoints(models).items())))
+    in_json = canonical(authored.registration.model_dump(mode="json", by_alias=True))
+    return probe_setting(Setting(in_json, tuple(named_checkpoints(models).items())))
 
 
 def outside_tasks(registration: Registration) -> list[str]:
-    """The tasks whose agent, world or mechanism does not come with worldfork."""
+    """Return the tasks whose agent, world or mechanism does not come with worldfork."""
     arms = [arm for arm in registration.arms if not registry.locate("mechanisms", arm.mechanism.name).ours]
     updated = {task for arm in arms for task in arm.tasks}
     return [
@@ -128,7 +128,7 @@ def probe_setting(
     if executor is not None:
         results: dict[int, Attempt | Failed] = dict(executor.map(attempt, [whole, once]))
         came = [results[0], results[1]]  # a worker may be lost over a trial
-        answers = [Attempt({}, problem=one.reason) if isinstance(one, Failed) else one for one in came]
+        answers = [Attempt({}, problem=answer.reason) if isinstance(answer, Failed) else answer for answer in came]
     else:
         with _asked_elsewhere(once) as wait:
             answers = [attempt(whole)]
@@ -147,7 +147,7 @@ class Trial:
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """What it reads."""
+        """The files that the task reads."""
         return self.small.blobs
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """What came of a trial: the rows of each cell, or why there are none."""
+    """The rows of each cell of a trial, or why there are none."""
 
     rows: dict[str, ForkRow]
     again: dict[str, ForkRow] | None = None
@@ -181,7 +181,7 @@ class _Refused(Exception):
 
 
 def _judged(answers: Sequence[Attempt]) -> list[str]:
-    """What is wrong, the first thing that explains the others."""
+    """List what is wrong: the first thing that explains the others."""
     first, *others = answers
     problems = [f"It can not be computed: {answer.problem}" for answer in answers if answer.problem]
     problems = problems[:1] or _not_null(first.rows)
@@ -195,15 +195,15 @@ def _judged(answers: Sequence[Attempt]) -> list[str]:
 
 
 def _silent(registration: Registration, rows: dict[str, ForkRow]) -> tuple[str, ...]:
-    """The signals of others that were missing in every row."""
+    """Return the signals of others that were missing in every row."""
     located = [registry.locate("signals", name) for name in registration.signals]
     labels = [signal.label for signal in located if not signal.ours]
     return tuple(label for label in labels if all(row.signals[label] is None for row in rows.values()) and rows)
 
 
 def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_block: int) -> Registration:
-    """The registration with one cell per task, one decision point, few episodes; every arm, and beside it one whose
-    mechanism is `none`. Arms that have become the same are tried once."""
+    """Return the registration with one cell per task, one decision point, few episodes; every arm, and beside it
+    one whose mechanism is `none`. Arms that have become the same are tried once."""
     null: dict[str, Arm] = {}
     registered: dict[str, Arm] = {}
     for arm in registration.arms:
@@ -246,12 +246,12 @@ def _content(arm: Arm) -> str:
 
 
 def _with(setting: Setting, registration: Registration) -> Setting:
-    spelled = canonical(registration.model_dump(mode="json", by_alias=True))
-    return Setting(spelled, setting.checkpoints).only(cells(registration))
+    in_json = canonical(registration.model_dump(mode="json", by_alias=True))
+    return Setting(in_json, setting.checkpoints).only(cells(registration))
 
 
 def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:
-    """The rows of the small study, by cell; every fork so many times in its block."""
+    """Return the rows of the small study, by cell; every fork so many times in its block."""
     registration, context = restore(setting.registration), context_of_setting(setting)
     stream_of, hold_of = stream_owner(registration), hold_owner(registration)
     streams: dict[Cell, Stream] = {}
@@ -274,7 +274,7 @@ def _done(work: Callable[[], Result]) -> Result:
 
 
 def _place(details: str) -> str:
-    """Where a traceback leaves somebody else's code, `agent.py, line 12, in act`, or where it ends."""
+    """Return where a traceback leaves somebody else's code, `agent.py, line 12, in act`, or where it ends."""
     frames = [line.strip().removeprefix('File "') for line in details.splitlines() if line.startswith('  File "')]
     ours = str(Path(registry.__file__).parent)
     path, _, place = next(
@@ -284,14 +284,14 @@ def _place(details: str) -> str:
 
 
 def _shape_sensitive(setting: Setting) -> bool:
-    """Whether any agent says that its digits depend on the block: then cell.json holds the block's shape."""
+    """Return True if any agent says that its digits depend on the block: then cell.json holds the block's shape."""
     context = context_of_setting(setting)
     described = _done(lambda: describe(context, cells(context.registration)))
     return any(configuration["block"] is not None for configuration in described.configurations)
 
 
 def _not_null(rows: dict[str, ForkRow]) -> list[str]:
-    """What the mechanism `none` did, which must be nothing."""
+    """List what the mechanism `none` did, which must be nothing."""
     return [
         f"{cell.removeprefix(NULL)}: with the mechanism `none` both branches are one computation, and dR was "
         f"{row.delta}, not 0.0 (UPDATE {row.update}, HOLD {row.hold}). {OWN_DRAWS}"
@@ -301,7 +301,7 @@ def _not_null(rows: dict[str, ForkRow]) -> list[str]:
 
 
 def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, remedy: str) -> list[str]:
-    """What came out differently, of the first cell in which something did."""
+    """Describe what came out differently, of the first cell in which something did."""
     for cell, row in before.items():
         lines = difference(row.payload(), after[cell].payload())
         if lines:
@@ -314,7 +314,8 @@ def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, r
 
 @contextlib.contextmanager
 def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
-    """The same computation in a fresh interpreter, under way while this one computes; yields who waits for it."""
+    """Return the same computation in a fresh interpreter, under way while this one computes; yields who waits for
+    it."""
     question = {
         "registration": trial.small.registration,
         "checkpoints": [[*place, [str(blob.path) for blob in files]] for place, files in trial.small.checkpoints],
@@ -352,7 +353,7 @@ def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
 
 
 def answer_question(asked: str, answered: str) -> None:
-    """What the other process does."""
+    """Answer a question in the other process."""
     question = json.loads(Path(asked).read_text(encoding="utf-8"))
     checkpoints = tuple(
         ((task, index), tuple(blob_of(Path(path)) for path in paths))

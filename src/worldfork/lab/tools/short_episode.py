@@ -1,4 +1,4 @@
-"""One real episode that costs few plans: what an update is tried on and timed on before a study is run.
+"""A real episode that costs few plans: what an update is tried on and timed on before a study is run.
 
 An agent may refuse observations that its world never shows (a label that is neither 0 nor 1, an angle beyond a
 circle), so that nothing here is made up. The agent acts for a few control steps, as in its deployment; then its
@@ -25,7 +25,7 @@ PLANNED: Final = 2  # control steps
 
 
 def short_episode(context: Context, arm: Arm, task: str) -> Fork:
-    """The fork after the first episode of a stream, in the first cell of this arm and task."""
+    """Return the fork after the first episode of a stream, in the first cell of this arm and task."""
     cell = next(cell for cell in cells(context.registration) if (cell.arm, cell.task) == (arm.name, task))
     (stream,) = deploy(
         _Repeating(context.agent(task, arm)),
@@ -88,13 +88,13 @@ class _Repeating:
         return dataclasses.replace(decision, belief=acted)
 
     def observe(
-        self, parameters: Arrays, belief: _Belief, observation: Float[np.ndarray, "P E O"], **told: Any
+        self, parameters: Arrays, belief: _Belief, observation: Float[np.ndarray, "P E O"], **outcomes: Any
     ) -> Surprise:
         later = dataclasses.replace(belief, step=belief.step + 1)
         if belief.step >= PLANNED:
             return dataclasses.replace(belief.measured[belief.step % PLANNED], belief=later)
         surprise = self.agent.observe(
-            parameters, belief.inner, observation, **{name: told[name] for name in self.told}
+            parameters, belief.inner, observation, **{name: outcomes[name] for name in self.told}
         )
         seen = dataclasses.replace(later, inner=surprise.belief, measured=(*belief.measured, surprise))
         return dataclasses.replace(surprise, belief=seen)

@@ -242,7 +242,7 @@ def test_gate_and_report_plan_in_the_recipes_precision(recipe, trained, tmp_path
         agents.append(agent)
         return np.ones((len(checkpoints), episodes))
 
-    monkeypatch.setattr("worldfork.lab.agents.pretraining.group.standing_returns", returns)
+    monkeypatch.setattr("worldfork.lab.agents.pretraining.group.fixed_level_returns", returns)
     harvest(
         recipe.model_copy(update={"precision": "fp16"}), Trainee(recipe, ShortWorlds(recipe)), trained, tmp_path
     )

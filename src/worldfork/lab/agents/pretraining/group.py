@@ -26,7 +26,7 @@ from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe
 from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.determinism import flags, processor
 from worldfork.lab.environments.base import Environment
-from worldfork.lab.episodes import standing_returns
+from worldfork.lab.episodes import fixed_level_returns
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.randomness import Purpose, generator
@@ -145,7 +145,7 @@ def harvest(
         )
         on_device, names = jax.device_put(parameters), [str(seed) for seed in entry.seeds]
         gate, returns = (
-            standing_returns(agent, environment, on_device, checkpoints=names, episodes=count, occasion=occasion)
+            fixed_level_returns(agent, environment, on_device, checkpoints=names, episodes=count, occasion=occasion)
             for occasion, count in (("gate", recipe.gate_episodes), ("report", recipe.report_episodes))
         )
         proof = worlds.proofs()[task]
@@ -166,8 +166,10 @@ def harvest(
                     proof=proof,
                 )
                 manifest |= _keep_replay(recipe, worlds, trained, rows[position], path=path)
-                kept = ({name: x[position] for name, x in group.items()} for group in (parameters, optimiser))
-                digest = checkpoints.save(path, *kept, manifest)
+                own_set, moments_of_it = (
+                    {name: x[position] for name, x in group.items()} for group in (parameters, optimiser)
+                )
+                digest = checkpoints.save(path, own_set, moments_of_it, manifest)
             evaluated.append(Evaluated(task, seed, mean, returns[position].tolist(), digest))
     progress("tasks", len(tasks), len(tasks))
     return evaluated

@@ -146,7 +146,7 @@ def train(
             save_state(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
             if late:
                 return None
-    jax.block_until_ready(learners)
+    jax.block_until_ready(learners)  # type: ignore[no-untyped-call]
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
 

@@ -1,4 +1,4 @@
-"""What became of every seed of a recipe, as data: of one group, and of the whole in pretraining.json."""
+"""The fate of every seed of a recipe, as data: of one group, and of the whole in pretraining.json."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ class AnyRecipe(Protocol):
 
     @property
     def tasks(self) -> Mapping[str, Any]:
-        """What is said of each task: `seeds`, `floor`, `wanted`."""
+        """The entry of each task: `seeds`, `floor`, `wanted`."""
         ...
 
     @property
@@ -34,7 +34,7 @@ class AnyRecipe(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-    """One trained seed. `digest` is that of its checkpoint's file, None where its group had no use for one."""
+    """A trained seed. `digest` is that of its checkpoint's file, None where its group had no use for one."""
 
     task: str
     seed: int
@@ -45,7 +45,7 @@ class Evaluated:
 
 @dataclasses.dataclass(frozen=True)
 class Harvested:
-    """One seed's fate: `index` is its checkpoint's number, None if it was rejected or not needed."""
+    """The fate of a seed: `index` is its checkpoint's number, None if it was rejected or not needed."""
 
     task: str
     seed: int
@@ -73,7 +73,7 @@ class Pretraining:
 
 
 def seed_stem(task: str, seed: int) -> str:
-    """What the files of a seed are called before it is known which checkpoint it becomes, if any."""
+    """Return the name of a seed's files before it is known which checkpoint it becomes, if any."""
     return f"{task}-seed{seed}"
 
 
@@ -83,12 +83,12 @@ def choose(recipe: AnyRecipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested
     A seed below the floor is replaced by the next one and listed with its return, because the gate selects on what
     dR is correlated with (docs/protocol.md).
     """
-    known = {(seed.task, seed.seed): seed for seed in evaluated}
+    by_seed = {(seed.task, seed.seed): seed for seed in evaluated}
     fates = []
     for task, entry in recipe.tasks.items():
         index = 0
         for number in entry.seeds:
-            seed = known[task, number]
+            seed = by_seed[task, number]
             kept = seed.gate >= entry.floor and index < entry.wanted
             digest = seed.digest if kept else None
             fates.append(Harvested(task, number, seed.gate, index if kept else None, seed.returns, digest))
@@ -103,7 +103,7 @@ def write_finished(done: Pretraining) -> None:
 
 
 def read_finished(folder: Path) -> Pretraining | None:
-    """The pretraining that was finished in `folder`, if any."""
+    """Return the pretraining that was finished in `folder`, if any."""
     path = folder / FINISHED
     if not path.exists():
         return None
@@ -134,12 +134,12 @@ PANELS = {
 
 
 def write_curves(curves: list[Curve], path: Path) -> None:
-    """One JSON line per member and episode."""
+    """Write a JSON line per member and episode."""
     path.write_text("".join(json.dumps(row) + "\n" for row in curves), encoding="utf-8")
 
 
 def draw_curves(curves: list[Curve], path: Path) -> None:
-    """One row of panels per task, one line per seed."""
+    """Draw a row of panels per task, a line per seed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

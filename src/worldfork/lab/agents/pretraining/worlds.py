@@ -21,7 +21,7 @@ __all__ = ["Member", "Transition", "Worlds"]
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One checkpoint in the making."""
+    """A checkpoint in the making."""
 
     task: str
     seed: int
@@ -35,7 +35,7 @@ class Member:
 
 
 class Transition(NamedTuple):
-    """What one control step earned, and what it led to."""
+    """Rewards and observations after one control step."""
 
     reward: Float32[np.ndarray, "M E"]
     observation: Float32[np.ndarray, "M E O"]
@@ -61,11 +61,11 @@ class Worlds:
         self.states: dict[str, State] = {}
 
     def proofs(self) -> dict[str, dict[str, object]]:
-        """That every task's physics is clean, read back from its simulator."""
+        """Prove for every task that its physics is clean, as read back from its simulator."""
         return {task: prove_clean(env) for task, env in self.environments.items()}
 
     def masks(self) -> tuple[Float32[np.ndarray, "M O"], Float32[np.ndarray, "M A"]]:
-        """Which observations and actions of each member are real."""
+        """Return which observations and actions of each member are real."""
         sizes = [self.environments[member.task] for member in self.members]
         return (
             np.stack([np.arange(self.observation_size) < env.observation_size for env in sizes]).astype(np.float32),
@@ -84,7 +84,7 @@ class Worlds:
         return self._padded({task: state.observation for task, state in self.states.items()})
 
     def step(self, action: Float32[np.ndarray, "M E A"]) -> Transition:
-        """One control step everywhere."""
+        """Take one control step everywhere."""
         rewards, observations, begin = [], {}, 0
         for task, env in self.environments.items():
             end = begin + len(self._of(task))

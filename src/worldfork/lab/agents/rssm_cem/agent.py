@@ -1,22 +1,18 @@
-"""The paper's agent: an RSSM that filters, and CEM that plans through it; no actor (paper, Section 3.1).
-
-Every method is one compiled call over P parameter sets by E episodes. Results depend on the batch's shape by
-rounding, so the agent declares itself shape-sensitive and the block shape enters the ledger.
-"""
+"""The paper's agent: an RSSM that filters, and CEM that plans through it; no actor (paper, Section 3.1)."""
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, UInt32
+from jaxtyping import Array, Bool, Float, UInt32
 
 from worldfork import randomness
-from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays, differentiable
-from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays, Decision, Surprise, Window
+from worldfork.lab.agents.jax_agent import JaxAgent, on_its_way, single
 from worldfork.lab.agents.layers import Params, symlog
 from worldfork.lab.agents.rssm_cem import losses
 from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLoss
@@ -24,7 +20,6 @@ from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
-from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 
@@ -40,7 +35,7 @@ class Belief(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class RSSMCEM:
+class RSSMCEM(JaxAgent):
     """Plain settings only, so that an agent is a value: equal settings, equal programs."""
 
     model: RSSM
@@ -53,13 +48,8 @@ class RSSMCEM:
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
     shape_sensitive: bool = True
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        return tuple(SCOPES)
-
-    @property
-    def device(self) -> str:
-        return str(jax.devices()[0].device_kind)
+    trained_parts: ClassVar = SCOPES
+    groups: ClassVar = GROUPS
 
     @functools.cached_property
     def imagined(self) -> RSSM:
@@ -73,20 +63,18 @@ class RSSMCEM:
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """Return the belief at an episode's first observation."""
-        return _begin(self.model, self.planner.horizon, dict(parameters), _single(observation))
+        return _begin(self.model, self.planner.horizon, dict(parameters), single(observation))
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys, fused=self.fused)
-        for outcome in (belief.action, replaced):
-            if isinstance(outcome, jax.Array):
-                outcome.copy_to_host_async()  # whoever steps the world waits for them, and for nothing else
+        on_its_way(belief.action, replaced)
         return Decision(belief.action, replaced, belief)
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Filter the outcome of the last action; its prior prediction error and raw KL are the stream's signals."""
-        latent, error, kl = _observe(self.model, dict(parameters), belief, _single(observation))
+        latent, error, kl = _observe(self.model, dict(parameters), belief, single(observation))
         return Surprise({"error": error, "kl": kl}, belief._replace(latent=latent))
 
     def begin_again(
@@ -96,83 +84,30 @@ class RSSMCEM:
         observation: Float[np.ndarray, "P E O"],
         where: Bool[np.ndarray, "P E"],
     ) -> Belief:
-        """The belief, dropped in the episodes that begin anew: no state before them, and no plan to start from."""
-        return _begin_again(self.model, self.planner.horizon, dict(parameters), belief, _single(observation), where)
+        """Return the belief, dropped in the episodes that begin anew: no state before them, and no plan to start
+        from."""
+        return _begin_again(self.model, self.planner.horizon, dict(parameters), belief, single(observation), where)
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The training loss on the window, cut into sequences in order; transitions at its end that do not fill a
-        sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
-        rows = SequenceLoss(self.model, self.sequences, self.length).rows(window)
+        """Return the training loss on the window, cut into sequences in order; transitions at its end that do not
+        fill a sequence are left out (of an episode of 250, the last 26 at a length of 32 and the last 10 at 16)."""
+        rows = self.loss_function.rows(window)
         return np.asarray(_loss(self.model, dict(parameters), rows, jnp.asarray(window.size), length=self.length))
 
-    def fit(
-        self,
-        parameters: Arrays,
-        optimiser: Arrays,
-        window: Window,
-        *,
-        steps: int,
-        scope: str,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-        rate: float = 1.0,
-    ) -> Fit:
-        """Adam on minibatches of sequences of the window, from the checkpoint's optimiser state on.
-
-        Losses are those of the first and of the last minibatch, each before its step.
-        """
-        plan = TrainingPlan(steps, scope, rate)
-        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
+    @property
+    def loss_function(self) -> SequenceLoss:
+        return SequenceLoss(self.model, self.sequences, self.length)
 
     @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        return GROUPS
+    def rates(self) -> dict[str, float]:
+        return {"model": self.model_rate, "value": self.value_rate}
 
-    @property
-    def minibatch(self) -> tuple[int, int]:
-        return self.sequences, self.length
-
-    def trained(self, scope: str, name: str) -> bool:
-        return name.split("/")[0] in SCOPES[scope]
-
-    def train(
-        self,
-        parameters: Arrays,
-        optimiser: Arrays,
-        window: Window,
-        *,
-        plan: TrainingPlan,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> Fit:
-        """Carry a plan out on sequences of the window."""
-        if plan.scope not in SCOPES:
-            known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
-        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
-            if (short := int(source.size.min())) < self.length:
-                raise WorldforkError(
-                    f"The window holds {short} transitions and a training sequence {self.length}: "
-                    "register a longer window or a smaller `length` for the agent."
-                )
-        prefixes = chosen_prefixes(self, plan.groups)
-        return differentiable.train(
-            SequenceLoss(self.model, self.sequences, self.length),
-            parameters,
-            optimiser,
-            window,
-            plan=plan,
-            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
-            rates={"model": self.model_rate, "value": self.value_rate},
-            batch_keys=batch_keys,
-        )
+    def shortage(self, window: Window) -> str:
+        return "" if int(window.size.min()) >= self.length else f"and a training sequence {self.length}"
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Parameters before any training, and an optimiser that has taken no step."""
         return _fresh(self.model, keys)
-
-
-def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E O"]:
-    """Rounded here: the device is handed four bytes a number, and no program is called to round them."""
-    return np.array(observation, np.float32)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -45,7 +45,7 @@ def policy(params: Params, latent: Latent) -> Policy:
 
 @dataclasses.dataclass(frozen=True)
 class Learning:
-    """How a member learns; a recipe says what each of these is."""
+    """Settings of a member's learning; a recipe says what each of these is."""
 
     model_rate: float
     value_rate: float

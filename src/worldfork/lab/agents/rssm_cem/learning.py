@@ -1,4 +1,4 @@
-"""What the agent offers to mechanisms: its loss on a minibatch, minibatches from a window, its own optimiser."""
+"""The agent's side of training: its loss on a minibatch, minibatches from a window, its own optimiser."""
 
 import dataclasses
 from collections.abc import Collection, Mapping

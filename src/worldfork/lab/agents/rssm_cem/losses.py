@@ -1,4 +1,4 @@
-"""What the model and the value head are trained on: sequences of transitions.
+"""Losses of the model and of the value head, on sequences of transitions.
 
 Axes: B sequences, L transitions. Row t holds the observation the action was planned on, the action, its reward and
 the observation it led to; `first` marks the first row of an episode, where the carried latent is dropped, and

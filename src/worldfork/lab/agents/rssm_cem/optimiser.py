@@ -30,21 +30,22 @@ def initialise(params: Params) -> optax.OptState:
 
 
 def flatten(state: optax.OptState) -> dict[str, Array]:
-    """The state as a checkpoint stores it: `count`, and `mean/<name>` and `square/<name>` of every parameter."""
+    """Return the state as a checkpoint stores it: `count`, and `mean/<name>` and `square/<name>` of every
+    parameter."""
     _, adam_state = state
     means = {f"mean/{name}": x for name, x in adam_state.mu.items()}
     return {"count": adam_state.count, **means, **{f"square/{name}": x for name, x in adam_state.nu.items()}}
 
 
 def restore(flat: Params, names: Iterable[str]) -> optax.OptState:
-    """The state of the parameters `names` back from a checkpoint's dictionary."""
+    """Return the state of the parameters `names` back from a checkpoint's dictionary."""
     names = tuple(names)
     moments = ({name: flat[f"{moment}/{name}"] for name in names} for moment in ("mean", "square"))
     return optax.EmptyState(), optax.ScaleByAdamState(flat["count"], *moments)
 
 
 def norm(gradients: Params) -> Float[Array, ""]:
-    """The norm of all gradients together."""
+    """Return the norm of all gradients together."""
     return jnp.sqrt(sum(_squares(gradients).values(), start=jnp.zeros(())))
 
 
@@ -89,7 +90,7 @@ def _group(name: str) -> str:
 
 
 def _squares(gradients: Params) -> dict[str, Array]:
-    """The squared norm of each group."""
+    """Return the squared norm of each group."""
     squares: dict[str, Array] = {}
     for name, gradient in gradients.items():
         squares[_group(name)] = squares.get(_group(name), jnp.zeros(())) + jnp.sum(gradient**2)

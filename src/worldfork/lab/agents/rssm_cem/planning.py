@@ -18,8 +18,7 @@ from jax import custom_batching
 from jaxtyping import Array, Float
 
 from worldfork.lab.agents.layers import HALVES, Params
-from worldfork.lab.agents.rssm_cem.cuda.compiler import compiled
-from worldfork.lab.agents.rssm_cem.cuda.source import UNIT, WIDE, Kernel
+from worldfork.lab.agents.rssm_cem.cuda.kernel import UNIT, WIDE, Kernel, compiled
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.planner.cem import Imagine
 
@@ -34,7 +33,7 @@ Prepared = dict[str, Array]
 
 
 def available(model: RSSM, candidates: int) -> bool:
-    """Whether the kernel runs this model on this machine; the plain path runs everywhere."""
+    """Return True if the kernel runs this model on this machine; the plain path runs everywhere."""
     sizes = (model.deter, model.stoch, model.hidden)
     cuts = all(size % UNIT == 0 and size <= 256 for size in sizes)
     cuts = cuts and all(size % min(size, WIDE) == 0 for size in sizes[:2])
@@ -43,13 +42,13 @@ def available(model: RSSM, candidates: int) -> bool:
 
 
 def fits() -> bool:
-    """Whether there is a GPU with warpgroup products: Hopper's."""
+    """Return True if there is a GPU with warpgroup products: Hopper's."""
     generation = str(getattr(jax.devices()[0], "compute_capability", "none"))
     return jax.default_backend() == "gpu" and generation == "9.0"
 
 
 def prepare(model: RSSM, params: Params) -> Prepared:
-    """The parameters as the kernel reads them. Do this once per decision, outside of the search."""
+    """Return the parameters as the kernel reads them. Do this once per decision, outside of the search."""
     operand = HALVES[model.precision]
     missing, pad = Kernel(model, 1).actions - model.action_size, UNIT - model.bins
     # A softmax takes powers of two, and every use of a gate begins with its half.
@@ -97,7 +96,8 @@ def _pieces(matrix: Float[Array, "K N"]) -> Array:
 def imagined_values(
     model: RSSM, prepared: Prepared, latent: Latent, actions: Float[Array, "N H A"]
 ) -> Float[Array, " N"]:
-    """The value of each action sequence from `latent`: what `rssm_cem.imagination` computes. Batch it with vmap."""
+    """Return the value of each action sequence from `latent`: what `rssm_cem.imagination` computes. Batch it with
+    vmap."""
     operand = prepared["weights"].dtype
     begun = [
         jnp.matmul(x.astype(operand)[None], prepared[name], preferred_element_type=jnp.float32)[0]
@@ -109,7 +109,8 @@ def imagined_values(
 
 
 def _launched(model: RSSM) -> Any:
-    """The kernel as a function of arrays with any axes before their own; under vmap it takes one more of them."""
+    """Return the kernel as a function of arrays with any axes before their own; under vmap it takes one more of
+    them."""
 
     @custom_batching.custom_vmap
     def launch(*given: Array) -> Array:
@@ -123,7 +124,8 @@ def _launched(model: RSSM) -> Any:
 
 
 def launch_all(model: RSSM, weights: Array, rows: Array, first: Array, deter: Array, actions: Array) -> Array:
-    """One launch. Axes before an array's own are the decisions'; those of weights and rows may be of size one."""
+    """Launch the kernel once. Axes before an array's own are the decisions'; those of weights and rows may be of
+    size one."""
     batch = jnp.broadcast_shapes(*(x.shape[:-1] for x in (weights, rows, first, deter)), actions.shape[:-3])
     sets = _sets(batch, weights.shape[:-1])
     weights, rows = (
@@ -157,14 +159,15 @@ def run_blocks(kernel: Kernel, given: Sequence[Array], shape: tuple[int, ...]) -
 
 
 def _sets(batch: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The leading axes along which weights differ: the decisions behind them share a parameter set."""
+    """Return the leading axes along which weights differ: the decisions behind them share a parameter set."""
     sizes = (1,) * (len(batch) - len(sizes)) + sizes
     count = max((index + 1 for index, size in enumerate(sizes) if size > 1), default=0)
     return batch[:count]
 
 
 def imagination(model: RSSM, params: Params, latent: Latent, prepared: Prepared | None = None) -> Imagine:
-    """The value of action sequences from `latent`: mean latents, rewards along the way, the value at the end.
+    """Return the value of action sequences from `latent`: mean latents, rewards along the way, the value at the
+    end.
 
     With `prepared` parameters the fused kernel computes it, else any backend.
     """

@@ -48,7 +48,7 @@ class Search(Record):
         return self
 
     def planner(self) -> "CEM":
-        """The search itself."""
+        """Return the search itself."""
         from worldfork.lab.planner.cem import CEM
 
         return CEM(**{name: getattr(self, name) for name in Search.model_fields})
@@ -84,7 +84,7 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
     fused: bool = True  # plan with the GPU kernel where there is one for the model; differs by rounding
 
     def build(self, environment: Environment, *, precision: str) -> "RSSMCEM":
-        """The agent for a task."""
+        """Return the agent for a task."""
         from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 
         learning, planning = precisions(precision)
@@ -93,7 +93,7 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
         return RSSMCEM(model, self.planner(), planning=planning, fused=self.fused, **training)
 
     def model(self, observation_size: int, action_size: int, *, precision: str = "tf32") -> "RSSM":
-        """The model's shape for so many observations and actions."""
+        """Return the model's shape for so many observations and actions."""
         from worldfork.lab.agents.rssm_cem.rssm import RSSM
 
         named = {name: getattr(self, name) for name in ("deter", "groups", "classes", "hidden")}

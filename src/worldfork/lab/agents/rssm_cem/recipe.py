@@ -74,7 +74,7 @@ class Recipe(Training, PretrainingRecipe):
         """Return the share of the learning rates that is left when `done` of the training (0 to 1) is behind."""
         return 1.0 - (1.0 - self.final_rate) * max(0.0, 2.0 * done - 1.0)
 
-    def groups(self) -> "list[Recipe]":  # type: ignore[override]
+    def groups(self) -> "list[Recipe]":
         # Without a number all seeds of all tasks are one program: the tasks of a recipe train side by side.
         return [self] if self.seeds_per_group is None else super().groups()
 

@@ -30,7 +30,7 @@ __all__ = ["RSSM", "Latent"]
 
 
 class Latent(NamedTuple):
-    """What the model believes: deterministic and stochastic state."""
+    """The model's belief: deterministic and stochastic state."""
 
     deter: Float[Array, "*b D"]
     stoch: Float[Array, "*b S"]
@@ -65,7 +65,8 @@ class RSSM:
         return self.reward_high / (1.0 - self.discount)
 
     def initialise(self, key: Key[Array, ""]) -> dict[str, Array]:
-        """A fresh parameter set. Names begin with `model/` (the world model) or `value/` (the value head)."""
+        """Return a fresh parameter set. Names begin with `model/` (the world model) or `value/` (the value
+        head)."""
         enc, inp, gru, pri, post, dec, rew, val = jax.random.split(key, 8)
         hidden, feature = self.hidden, self.deter + self.stoch
         gates = initialise_dense(gru, "model/gru", hidden + self.deter, 3 * self.deter)
@@ -84,19 +85,19 @@ class RSSM:
         }
 
     def begin(self, params: Params, observation: Float[Array, "*b O"]) -> Latent:
-        """The latent at the first observation of an episode or of a training sequence."""
+        """Return the latent at the first observation of an episode or of a training sequence."""
         deter = jnp.zeros((*observation.shape[:-1], self.deter))
         logits = self.posterior(params, deter, self.encode(params, observation))
         return Latent(deter, self.mode(logits))
 
     def encode(self, params: Params, observation: Float[Array, "*b O"]) -> Float[Array, "*b H"]:
-        """What an observation contributes to the first hidden layer of the posterior."""
+        """Return what an observation contributes to the first hidden layer of the posterior."""
         embedding = mlp(params, "model/encoder", symlog(observation), layers=2, precision=self.precision)
         weight = params["model/posterior/0/weight"][self.deter :]
         return product(jax.nn.silu(embedding), weight, precision=self.precision)
 
     def advance(self, params: Params, latent: Latent, action: Float[Array, "*c A"]) -> Float[Array, "*d D"]:
-        """The deterministic state after `action`: a GRU with normalised gates.
+        """Return the deterministic state after `action`: a GRU with normalised gates.
 
         Products of latent and action are added, not taken of a concatenation, so that one latent meets many actions
         at the cost of one; and the action's, a handful of numbers, is no matrix product.
@@ -127,7 +128,7 @@ class RSSM:
         return self._logits(dense(params, f"{name}/1", hidden, precision=self.precision))
 
     def decode(self, params: Params, latent: Latent) -> Float[Array, "*b O"]:
-        """The predicted observation, in symlog space."""
+        """Return the predicted observation, in symlog space."""
         return mlp(params, "model/decoder", jnp.concatenate(latent, -1), layers=3, precision=self.precision)
 
     def reward_logits(self, params: Params, latent: Latent) -> Float[Array, "*b K"]:
@@ -137,26 +138,26 @@ class RSSM:
         return mlp(params, "value/head", jnp.concatenate(latent, -1), layers=3, precision=self.precision)
 
     def reward(self, params: Params, latent: Latent) -> Float[Array, "*b"]:
-        """The expected reward of the control step that led to `latent`."""
+        """Return the expected reward of the control step that led to `latent`."""
         return layers.expected(self.reward_logits(params, latent), low=0.0, high=self.reward_high)
 
     def value(self, params: Params, latent: Latent) -> Float[Array, "*b"]:
-        """The expected discounted return from `latent` on."""
+        """Return the expected discounted return from `latent` on."""
         return layers.expected(self.value_logits(params, latent), low=0.0, high=self.value_high)
 
     def sample(self, logits: Float[Array, "*b G C"], gumbel: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:
-        """A one-hot sample (the largest of logits + Gumbel noise) whose gradient passes straight through to the
-        probabilities. Noise comes from outside, so that a sequence's is drawn at once."""
+        """Return a one-hot sample (the largest of logits + Gumbel noise) whose gradient passes straight through to
+        the probabilities. Noise comes from outside, so that a sequence's is drawn at once."""
         probs = jnp.exp(logits)
         hot = jax.nn.one_hot(jnp.argmax(logits + gumbel, -1), self.classes)
         return self._flat(hot + probs - jax.lax.stop_gradient(probs))
 
     def mode(self, logits: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:
-        """The most likely one-hot state."""
+        """Return the most likely one-hot state."""
         return self._flat(jax.nn.one_hot(jnp.argmax(logits, -1), self.classes))
 
     def mean(self, logits: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:
-        """The probabilities themselves."""
+        """Return the probabilities themselves."""
         return self._flat(jnp.exp(logits))
 
     def _flat(self, groups: Float[Array, "*b G C"]) -> Float[Array, "*b S"]:

@@ -1,29 +1,24 @@
-"""TD-MPC2 behind the agent's contract: a latent of the last observation, and a search that a policy prior joins.
-
-Every method is one compiled call over P parameter sets by E episodes. Results depend on the batch's shape by
-rounding, so the agent declares itself shape-sensitive and the block shape enters the ledger.
-"""
+"""TD-MPC2 behind the agent's contract: a latent of the last observation, and a search that a policy prior joins."""
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Key, UInt32
+from jaxtyping import Array, Bool, Float, Key, UInt32
 
 from worldfork import randomness
-from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays, differentiable
-from worldfork.lab.agents.base import Arrays, Decision, Fit, Surprise, Window
+from worldfork.lab.agents import arrays
+from worldfork.lab.agents.base import Arrays, Decision, Surprise, Window
+from worldfork.lab.agents.jax_agent import JaxAgent, on_its_way, single
 from worldfork.lab.agents.layers import Params
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.agents.tdmpc2 import losses
 from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, LatentLoss, possible_starts, search, whole_pieces
 from worldfork.lab.agents.tdmpc2.networks import Networks
 from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
-from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
 
@@ -31,7 +26,8 @@ __all__ = ["TDMPC2", "Belief", "fresh_learner"]
 
 
 class Belief(NamedTuple):
-    """What carries over: the latent of the last observation, the action planned on it, and the next warm start."""
+    """State that carries over: the latent of the last observation, the action planned on it, and the next warm
+    start."""
 
     latent: Float[Array, "P E L"]
     action: Float[Array, "P E A"]
@@ -39,7 +35,7 @@ class Belief(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class TDMPC2:
+class TDMPC2(JaxAgent):
     """Plain settings only, so that an agent is a value: equal settings, equal programs."""
 
     networks: Networks
@@ -50,13 +46,8 @@ class TDMPC2:
     planning: str | None = None  # the precision of imagination, if not the networks' own
     shape_sensitive: bool = True
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        return tuple(SCOPES)
-
-    @property
-    def device(self) -> str:
-        return str(jax.devices()[0].device_kind)
+    trained_parts: ClassVar = SCOPES
+    groups: ClassVar = GROUPS
 
     @functools.cached_property
     def imagined(self) -> Networks:
@@ -71,27 +62,25 @@ class TDMPC2:
 
     @property
     def loss_function(self) -> LatentLoss:
-        """How it learns."""
+        """The loss that it learns from."""
         return LatentLoss(self.networks, self.sequences, self.length)
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
-        """The belief at an episode's first observation."""
-        return _begin(self.networks, self.planner.horizon, dict(parameters), _single(observation))
+        """Return the belief at an episode's first observation."""
+        return _begin(self.networks, self.planner.horizon, dict(parameters), single(observation))
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Plan from the belief. A search without any finite candidate becomes the zero action, and is flagged."""
         randomness.consume(plan_keys, randomness.Purpose.PLANNING)
         belief, replaced = _act(self.imagined, self.planner, dict(parameters), belief, plan_keys)
-        for outcome in (belief.action, replaced):
-            if isinstance(outcome, jax.Array):
-                outcome.copy_to_host_async()  # whoever steps the world waits for them, and for nothing else
+        on_its_way(belief.action, replaced)
         return Decision(belief.action, replaced, belief)
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Take in the outcome of the last action. Nothing is decoded, so that `error` is in the latent space: the
         consistency error, the mean squared difference of the imagined latent from the encoded one. Beside it stand
         the reward that was expected of the action, and how far apart the Q functions were on it."""
-        latent, signals = _observe(self.networks, dict(parameters), belief, _single(observation))
+        latent, signals = _observe(self.networks, dict(parameters), belief, single(observation))
         return Surprise(signals, belief._replace(latent=latent))
 
     def begin_again(
@@ -106,74 +95,22 @@ class TDMPC2:
         return begun
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
-        """The loss of model and values on the window, cut into sequences in order, without anything random: the
-        policy's most likely action, the minimum of all target Q functions. Sequences that do not lie within one
+        """Return the loss of model and values on the window, cut into sequences in order, without anything random:
+        the policy's most likely action, the minimum of all target Q functions. Sequences that do not lie within one
         episode, and what fills none at the end, are left out."""
         rows = self.loss_function.rows(window).sequences
         return np.asarray(
             _loss(self.networks, dict(parameters), rows, jnp.asarray(window.size), length=self.length)
         )
 
-    def fit(
-        self,
-        parameters: Arrays,
-        optimiser: Arrays,
-        window: Window,
-        *,
-        steps: int,
-        scope: str,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-        rate: float = 1.0,
-    ) -> Fit:
-        """Updates on minibatches of the window, from the checkpoint's optimiser state on.
-
-        Losses are those of model and values on the first and on the last minibatch, each before its step.
-        """
-        plan = TrainingPlan(steps, scope, rate)
-        return self.train(parameters, optimiser, window, plan=plan, batch_keys=batch_keys)
-
     @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        return GROUPS
+    def rates(self) -> dict[str, float]:
+        return rates_of(self.rate)
 
-    @property
-    def minibatch(self) -> tuple[int, int]:
-        return self.sequences, self.length
-
-    def trained(self, scope: str, name: str) -> bool:
-        return name.split("/")[0] in SCOPES[scope]
-
-    def train(
-        self,
-        parameters: Arrays,
-        optimiser: Arrays,
-        window: Window,
-        *,
-        plan: TrainingPlan,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> Fit:
-        """Carry a plan out on sequences of the window."""
-        if plan.scope not in SCOPES:
-            known = ", ".join(map(repr, SCOPES))
-            raise WorldforkError(f"Unknown scope {plan.scope!r}; the known ones are {known}.")
-        for source in (window, *([plan.rehearsal.replay] if plan.rehearsal else [])):
-            if not possible_starts(source, self.length)[1].all():
-                raise WorldforkError(
-                    f"The window holds {int(source.size.min())} transitions and none of {self.length} in a row "
-                    "within one episode, which a training sequence needs: register a longer window or a smaller "
-                    "`length` for the agent."
-                )
-        prefixes = chosen_prefixes(self, plan.groups)
-        return differentiable.train(
-            self.loss_function,
-            parameters,
-            optimiser,
-            window,
-            plan=plan,
-            trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
-            rates=rates_of(self.rate),
-            batch_keys=batch_keys,
-        )
+    def shortage(self, window: Window) -> str:
+        if possible_starts(window, self.length)[1].all():
+            return ""
+        return f"and none of {self.length} in a row within one episode, which a training sequence needs"
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Parameters before any training, and optimisers that have taken no step."""
@@ -181,14 +118,9 @@ class TDMPC2:
 
 
 def fresh_learner(networks: Networks, key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """One parameter set before any training, and its optimisers."""
+    """Return one parameter set before any training, and its optimisers."""
     params = networks.initialise(key)
     return params, initialise(params)
-
-
-def _single(observation: Float[np.ndarray, "P E O"]) -> Float32[np.ndarray, "P E O"]:
-    """Rounded here: the device is handed four bytes a number, and no program is called to round them."""
-    return np.array(observation, np.float32)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -1,4 +1,5 @@
-"""What the agent offers to mechanisms and to its pretraining: losses, minibatches, optimisers, moving averages."""
+"""The agent's side of training: losses, minibatches, optimisers and moving averages; and its search in
+imagination."""
 
 import dataclasses
 import functools
@@ -78,7 +79,7 @@ class LatentLoss:
         return Rows(rows_of(window), jnp.asarray(starts), jnp.asarray(count))
 
     def sample(self, rows: Rows, size: Array, key: Key[Array, ""]) -> Sequences:
-        """A minibatch of sequences, each from a start drawn uniformly among those that are possible."""
+        """Return a minibatch of sequences, each from a start drawn uniformly among those that are possible."""
         starts = rows.starts[jax.random.randint(key, (self.sequences,), 0, rows.possible)]
         index = starts[:, None] + jnp.arange(self.length)
         drawn: Sequences = jax.tree.map(lambda x: x[index], rows.sequences)
@@ -88,7 +89,7 @@ class LatentLoss:
         return whole_pieces(rows.sequences, size, length=self.length)
 
     def loss(self, params: Params, batch: Sequences, key: Key[Array, ""], *, scope: str) -> Float[Array, ""]:
-        """The loss of model and values."""
+        """Return the loss of model and values."""
         return self.part_loss(0, params, batch, key=key, scope=scope, seen=None)[0]
 
     def part_loss(
@@ -106,7 +107,7 @@ class LatentLoss:
 
     def followers(self, trained: Collection[str]) -> tuple[str, ...]:
         each = {"value/": "target/", "policy/": "scale/"}
-        return tuple(other for one, other in each.items() if any(name.startswith(one) for name in trained))
+        return tuple(other for prefix, other in each.items() if any(name.startswith(prefix) for name in trained))
 
     def follow(self, params: Params, seen: Array) -> dict[str, Array]:
         return {**losses.follow_values(params), "scale/policy": seen}
@@ -130,12 +131,12 @@ def learn(
     key: Key[Array, ""],
     rates: Mapping[str, float],
 ) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-    """One update of everything on one parameter set: new parameters, new moments, and both losses. It is what
+    """Update everything of one parameter set: return new parameters, new moments, and both losses. It is what
     `differentiable.train` does in the scope of everything, for pretraining, which has replay instead of windows."""
     params, moments, found = dict(params), dict(moments), {}
     seen: Any = None
     for part, (name, prefixes) in enumerate(zip(LOSSES, loss_function.parts, strict=True)):
-        chosen = {one: x for one, x in params.items() if one.startswith(prefixes)}
+        chosen = {entry: x for entry, x in params.items() if entry.startswith(prefixes)}
         each = jax.random.fold_in(key, part) if part else key
         objective = functools.partial(_objective, loss_function, part, params, batch, each, seen)
         (found[name], seen), gradients = jax.value_and_grad(objective, has_aux=True)(chosen)
@@ -181,7 +182,7 @@ def search(
     plan_key: Key[Array, ""],
     planner: MPPI,
 ) -> Plan:
-    """The plan from one latent."""
+    """Return the plan from one latent."""
     proposed = propose(networks, params, latent, key=mppi.proposal_key(plan_key, planner), planner=planner)
     imagine = imagination(networks, params, latent)
     return mppi.plan(imagine, warm, proposed=proposed, plan_key=plan_key, settings=planner)
@@ -190,8 +191,8 @@ def search(
 def imagination(
     networks: Networks, params: Params, latent: Float[Array, " L"]
 ) -> Callable[[Float[Array, "N H A"], Key[Array, ""]], Float[Array, " N"]]:
-    """The values of action sequences: discounted rewards, and then the mean of two Q functions at the policy's
-    action."""
+    """Return the values of action sequences: discounted rewards, and then the mean of two Q functions at the
+    policy's action."""
 
     def imagine(actions: Float[Array, "N H A"], key: Key[Array, ""]) -> Float[Array, " N"]:
         pair_key, normal_key = jax.random.split(key)

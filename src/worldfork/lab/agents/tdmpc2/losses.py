@@ -34,7 +34,7 @@ class Draws(NamedTuple):
 
 
 def draw(networks: Networks, key: Key[Array, ""], *, sequences: int, steps: int, functions: int) -> Draws:
-    """The draws of a loss that sees `steps` latents of each sequence with so many Q `functions`."""
+    """Return the draws of a loss that sees `steps` latents of each sequence with so many Q `functions`."""
     pair_key, normal_key, dropout_key = jax.random.split(key, 3)
     return Draws(
         draw_pair(networks, pair_key),

@@ -45,11 +45,11 @@ class Policy(NamedTuple):
     log_std: Float[Array, "*b A"]
 
     def sample(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
-        """The action that a standard normal draw becomes; zeros give the most likely one."""
+        """Return the action that a standard normal draw becomes; zeros give the most likely one."""
         return jnp.tanh(self.mean + jnp.exp(self.log_std) * normal)
 
     def log_probability(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b"]:
-        """The log density of that action."""
+        """Return the log density of that action."""
         action = self.sample(normal)
         gaussian = -0.5 * normal**2 - self.log_std - 0.5 * jnp.log(2.0 * jnp.pi)
         return jnp.sum(gaussian - jnp.log(jnp.maximum(1.0 - action**2, 0.0) + 1e-6), -1)
@@ -104,13 +104,13 @@ class Networks:
         }  # fmt: skip
 
     def encode(self, params: Params, observation: Float[Array, "*b O"]) -> Float[Array, "*b L"]:
-        """The latent of an observation."""
+        """Return the latent of an observation."""
         return mlp(params, "model/encoder", observation, layers=2, precision=self.precision, group=self.group)
 
     def advance(
         self, params: Params, latent: Float[Array, "*#b L"], action: Float[Array, "*#b A"]
     ) -> Float[Array, "*#b L"]:
-        """The latent that an action leads to."""
+        """Return the latent that an action leads to."""
         return mlp(params, "model/dynamics", latent, action, layers=3, precision=self.precision, group=self.group)
 
     def reward_logits(
@@ -121,7 +121,7 @@ class Networks:
     def reward(
         self, params: Params, latent: Float[Array, "*#b L"], action: Float[Array, "*#b A"]
     ) -> Float[Array, "*#b"]:
-        """The reward expected of an action."""
+        """Return the reward expected of an action."""
         return self.decode(self.reward_logits(params, latent, action))
 
     def value_logits(
@@ -134,7 +134,7 @@ class Networks:
         pair: Int[Array, "2"] | None = None,
         kept: Bool[Array, "Q *#b H"] | None = None,
     ) -> Float[Array, "Q *#b K"]:
-        """The Q functions, all of them or a pair; `kept` is their dropout."""
+        """Return the Q functions, all of them or a pair; `kept` is their dropout."""
         first = f"{name}/0/"
         layers = [key.removeprefix(first) for key in params if key.startswith(first)]
         members = {
@@ -144,17 +144,17 @@ class Networks:
         if pair is not None and self.values > 2:
             members = {layer: x[pair] for layer, x in members.items()}
         shape: dict[str, Any] = {"layers": 3, "precision": self.precision, "dropout": self.dropout}
-        return jax.vmap(lambda one, kept: mlp(one, "q", latent, action, kept=kept, **shape))(members, kept)
+        return jax.vmap(lambda member, kept: mlp(member, "q", latent, action, kept=kept, **shape))(members, kept)
 
     def policy(self, params: Params, latent: Float[Array, "*b L"]) -> Policy:
-        """The policy prior."""
+        """Return the policy prior."""
         raw = mlp(params, "policy", latent, layers=3, precision=self.precision)
         mean, spread = jnp.split(raw, 2, -1)
         low, high = LOG_STD
         return Policy(mean, low + 0.5 * (high - low) * (jnp.tanh(spread) + 1.0))
 
     def decode(self, logits: Float[Array, "*b K"]) -> Float[Array, "*b"]:
-        """The number that a distribution over the bins stands for: symexp of its mean."""
+        """Return the number that a distribution over the bins stands for: symexp of its mean."""
         grid = jnp.linspace(-self.bound, self.bound, self.bins)
         # A plain sum: how a product with a vector is rounded depends on a set's place in the batch.
         return symexp(jnp.sum(jax.nn.softmax(logits) * grid, -1))
@@ -165,12 +165,12 @@ class Networks:
 
 
 def symexp(x: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """The inverse of symlog."""
+    """Return the inverse of symlog."""
     return jnp.sign(x) * (jnp.exp(jnp.abs(x)) - 1.0)
 
 
 def discount_of(episode_steps: int) -> float:
-    """The published rule: (n/5 - 1) / (n/5) for episodes of n agent steps, within 0.95 and 0.995.
+    """Return the published rule: (n/5 - 1) / (n/5) for episodes of n agent steps, within 0.95 and 0.995.
 
     >>> discount_of(250), discount_of(500), discount_of(25)
     (0.98, 0.99, 0.95)
@@ -225,7 +225,7 @@ def mish(x: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 def simnorm(x: Float[Array, "*b o"], *, group: int) -> Float[Array, "*b o"]:
-    """A softmax within every `group` neighbours: each group lies on a simplex."""
+    """Return a softmax within every `group` neighbours: each group lies on a simplex."""
     return jax.nn.softmax(x.reshape(*x.shape[:-1], -1, group)).reshape(x.shape)
 
 

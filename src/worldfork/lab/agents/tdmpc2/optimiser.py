@@ -60,7 +60,7 @@ def initialise(params: Params) -> dict[str, Array]:
 
 
 def restore(flat: Params, names: Collection[str]) -> optax.ScaleByAdamState:
-    """The state of the parameters `names`, all of one part, from a checkpoint's dictionary."""
+    """Return the state of the parameters `names`, all of one part, from a checkpoint's dictionary."""
     moments = ({name: flat[f"{moment}/{name}"] for name in names} for moment in ("mean", "square"))
     return optax.ScaleByAdamState(flat[f"count/{_part(names)}"], *moments)
 

@@ -50,7 +50,7 @@ class Search(Record):
         return self
 
     def planner(self) -> "MPPI":
-        """The search itself."""
+        """Return the search itself."""
         from worldfork.lab.planner.mppi import MPPI
 
         return MPPI(**{name: getattr(self, name) for name in Search.model_fields})
@@ -76,7 +76,7 @@ class Shape(Record):
     discount: float | None = Field(default=None, gt=0, lt=1)  # None: by the length of an episode
 
     def networks(self, environment: Environment, *, precision: str = "tf32") -> "Networks":
-        """The networks for a task."""
+        """Return the networks for a task."""
         from worldfork.lab.agents.tdmpc2.networks import Networks, discount_of
 
         named = {name: getattr(self, name) for name in ("latent", "encoder", "hidden", "values")}
@@ -98,7 +98,7 @@ class TDMPC2Plugin(Search, Training, Shape, AgentPlugin):
     optional_suffixes = (".npz",)  # the replay that mechanisms rehearse from
 
     def build(self, environment: Environment, *, precision: str) -> "TDMPC2":
-        """The agent for a task."""
+        """Return the agent for a task."""
         from worldfork.lab.agents.tdmpc2.agent import TDMPC2
 
         learning, planning = precisions(precision)

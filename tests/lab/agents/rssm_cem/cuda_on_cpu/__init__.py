@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork.lab.agents.rssm_cem.cuda.imagine import KERNEL
-from worldfork.lab.agents.rssm_cem.cuda.source import STREAMING, UNIT, Kernel
+from worldfork.lab.agents.rssm_cem.cuda.kernel import STREAMING, UNIT, Kernel
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")

@@ -1,10 +1,19 @@
-"""How the imagination kernel lays out its memory, and the thread that copies weights into it, in CUDA C++."""
+"""The imagination kernel's layout of memory, and the thread that copies weights into it, in CUDA C++."""
 
+import ctypes
 import dataclasses
+import functools
+import re
+from importlib import util
+from pathlib import Path
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.rssm_cem.cuda.hopper import INSTRUCTIONS
 from worldfork.lab.agents.rssm_cem.cuda.imagine import KERNEL
 from worldfork.lab.agents.rssm_cem.rssm import RSSM
+
+__all__ = ["compiled"]
+
 
 STREAMING = r"""
 constexpr int WIDE = 128;                                    // gates or logits in registers at once
@@ -91,7 +100,7 @@ OPERANDS = {"fp16": "f16", "bf16": "bf16"}  # as instructions name them
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """One program: a model's sizes and precision, and `groups` warpgroups of 64 candidates in a block."""
+    """A compiled program: a model's sizes and precision, and `groups` warpgroups of 64 candidates in a block."""
 
     model: RSSM
     groups: int
@@ -155,7 +164,7 @@ class Kernel:
         return "".join(f"#define {name} {value}\n" for name, value in names.items())
 
     def text(self) -> str:
-        """All of it, as the compiler reads it."""
+        """Return all of it, as the compiler reads it."""
         widths = sorted({UNIT, min(WIDE, self.model.deter), min(WIDE, self.model.stoch), self.model.hidden})
         products = "".join(_product(width, OPERANDS[self.model.precision]) for width in widths)
         return "\n".join([self.definitions(), INSTRUCTIONS, products, STREAMING, KERNEL])
@@ -181,3 +190,60 @@ def _product(width: int, operand: str) -> str:
                  : {bound} : "r"(a), "r"(b), "r"(c), "r"(d), "l"(right));
 }}
 """
+
+
+TARGET = "compute_90a"  # Hopper, with its warpgroup products
+VERSION = "8.0"  # of PTX: the first that has them. A driver refuses what says that it is newer than the driver.
+
+
+@functools.cache
+def compiled(source: str) -> str:
+    """Return the PTX of `source`. The driver makes machine code of it when a program that holds it is loaded."""
+    nvrtc = _library()
+    program = ctypes.c_void_p()
+    _check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"imagine.cu", 0, None, None))
+    try:
+        # No product and sum are joined but where the source says so: bits do not depend on the compiler's choice.
+        options = [f"--gpu-architecture={TARGET}".encode(), b"--std=c++17", b"--fmad=false"]
+        status = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        if status:
+            log = _text(nvrtc, program, "ProgramLog")
+            raise WorldforkError(f"The imagination kernel should compile; NVIDIA's compiler says:\n{log}")
+        return re.sub(r"^\.version .*$", f".version {VERSION}", _text(nvrtc, program, "PTX"), flags=re.MULTILINE)
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+    size = ctypes.c_size_t()
+    _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value)
+    _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}")(program, text))
+    return text.value.decode()
+
+
+def _check(nvrtc: ctypes.CDLL, status: int) -> None:
+    if status:
+        nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise WorldforkError(f"The CUDA compiler failed: {nvrtc.nvrtcGetErrorString(status).decode()}.")
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    for candidate in _candidates():
+        try:
+            return ctypes.CDLL(candidate)
+        except OSError:
+            continue
+    raise WorldforkError(
+        "The imagination kernel needs NVIDIA's runtime compiler (libnvrtc), and none was found. Install "
+        "'jax[cuda13]', which brings it along, or run the agent with `fused = false`."
+    )
+
+
+def _candidates() -> list[str]:
+    """Return the compiler of the wheels that jax installs, then the system's."""
+    package = util.find_spec("nvidia")
+    roots = list(package.submodule_search_locations or []) if package else []
+    wheels = [str(path) for root in roots for path in sorted(Path(root).glob("*/lib/libnvrtc.so.*"), reverse=True)]
+    return [*wheels, "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"]
