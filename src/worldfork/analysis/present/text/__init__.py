@@ -3,6 +3,7 @@
 from worldfork.analysis.present.text.answers import (
     MANY,
     UNIT,
+    VERBS,
     Advice,
     Answer,
     advise,
@@ -71,6 +72,7 @@ __all__ = [
     "MANY",
     "TERMS",
     "UNIT",
+    "VERBS",
     "Advice",
     "Answer",
     "ContrastAnswer",
