@@ -143,6 +143,12 @@ def test_the_paper_stands_beside_the_first_arm_and_arms_beside_each_other(tmp_pa
     assert run(path, "--tables", "arms").output.strip().startswith("**Arms compared")
 
 
+def test_a_table_for_a_spreadsheet_has_heads_and_rows_alone(tmp_path):
+    lines = run(table(tmp_path), "--tables", "grades", "--csv").stdout.splitlines()
+    assert lines[0].startswith("Task,verdict,grade,")
+    assert lines[1].startswith("cartpole,harmful,")
+
+
 def test_many_verdicts_have_a_line_each_unless_more_is_asked_for(tmp_path):
     arms = ("a", "b", "c", "d", "e", "f", "g")
     many = table(tmp_path, arms=arms)

@@ -17,7 +17,7 @@ from worldfork.analysis.present.page.forks import LEVELS, condense
 from worldfork.analysis.present.page.packing import bundle, pack, unbundle, unpack
 from worldfork.analysis.present.page.payload import embed, payload
 from worldfork.analysis.present.page.record import record
-from worldfork.analysis.present.text import update_words, varies
+from worldfork.analysis.present.text import changed, update_words
 from worldfork.analysis.score.decisions import fit_threshold, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.errors import WorldforkError
@@ -243,7 +243,8 @@ def test_a_task_that_has_not_begun_is_no_obstacle(small, tmp_path):
 
 
 def test_arms_say_what_they_vary(small):
-    assert varies(small.registration) == {
+    first, *others = (arm.name for arm in small.registration.arms)
+    assert {name: changed(small.registration, first, name) for name in others} == {
         "n-50": ["mechanism.steps: 10 → 50"],
         "n-200": ["mechanism.steps: 10 → 200"],
     }
@@ -254,9 +255,8 @@ def test_a_setting_that_another_mechanism_does_not_have_is_not_at_its_default():
         "{ steps = 50 }", '{ name = "rehearsal", settings = { rate = 0.1, share = 0.5 } }'
     )
     registration = parse(text.replace("{ steps = 200 }", "{ settings = { rate = 0.1 } }"))
-    changes = varies(registration)
-    assert "mechanism.settings.share: not set → 0.5" in changes["n-50"]
-    assert changes["n-200"] == ["learning rate, in units of the agent's own: 1 → 0.1"]
+    assert "mechanism.settings.share: not set → 0.5" in changed(registration, "n-10", "n-50")
+    assert changed(registration, "n-10", "n-200") == ["learning rate, in units of the agent's own: 1 → 0.1"]
     assert update_words(registration) == "10 gradient steps of the model on at most the last 200 transitions"
     rate = parse(text.replace("steps = 10\n", "steps = 10\nsettings = { rate = 0.1 }\n"))
     assert update_words(rate).endswith("on at most the last 200 transitions, rate 0.1")

@@ -152,8 +152,9 @@ def test_noise_has_a_table_of_what_it_raises(tmp_path):
     ]
     assert "not fork by fork" in table.caption
     lines = str(summarise(found)).splitlines()
-    (row,) = (line.split() for line in lines if line.startswith("cartpole-swingup  0.3") and "0.0530" in line)
-    assert row == ["cartpole-swingup", "0.3", "all", "0.0530", "–", "+21.0", "[+8.3,", "+33.7]", "+10.0", "1"]
+    (line,) = (line for line in lines if line.startswith("cartpole-swingup  0.3") and "0.0530" in line)
+    assert "+21.0 [+8.3, +33.7]" in line
+    assert "+10.0" in line
     assert "residual by +0.0410 [+0.0283, +0.0537] and mean dR by +10.0" in " ".join(" ".join(lines).split())
 
 

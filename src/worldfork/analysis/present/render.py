@@ -79,7 +79,8 @@ def html(block: Block) -> str:
             return f"<h3>{escape(text)}</h3>"
         case Paragraph():
             lead = f"<strong{_class(block.tone)}>{_in_html(block.lead)}</strong>" if block.lead else ""
-            return f"<p{_class('faint' if block.faint else '')}>{lead}{_in_html(block.text)}</p>"
+            names = "faint" if block.faint else "" if block.lead else block.tone
+            return f"<p{_class(names)}>{lead}{_in_html(block.text)}</p>"
         case Table():
             return _html_table(block)
 
@@ -147,9 +148,9 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
                     console.print()
                 console.rule(Text(text, style="bold"))
             case Paragraph():
-                style = f"bold {COLOURS[block.tone]}".strip()
-                lead = [Text(block.lead, style=style)] if block.lead else []
-                console.print(Text.assemble(*lead, Text(block.text, style="dim" if block.faint else "")))
+                lead = Text(block.lead, style=f"bold {COLOURS[block.tone]}".strip())
+                style = "dim" if block.faint else "" if block.lead else COLOURS[block.tone]
+                console.print(Text.assemble(lead, Text(block.text, style=style)))
             case Table():
                 if block.caption:
                     console.print(Text(block.caption))

@@ -40,6 +40,7 @@ from worldfork.ledger.pretraining import Seed
 __all__ = ["Summary", "of_deployment", "summarise"]
 
 LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
+FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
 VERBOSE: Final = (
     *(effects.effects, effects.directions, effects.quartiles, effects.contraction),
@@ -99,7 +100,9 @@ def _ignored(score: Score) -> list[str]:
     if not score.ignored:
         return []
     signals = [f"signal_{name}" for name in score.ignored if name.isidentifier()]
-    meant = f" Did you mean {listed(signals, last='or')}? Such a column is scored as a trigger." if signals else ""
+    meant = ""
+    if 0 < len(signals) <= FEW_SIGNALS:
+        meant = f" Did you mean {listed(signals, last='or')}? Such a column is scored as a trigger."
     return [f"Columns that no figure reads: {', '.join(score.ignored)}.{meant}"]
 
 
@@ -154,8 +157,8 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     alone = {("", ""): score}
     yield _of_task(
         triggers.policies(alone),
-        f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. Above are "
-        "means per episode.",
+        f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. The mean "
+        "above is per episode.",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)

@@ -111,7 +111,7 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """Sentences; `lead` stands before them in bold, coloured by `tone`. Remarks are `faint`."""
+    """Sentences; `lead` stands before them in bold. `tone` is of the lead, or of all. Remarks are `faint`."""
 
     text: str
     lead: str = ""

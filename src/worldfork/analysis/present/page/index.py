@@ -12,6 +12,7 @@ from worldfork.analysis.present.page.page import Page, environment, policy, scri
 from worldfork.analysis.present.page.view import Axis, Strip, axis, parts
 from worldfork.analysis.present.text import (
     MANY,
+    VERBS,
     Answer,
     contrast_headlines,
     digits_for,
@@ -86,7 +87,9 @@ class Line:
     @property
     def counted(self) -> str:
         """Number of verdicts of each kind, the surest first."""
-        kinds = Counter((one.said.graded, one.said.word.lower().removeprefix("updating ")) for one in self.verdicts)
+        kinds = Counter(
+            (one.said.graded, VERBS.get(one.said.verdict, one.said.word.lower())) for one in self.verdicts
+        )
         words = []
         for grade, word in sorted(
             kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST)

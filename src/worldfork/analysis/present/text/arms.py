@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from worldfork.analysis.present.text.answers import UNIT, VERBS, Answer
+from worldfork.analysis.present.text.answers import UNIT
 from worldfork.analysis.present.text.formatting import digits_for, estimate, known, listed, number
 from worldfork.analysis.score.judgement import Grade
 from worldfork.analysis.score.records import Contrast
@@ -216,66 +216,8 @@ def _unresolved(alike: Sequence[PairSummary]) -> str:
     return f"The difference is unresolved on every task: {each}."
 
 
-MOST_NAMED: Final = 4  # arms of which the same is said, by their names
-
-
-def worth_by_arm(answers: Mapping[str, Mapping[str, Answer]]) -> str:
-    """Return what updating comes to with each arm (answers by arm, then task); arms that agree stand together.
-
-    On one task an arm that helps or hurts has its mean beside its name; of several, the cards have them.
-    """
-    arms: dict[str, list[str]] = {}
-    for arm, by_task in answers.items():
-        arms.setdefault(_outcome(by_task), []).append(f"{arm}{_size(by_task)}")
-    if len(arms) == 1 and len(answers) > MOST_NAMED and not any(map(_size, answers.values())):
-        return f"With each of the {len(answers)} arms {next(iter(arms))}."
-    return " ".join(
-        f"With {'arm' if len(names) == 1 else 'arms'} {listed(names)} {outcome}." for outcome, names in arms.items()
-    )
-
-
-def _size(by_task: Mapping[str, Answer]) -> str:
-    answers = list(by_task.values())
-    return f" ({answers[0].mean.partition(' ')[0]})" if len(answers) == 1 and answers[0].verdict in VERBS else ""
-
-
-def _outcome(by_task: Mapping[str, Answer]) -> str:
-    """Return on which tasks updating hurts, helps, or neither can be said."""
-    parts = []
-    for verdict, verb in VERBS.items():
-        graded = [
-            f"it {verb} ({answer.graded})" if len(by_task) == 1 else f"{task} ({answer.graded})"
-            for task, answer in by_task.items()
-            if answer.verdict == verdict
-        ]
-        if graded:
-            parts.append(graded[0] if len(by_task) == 1 else f"it {verb} on {listed(graded)}")
-    others: dict[str, list[str]] = {}
-    for task, answer in by_task.items():
-        if answer.verdict not in VERBS:
-            others.setdefault(answer.word, []).append(task)
-    return "; ".join([*parts, *(_neither(word, tasks, by_task) for word, tasks in others.items())])
-
-
-def _neither(word: str, tasks: Sequence[str], by_task: Mapping[str, Answer]) -> str:
-    everywhere = len(tasks) == len(by_task)
-    if word == "No difference":
-        return f"it makes no difference{'' if everywhere else f' on {listed(tasks)}'}"
-    state = word[0].lower() + word[1:]
-    if everywhere:
-        return f"it is {state}{' on any task' if len(tasks) > 1 else ''}"
-    return f"{listed(tasks)} {'is' if len(tasks) == 1 else 'are'} {state}"
-
-
 RATE: Final = "mechanism.settings.rate"
 NAMES: Final = {"name", "label"}  # of an arm: they set nothing
-
-
-def varies(registration: Registration) -> dict[str, list[str]]:
-    """Return what every later arm changes beside the first; an arm that changes nothing is left out."""
-    first, *others = (arm.name for arm in registration.arms)
-    changes = {name: changed(registration, first, name) for name in others}
-    return {name: lines for name, lines in changes.items() if lines}
 
 
 def changed(registration: Registration, earlier: str, later: str) -> list[str]:

@@ -1,12 +1,11 @@
-"""Whether updating is worth it at all, arm by arm, and whether any trigger knows when."""
+"""Candidate triggers over all tasks and arms: which are useful, and how many come near."""
 
 import dataclasses
 
 import polars as pl
-import pytest
 
 import worldfork as wf
-from worldfork.analysis.present.text import answer, triggers_everywhere, worth_by_arm
+from worldfork.analysis.present.text import triggers_everywhere
 
 
 def scored(delta, *, signal=None, checkpoints=5):
@@ -19,39 +18,6 @@ def scored(delta, *, signal=None, checkpoints=5):
     ]
     ((task,),) = [list(arm.tasks.values()) for arm in wf.score(pl.DataFrame(rows), permutations=199).arms.values()]
     return task
-
-
-@pytest.fixture(scope="module")
-def answers():
-    return {
-        "hurts": answer(scored(lambda c, k: -30.0 - c)),
-        "helps": answer(scored(lambda c, k: 30.0 + c)),
-        "open": answer(scored(lambda c, k: 10.0 * (-1) ** c + 1)),
-        "none": answer(scored(lambda c, k: 0.0)),
-    }
-
-
-def test_an_arm_says_where_it_hurts_and_helps_and_what_is_open(answers):
-    tasks = {"walker": answers["hurts"], "hopper": answers["helps"], "cheetah": answers["open"]}
-    assert worth_by_arm({"slow": tasks}) == (
-        "With arm slow it hurts on walker (leaning); it helps on hopper (leaning); cheetah is not resolved."
-    )
-
-
-def test_arms_that_say_the_same_stand_together(answers):
-    said = worth_by_arm(
-        {
-            name: {"walker": answers[kind]}
-            for name, kind in (("a", "open"), ("b", "none"), ("c", "open"), ("d", "hurts"))
-        }
-    )
-    assert said == (
-        "With arms a and c it is not resolved. With arm b it makes no difference. With arm d (-32.0) it hurts "
-        "(leaning)."
-    )
-    assert worth_by_arm({"a": {"walker": answers["open"], "hopper": answers["open"]}}) == (
-        "With arm a it is not resolved on any task."
-    )
 
 
 def test_triggers_are_counted_over_all_tasks_and_arms():
