@@ -40,10 +40,10 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "sb3": "worldfork.lab.adapters.sb3:SB3Plugin",
     },
     "environments": {
-        "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",
-        "walker-walk": "worldfork.lab.environments.walker:WalkerPlugin",
-        "cheetah-run": "worldfork.lab.environments.cheetah:CheetahPlugin",
-        "hopper-hop": "worldfork.lab.environments.hopper:HopperPlugin",
+        "cartpole-swingup": "worldfork.lab.environments.suite_tasks:CartpolePlugin",
+        "walker-walk": "worldfork.lab.environments.suite_tasks:WalkerPlugin",
+        "cheetah-run": "worldfork.lab.environments.suite_tasks:CheetahPlugin",
+        "hopper-hop": "worldfork.lab.environments.suite_tasks:HopperPlugin",
         "linear_quadratic": "worldfork.lab.environments.linear_quadratic:LinearQuadraticPlugin",
     },
     "mechanisms": {
