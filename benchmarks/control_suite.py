@@ -12,9 +12,9 @@ import argparse
 import numpy as np
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.adapters.control_suite import control_suite
+from worldfork.lab.adapters.mujoco_worlds import ActionRange
 from worldfork.lab.environments import load
-from worldfork.lab.environments.control_suite import control_suite
-from worldfork.lab.environments.mujoco_worlds import ActionRange
 from worldfork.testing import check_environment
 
 STEPS = 50

@@ -97,8 +97,8 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
 # Family -> what it stands for, and the setting that the rest of the name is; it goes before a module so called.
 FAMILIES: Final[Mapping[Group, Mapping[str, tuple[str, str]]]] = {
     "environments": {
-        "dm_control": ("worldfork.lab.environments.control_suite:ControlSuitePlugin", "task"),
-        "gymnasium": ("worldfork.lab.environments.gymnasium_worlds:GymnasiumPlugin", "id"),
+        "dm_control": ("worldfork.lab.adapters.control_suite:ControlSuitePlugin", "task"),
+        "gymnasium": ("worldfork.lab.adapters.gymnasium_worlds:GymnasiumPlugin", "id"),
     },
 }
 

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.model_fields import TRIAL, DriftingFields, model_numbers
-from worldfork.lab.environments.mujoco_worlds import (
+from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
+from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
     WHOLE_STATE,
     ActionRange,

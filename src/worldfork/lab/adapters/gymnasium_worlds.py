@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.model_fields import DriftingFields
-from worldfork.lab.environments.mujoco_worlds import (
+from worldfork.lab.adapters.model_fields import DriftingFields
+from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
     WHOLE_STATE,
     ActionRange,
