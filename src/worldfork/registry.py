@@ -40,10 +40,10 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "sb3": "worldfork.lab.adapters.sb3:SB3Plugin",
     },
     "environments": {
-        "cartpole-swingup": "worldfork.lab.environments.cartpole:CartpolePlugin",
-        "walker-walk": "worldfork.lab.environments.walker:WalkerPlugin",
-        "cheetah-run": "worldfork.lab.environments.cheetah:CheetahPlugin",
-        "hopper-hop": "worldfork.lab.environments.hopper:HopperPlugin",
+        "cartpole-swingup": "worldfork.lab.environments.suite_tasks:CartpolePlugin",
+        "walker-walk": "worldfork.lab.environments.suite_tasks:WalkerPlugin",
+        "cheetah-run": "worldfork.lab.environments.suite_tasks:CheetahPlugin",
+        "hopper-hop": "worldfork.lab.environments.suite_tasks:HopperPlugin",
         "linear_quadratic": "worldfork.lab.environments.linear_quadratic:LinearQuadraticPlugin",
     },
     "mechanisms": {
@@ -97,8 +97,8 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
 # Family -> what it stands for, and the setting that the rest of the name is; it goes before a module so called.
 FAMILIES: Final[Mapping[Group, Mapping[str, tuple[str, str]]]] = {
     "environments": {
-        "dm_control": ("worldfork.lab.environments.control_suite:ControlSuitePlugin", "task"),
-        "gymnasium": ("worldfork.lab.environments.gymnasium_worlds:GymnasiumPlugin", "id"),
+        "dm_control": ("worldfork.lab.adapters.control_suite:ControlSuitePlugin", "task"),
+        "gymnasium": ("worldfork.lab.adapters.gymnasium_worlds:GymnasiumPlugin", "id"),
     },
 }
 

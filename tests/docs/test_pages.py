@@ -7,7 +7,6 @@ from pages import MARK, PAGES, ROOT, printed_blocks, python_blocks, run_page
 from studies import furnish
 
 TESTED_ELSEWHERE = (
-    "docs/environments.md",  # tests/lab/environments/test_environment_docs.py
     "docs/extending.md",  # tests/plugin/test_extending_page.py
     "docs/sb3.md",  # tests/docs/test_sb3_page.py
 )

@@ -1,10 +1,8 @@
 """Worlds that drift: batched, exact, and forkable because their state is data.
 
-    env = load("walker-walk", scale=0.05)
-    state = env.reset(np.arange(64))
-    state, observation, reward = env.step(state, np.zeros((64, env.action_size)), level=0.5)
-
-A world's name is found by `worldfork.registry`: ours, an installed package's, or `module:attribute`.
+env = load("walker-walk", scale=0.05)
+state = env.reset(np.arange(64))
+state, observation, reward = env.step(state, np.zeros((64, env.action_size)), level=0.5)
 """
 
 import contextlib
@@ -23,10 +21,17 @@ __all__ = ["Environment", "EnvironmentPlugin", "State", "concatenate", "load"]
 def load(
     name: str, *, scale: float = 1.0, threads: int | None = None, settings: Mapping[str, Any] | None = None
 ) -> Environment:
-    """The world called `name`.
+    """Return a world by its name.
 
-    `scale` is what drift level 1 does to the drifting parameter: nominal * scale; 1 is a world that never changes.
-    `threads` is how many CPU threads step the physics, by default all of them; results do not depend on it.
+    Args:
+        name: a name of ours or of an installed package, `gymnasium:ID`, `dm_control:DOMAIN-TASK` or
+            `module:attribute`.
+        scale: drift level 1 multiplies the drifting parameter by this; 1 is a world that never changes.
+        threads: CPU threads that step the physics, by default all; results do not depend on it.
+        settings: those of the world, such as what drifts in `dm_control:...`.
+
+    >>> load("dm_control:reacher-easy", settings={"drift": "dof_damping"}).action_size
+    2
     """
     if threads is None:
         threads = os.cpu_count() or 1

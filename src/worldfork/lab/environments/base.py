@@ -32,7 +32,7 @@ TRUNCATED: Final = 2  # a time limit of the simulator, after which the task woul
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Everything a batch of worlds is, at one moment: copy it, slice it, save it, send it.
+    """Everything that a batch of worlds is at one moment: copy it, slice it, save it, send it.
 
     The observation travels with the physics because some of it (a touch sensor, say) belongs to the step that
     led here and can not be computed again from the physics alone.
@@ -49,28 +49,28 @@ class State:
         return len(self.physics)
 
     def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
-        """The worlds at `index` (a slice or an array), as copies."""
+        """Return the worlds at `index` (a slice or an array), as copies."""
         return _each(lambda values: np.array(values[index]), [self])
 
 
 def concatenate(states: Sequence[State]) -> State:
-    """One batch from several."""
+    """Join several batches into one."""
     return _each(lambda *values: np.concatenate(values), states)
 
 
 def _each(change: Callable[..., np.ndarray], states: Sequence[State]) -> State:
-    """The state of which each array is made from those of these states; what they lack it lacks too."""
+    """Return a state whose arrays are made from those of `states`; what they lack it lacks too."""
     columns: dict[str, list[Any]] = {
         field.name: [getattr(state, field.name) for state in states] for field in dataclasses.fields(State)
     }
-    made: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: None if values[0] is None else change(*values) for name, values in columns.items()
     }
-    return State(**made)
+    return State(**arrays)
 
 
 def can_end(environment: Any) -> bool:
-    """Whether an episode may end before its last control step: a world that says nothing of it does not."""
+    """Return whether an episode may end before its last control step; none does in a world that does not say so."""
     return bool(getattr(environment, "can_end", False))
 
 
@@ -84,27 +84,27 @@ class Environment(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
     def simulator(self) -> str:
-        """What steps it and which version: part of a ledger's identity."""
+        """The simulator and its version: part of a ledger's identity."""
         ...
 
     @property
     def parameter(self) -> str:
-        """What drifts."""
+        """The parameter that drifts."""
         ...
 
     @property
     def observation_size(self) -> int:
-        """O."""
+        """Numbers of an observation, O."""
         ...
 
     @property
     def action_size(self) -> int:
-        """A."""
+        """Numbers of an action, A."""
         ...
 
     @property
@@ -123,30 +123,30 @@ class Environment(Protocol):
         ...
 
     def reset(self, seeds: Integer[np.ndarray, " B"], level: Level = 0.0) -> State:
-        """Initial states: row b is a function of `seeds[b]` and the drift level, nothing else."""
+        """Return initial states: row b is a function of `seeds[b]` and the drift level, nothing else."""
         ...
 
     def step(
         self, state: State, action: Float64[np.ndarray, "B A"], level: Level = 0.0
     ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
-        """One control step at drift `level`: the next state, its observation, and the reward."""
+        """Take one control step at drift `level`; returns the next state, its observation, and the reward."""
         ...
 
     def read_back(self) -> dict[str, float]:
-        """The physical parameters of the constructed simulator at level 0: the proof that physics is clean."""
+        """Return the physical parameters of the constructed simulator at level 0: they prove it clean."""
         ...
 
     def nominal(self) -> dict[str, float]:
-        """The same parameters by the world's definition, not by way of the simulator."""
+        """Return these parameters by the world's definition, not by way of the simulator."""
         ...
 
 
 class EnvironmentPlugin(Plugin):
-    """What an environment's name stands for; the fields of a subclass are the environment's settings."""
+    """An environment by its name; the fields of a subclass are the environment's settings."""
 
     # Scales of drift that `worldfork calibrate-drift` tries, from none on; empty where it has no registered grid.
     drift_grid: ClassVar[tuple[float, ...]] = ()
 
     @abc.abstractmethod
     def build(self, *, scale: float, threads: int) -> Environment:
-        """The world. `scale` is what drift level 1 multiplies the drifting parameter by; `threads` may step it."""
+        """Return the world. Drift level 1 multiplies the drifting parameter by `scale`; `threads` may step it."""

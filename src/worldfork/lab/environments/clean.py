@@ -13,7 +13,7 @@ __all__ = ["prove_clean"]
 
 
 def prove_clean(environment: Environment, *, level: float = 0.0, sigma_a: float = 0.0) -> dict[str, Any]:
-    """The record of a clean world: what drifts, what it should be, what the constructed simulator says it is.
+    """Return the record of a clean world: what drifts, its nominal values, and those read from the simulator.
 
     `level` and `sigma_a` are those that pretraining is about to use. Anything but nominal physics is refused.
     """

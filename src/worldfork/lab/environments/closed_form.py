@@ -1,4 +1,4 @@
-"""The expected return of a fixed linear gain, by moments: no simulation, no sampling, no shared code.
+"""Expected return of a fixed linear gain, by moments: no simulation, no sampling, no shared code.
 
 With u = -K x + sigma e the state's second moment S_t obeys S_0 = diag(start^2) and
 S_{t+1} = (A_t - B K) S_t (A_t - B K)' + sigma^2 B B' + diag(noise^2), and the expected return is
@@ -20,7 +20,7 @@ def expected_return(
     levels: Float64[np.ndarray, " steps"],
     action_noise: float = 0.0,
 ) -> float:
-    """Expected return of one episode whose step t is at drift level `levels[t]`."""
+    """Return the expected return of an episode whose step t is at drift level `levels[t]`."""
     if not np.isfinite(gain).all():
         gain = np.zeros_like(gain)
     moment = np.diag(matrices.start**2)
@@ -41,7 +41,7 @@ def expected_returns(
     levels: Float64[np.ndarray, "n steps"],
     action_noise: float = 0.0,
 ) -> Float64[np.ndarray, " n"]:
-    """The same for many gains at once, each along its own levels."""
+    """Return the expected returns of many gains at once, each along its own levels."""
     gain = np.where(np.isfinite(gains).all(axis=1)[:, None], gains, 0.0)[:, None, :]
     turned = np.swapaxes(gain, 1, 2)
     moment = np.broadcast_to(np.diag(matrices.start**2), (len(gains), 2, 2))

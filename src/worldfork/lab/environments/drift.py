@@ -66,11 +66,6 @@ class Schedule:
             return level
         return np.asarray((self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0)  # no negative zero
 
-    def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """Return the level's change per environment step from `env_step` on; 0 once it has arrived."""
-        slope = 1.0 / self.period if self.direction == "away" else -1.0 / self.period
-        return np.where(self._steps(env_step) < self.period, slope, 0.0)
-
     @staticmethod
     def _steps(env_step: int | Integer[np.ndarray, "*n"]) -> Integer[np.ndarray, "*n"]:
         steps = np.asarray(env_step)
@@ -227,10 +222,6 @@ class ShapedSchedule(Schedule):
                 f"{level.min()} to {level.max()}; expected {periods.shape}, each in [0, 1]."
             )
         return (level if self.direction == "away" else 1.0 - level).reshape(steps.shape)
-
-    def rate(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """Return the level's change over the environment step from `env_step` on."""
-        return np.asarray(self.level(np.asarray(env_step) + 1) - self.level(env_step))
 
 
 def schedule(

@@ -26,7 +26,7 @@ PULL: Final = 1.0  # nominal; what drifts
 
 @dataclasses.dataclass(frozen=True)
 class Matrices:
-    """Everything that defines the world: what the closed form is computed from."""
+    """Everything that defines the world; the closed form is computed from it."""
 
     transition: Float64[np.ndarray, "2 2"]  # A at drift level 0
     slope: Float64[np.ndarray, "2 2"]  # A's change from level 0 to level 1
@@ -38,7 +38,7 @@ class Matrices:
 
     @classmethod
     def pendulum(cls, scale: float) -> "Matrices":
-        """The pendulum whose pull is multiplied by `scale` at drift level 1."""
+        """Return the pendulum whose pull is multiplied by `scale` at drift level 1."""
         return cls(
             transition=np.array([[1.0, TIME_STEP], [PULL * TIME_STEP, 1.0]]),
             slope=np.array([[0.0, 0.0], [PULL * TIME_STEP * (scale - 1.0), 0.0]]),
@@ -69,7 +69,7 @@ class World:
         self._noise_key = words(Event(purpose=Purpose.PROCESS_NOISE, task=self.name))
 
     def reset(self, seeds: Integer[np.ndarray, " B"], level: Level = 0.0) -> State:
-        """Initial states; the same at every level."""
+        """Return initial states, which are the same at every level."""
         drawn = normals(fold_in(self._start_key, seeds), 2, Purpose.INITIAL_STATE)
         position = self.matrices.start * drawn
         physics = np.column_stack([position, fold_in(self._noise_key, seeds), np.zeros(len(seeds))])
@@ -78,7 +78,7 @@ class World:
     def step(
         self, state: State, action: Float64[np.ndarray, "B 1"], level: Level = 0.0
     ) -> tuple[State, Float64[np.ndarray, "B 2"], Float64[np.ndarray, " B"]]:
-        """One step. A world that overflows is marked unstable and its return is what it is: not finite."""
+        """Take a step. A world that overflows is marked unstable, and its return is not finite."""
         if not np.isfinite(action).all():
             raise WorldforkError(
                 "Actions must be finite; got some that are not. Replace them by zero and count them."
@@ -102,7 +102,7 @@ class World:
         return State(physics, position, unstable), position.copy(), reward
 
     def read_back(self) -> dict[str, float]:
-        """The pull, recovered from how the constructed world moves at level 0."""
+        """Return the pull, recovered from how the constructed world moves at level 0."""
         at_rest, tilted = (
             State(np.array([[x, 0.0, 0.0, 0.0, 0.0]]), np.zeros((1, 2)), np.zeros(1, np.bool_)) for x in (0, 1)
         )
@@ -110,7 +110,7 @@ class World:
         return {"pull": round(float(fall[0, 1]) / TIME_STEP, 12)}
 
     def nominal(self) -> dict[str, float]:
-        """The pull by definition."""
+        """Return the pull by definition."""
         return {"pull": PULL}
 
 

@@ -74,7 +74,7 @@ class Camera:
         self._window.free()
 
     def picture(self, physics: Float64[np.ndarray, " S"]) -> UInt8[np.ndarray, "H W 3"]:
-        """The world in this state; where it has none (it diverged), the last picture again."""
+        """Return the world in this state; of one that diverged, the last picture again."""
         if np.isfinite(physics).all():
             mujoco.mj_setState(self._model, self._data, physics, WHOLE_STATE)
             mujoco.mj_forward(self._model, self._data)
@@ -93,7 +93,7 @@ class Camera:
 
 
 def find_backend() -> str:
-    """The way of rendering that works here: the one MUJOCO_GL names, or the first that can.
+    """Return the way of rendering that works here: the one that MUJOCO_GL names, or the first that can.
 
     Each is tried in a process of its own: PyOpenGL can not change its mind within one, and a bad driver may crash.
     """

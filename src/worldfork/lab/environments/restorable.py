@@ -54,7 +54,7 @@ class Advanced(NamedTuple):
 
 
 class Simulation(abc.ABC):
-    """One world, held inside. `factor` multiplies what drifts; 1 is the nominal world."""
+    """A world that is held inside. `factor` multiplies what drifts; 1 is the nominal world."""
 
     # Stepping on is known to give the same bits as restoring the saved row first, so that may be left out.
     goes_on: ClassVar[bool] = False
@@ -233,9 +233,9 @@ class OneAtATime:
                 for _ in self._pool.map(work_through, range(threads)):
                     pass
             if self._shared[0].goes_on:
-                for row, own, world in zip(_rows(after, worlds), given, worlds, strict=True):
-                    if own is not None and not after.unstable[world]:
-                        self._held[row[:HASHED]] = (row, own[0])
+                for row, holder, world in zip(_rows(after, worlds), given, worlds, strict=True):
+                    if holder is not None and not after.unstable[world]:
+                        self._held[row[:HASHED]] = (row, holder[0])
 
     def _simulations_for(self, rows: Sequence[bytes | None]) -> list[tuple[Simulation, bool] | None]:
         """Return a simulation for each row, and whether it holds it; None where a shared one has to do.

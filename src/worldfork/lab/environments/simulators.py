@@ -1,9 +1,4 @@
-"""MuJoCo's stopwatch, stopped: it takes a tenth to a third of a physics step, and nobody reads it.
-
-MuJoCo asks its clock, the C variable `mjcb_time`, around every stage of every physics step, to say in `data.timer`
-how long each took; where there is none it does not ask. Its Python bindings install one and can not take it out:
-`mujoco.set_mjcb_time(None)` puts theirs back. So the variable itself is set to NULL.
-"""
+"""Worlds of one MuJoCo model that are stepped together, and MuJoCo without the work that nobody reads."""
 
 import ctypes
 import pathlib
@@ -20,6 +15,10 @@ from worldfork.errors import WorldforkError
 
 def stop_clock() -> bool:
     """Take MuJoCo's clock away, and say whether it is gone; from then on its timers read zero in this process.
+
+    MuJoCo asks its clock, the C variable `mjcb_time`, around every stage of every physics step; where there is none
+    it does not ask. Its Python bindings install one and can not take it out: `mujoco.set_mjcb_time(None)` puts
+    theirs back. So the variable itself is set to NULL.
 
     A clock that somebody has set with `mujoco.set_mjcb_time` is theirs and stays, and so does every clock where
     MuJoCo's library has another name than Linux's. No number depends on it.
@@ -60,7 +59,7 @@ stop_clock()
 
 
 class Simulators:
-    """Some worlds of one model in use at a time; what they were before is overwritten by `load` or `begin`."""
+    """A scratchpad of simulations of one model: `load` or `begin` overwrites what they were before."""
 
     def __init__(
         self, model: Any, *, derived: tuple[str, ...], substeps: int, parameter: str, threads: int
@@ -79,7 +78,7 @@ class Simulators:
         self._size = 0
 
     def reserve(self, count: int) -> int:
-        """Make room for `count` worlds, or for as many as may be stepped together; returns how many that is."""
+        """Make room for `count` worlds, or for as many as may be stepped together, and return how many that is."""
         wanted = min(1 << max(count - 1, 0).bit_length(), PER_THREAD * self._threads)
         if wanted > self._capacity:
             self._capacity, self._size = wanted, 0
@@ -96,10 +95,11 @@ class Simulators:
         self._rows[:] = rows
 
     def control(self, controls: Float64[np.ndarray, "n A"]) -> None:
+        """Set the controls that hold from now on."""
         self._fields["ctrl"][:] = controls
 
     def step(self) -> Warnings:
-        """One environment step; how often the simulator has warned since `load`: live, copy it as well."""
+        """Take an environment step; returns how often the simulator has warned since `load`, live: copy it."""
         return self._run(self._batch.step, self._substeps, UP_TO_VELOCITY)
 
     def begin(
@@ -110,7 +110,7 @@ class Simulators:
         *,
         settling_steps: int,
     ) -> Bool[np.ndarray, " n"]:
-        """Initial states as dm_control makes them: reset, place, settle, forward; says which are unstable."""
+        """Make initial states as dm_control does: reset, place, settle, forward; returns which are unstable."""
         self._use(factors)
         if settling_steps:
             self._rows[:] = self._first_settling_step(positions, factors)
@@ -123,19 +123,15 @@ class Simulators:
         return np.asarray(unstable | self._run(self._batch.forward).any(axis=1))
 
     def state(self) -> Float64[np.ndarray, "n S"]:
-        """The worlds' states, live: copy them before anything is stepped."""
+        """Return the worlds' states, live: copy them before anything is stepped."""
         return self._rows
 
-    def rows(self) -> Float64[np.ndarray, "n S"]:
-        """The worlds' states, as a copy."""
-        return self._rows.copy()
-
     def fields(self) -> Fields:
-        """Live arrays of the worlds in use: read, do not keep."""
+        """Return live arrays of the worlds in use: read, do not keep."""
         return self._fields
 
     def model_at(self, factors: Float64[np.ndarray, "1"]) -> Any:
-        """The model that a simulator runs on, read back from it once its physics is set."""
+        """Return the model that a simulator runs on, read back from it once its physics is set."""
         self.reserve(1)
         self._use(factors)
         return self._batch.get_model(0)
@@ -148,7 +144,7 @@ class Simulators:
         self._factored[:] = self._nominal * factors[:, None]
 
     def _view(self, size: int) -> None:
-        """What is read and written of the first `size` simulators: the same arrays, call after call."""
+        """Take hold of the arrays of the first `size` simulators, which are used call after call."""
         self._size = size
         self._ids = None if size == self._capacity else np.arange(size, dtype=np.int32)
         self._rows, self._factored = self._batch.state[:size], self._drifting[:size]
@@ -156,7 +152,7 @@ class Simulators:
         self._fields = {name: values[:size] for name, values in self._outputs.items()}
 
     def _run(self, advance: Any, *arguments: int) -> Warnings:
-        """A world in which the simulator raises an error keeps its state, and counts as warned of."""
+        """Advance the worlds. Where the simulator raises an error, a world keeps its state and counts as warned."""
         try:
             advance(self._ids, *arguments)
         except SimulationError:
@@ -166,7 +162,7 @@ class Simulators:
     def _first_settling_step(
         self, positions: Float64[np.ndarray, "n q"], factors: Float64[np.ndarray, " n"]
     ) -> Float64[np.ndarray, "n S"]:
-        """dm_control's first step after placing the joints uses the forces of the pose before it; so must ours.
+        """Take the first step after placing the joints, with the forces of the pose before it, as dm_control does.
 
         Batch has no such half step, so it is taken one world at a time; it is the cheap one of the settling steps.
         """

@@ -1,4 +1,8 @@
-"""Random poses, drawn in dm_control's order, so that a seed means the same pose there and here."""
+"""Tasks of the Control Suite in batches: dm_control's semantics to the last bit, without a loop over worlds.
+
+A task names its model, and says in batches what it draws, shows and rewards (`suite_tasks.py`). Of dm_control, the
+model files alone are read.
+"""
 
 import abc
 import importlib.metadata
@@ -24,22 +28,15 @@ from worldfork.lab.environments.simulators import Fields, Simulators, skip_islan
 HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
 
 
-def limited_pose(model: Any, random: np.random.RandomState) -> Float64[np.ndarray, " q"]:
-    """Joints with limits anywhere within them; the others as the model has them."""
-    pose = model.qpos0.copy()
-    limited = model.jnt_limited == 1
-    low, high = model.jnt_range[limited].T
-    pose[limited] = random.uniform(low, high)
-    return pose
-
-
-def uniform_pose(model: Any, random: np.random.RandomState) -> Float64[np.ndarray, " q"]:
-    """Joints with limits anywhere within them, free hinges at any angle; free slides as the model has them."""
+def random_pose(
+    model: Any, random: np.random.RandomState, *, free_hinges: bool = True
+) -> Float64[np.ndarray, " q"]:
+    """Draw joints with limits within them, and free hinges at any angle; others are as the model has them."""
     pose = model.qpos0.copy()
     limited = model.jnt_limited == 1
     low = np.where(limited, model.jnt_range[:, 0], -np.pi)
     high = np.where(limited, model.jnt_range[:, 1], np.pi)
-    drawn = limited | (model.jnt_type == HINGE)
+    drawn = limited | (free_hinges & (model.jnt_type == HINGE))
     pose[drawn] = random.uniform(low[drawn], high[drawn])
     return pose
 
@@ -48,20 +45,22 @@ Values = Float64[np.ndarray, "*n"]
 
 
 def beyond(value: Values, *, lower: float, upper: float = math.inf, margin: float = 1.0) -> Values:
-    """How far `value` is outside [lower, upper], in margins; 0 inside."""
+    """Return the distance from [lower, upper] in margins; 0 inside."""
     return np.maximum(np.maximum(lower - value, value - upper), 0.0) / margin
 
 
 def gaussian(distance: Values, *, at_one: float = 0.1) -> Values:
+    """Fall from 1 like a bell, to `at_one` at distance 1."""
     return np.exp(-0.5 * (distance * math.sqrt(-2.0 * math.log(at_one))) ** 2)
 
 
 def linear(distance: Values, *, at_one: float) -> Values:
+    """Fall from 1 along a line, to `at_one` at distance 1 and to 0 beyond."""
     return np.maximum(1.0 - distance * (1.0 - at_one), 0.0)
 
 
 def quadratic(distance: Values) -> Values:
-    """Falls to 0 at distance 1."""
+    """Fall from 1 like a parabola, to 0 at distance 1."""
     return np.maximum(1.0 - distance**2, 0.0)
 
 
@@ -71,7 +70,7 @@ COMMON: Final = ("common/materials.xml", "common/skybox.xml", "common/visual.xml
 
 
 def read_model(xml: str) -> tuple[str, dict[str, bytes]]:
-    """A suite model as it is published: its XML and the files it includes. This is what a renderer wants.
+    """Return a suite model as it is published, for a renderer: its XML and the files it includes.
 
     >>> text, included = read_model("walker.xml")
     >>> sorted(included)
@@ -82,7 +81,7 @@ def read_model(xml: str) -> tuple[str, dict[str, bytes]]:
 
 
 def compile_model(xml: str) -> Any:
-    """A suite model for stepping by the thousand: the same physics to the last bit, without what nobody reads."""
+    """Return a suite model for stepping: the same physics to the last bit, without what nobody reads."""
     check_versions()
     text, included = read_model(xml)
     spec = mujoco.MjSpec.from_string(text, include=included)
@@ -99,7 +98,7 @@ def compile_model(xml: str) -> Any:
 
 
 def compiled(spec: Any) -> Any:
-    """A model from its specification, without MuJoCo's advice to the suite's authors."""
+    """Compile a model from its specification, without MuJoCo's advice to the suite's authors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*settotalmass.*")  # cheetah.xml, as published
         return spec.compile()
@@ -120,7 +119,7 @@ def check_versions() -> None:
 
 
 def suite_folder() -> Path:
-    """Where dm_control keeps its suite; dm_control itself is not imported."""
+    """Return the folder of dm_control's suite; dm_control itself is not imported."""
     spec = importlib.util.find_spec("dm_control")
     for location in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(location) / "suite"
@@ -139,7 +138,7 @@ CACHED_RESETS: Final = 32_768
 
 
 class SuiteEnvironment(abc.ABC):
-    """One task of the suite. Calls are pure: simulators and known initial states are kept only to save time."""
+    """A task of the suite. Calls are pure: simulators and initial states are kept only to save time."""
 
     name: ClassVar[str]
     xml: ClassVar[str]
@@ -167,18 +166,18 @@ class SuiteEnvironment(abc.ABC):
 
     @abc.abstractmethod
     def draw(self, random: Randomness) -> tuple[Float64[np.ndarray, " q"], Float64[np.ndarray, " v"]]:
-        """Positions and velocities of an initial state, drawn in dm_control's order."""
+        """Draw positions and velocities of an initial state, in dm_control's order."""
 
     @abc.abstractmethod
     def observe(self, fields: Fields) -> Float64[np.ndarray, "n O"]:
-        """dm_control's observations, in its order."""
+        """Return dm_control's observations, in its order."""
 
     @abc.abstractmethod
     def reward(self, fields: Fields) -> Float64[np.ndarray, " n"]:
-        """dm_control's reward of one environment step."""
+        """Return dm_control's reward of an environment step."""
 
     def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
-        """dm_control's initial states for `random=seed`, in the physics of `level`.
+        """Return dm_control's initial states for `random=seed`, in the physics of `level`.
 
         The physics matters: warm starts, and the fall that precedes cheetah's episodes, depend on it.
         """
@@ -202,7 +201,7 @@ class SuiteEnvironment(abc.ABC):
     def step(
         self, state: State, action: Shaped[np.ndarray, "..."], level: Numbers = 0.0
     ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
-        """Four environment steps with one action; the reward is the sum of their rewards.
+        """Take four environment steps with one action; the reward is the sum of their rewards.
 
         A world in which the simulator warns of divergence is marked `unstable`. It earns nothing from that
         environment step on and its observation is finite; its neighbours never notice. dm_control would raise.
@@ -234,26 +233,26 @@ class SuiteEnvironment(abc.ABC):
                 unstable[part] = lost[-1]
                 physics[part] = worlds.state()
                 observation[part] = self.observe(fields)
-        known = np.isfinite(observation)
-        unstable |= ~known.all(axis=1)
-        observation[~known] = 0.0
+        shown = np.isfinite(observation)
+        unstable |= ~shown.all(axis=1)
+        observation[~shown] = 0.0
         return State(physics, observation, unstable), observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:
-        """Gravity, every geom's sliding friction and the time step, as the simulators hold them at level 0."""
+        """Return gravity, every geom's sliding friction and the time step, as simulators hold them at level 0."""
         with self._lock:
             return physical_parameters(self._simulators.model_at(factor(np.zeros(1), self.scale)))
 
     def nominal(self) -> dict[str, float]:
-        """The same parameters as the published model states them, compiled anew."""
+        """Return these parameters as the published model states them, compiled anew."""
         return physical_parameters(compile_model(self.xml))
 
     def model_xml(self) -> tuple[str, dict[str, bytes]]:
-        """The published model and the files it includes, textures and all: for rendering a state, or reading it."""
+        """Return the published model and the files it includes, textures and all, to render or read a state."""
         return read_model(self.xml)
 
     def _begin(self, keys: list[tuple[int, float]]) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
-        """Initial states for (seed, factor), as many at a time as there are simulators."""
+        """Make initial states for (seed, factor), as many at a time as there are simulators."""
         random = Randomness(0)
         for part in self._parts(len(keys)):
             drawn = [self.draw(seeded(random, seed)) for seed, _ in keys[part]]
@@ -263,13 +262,11 @@ class SuiteEnvironment(abc.ABC):
                 np.array([factor for _, factor in keys[part]]),
                 settling_steps=self.settling_steps,
             )
-            yield from zip(
-                self._simulators.rows(), finite(self._read(self.observe)), unstable.tolist(), strict=True
-            )
+            yield from zip(self._simulators.state().copy(), finite(self._shown()), unstable.tolist(), strict=True)
 
-    def _read(self, what: Any) -> np.ndarray:
+    def _shown(self) -> Float64[np.ndarray, "n O"]:
         with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
-            return what(self._simulators.fields())
+            return self.observe(self._simulators.fields())
 
     def _parts(self, batch: int) -> Iterator[slice]:
         size = self._simulators.reserve(batch)
@@ -277,18 +274,18 @@ class SuiteEnvironment(abc.ABC):
 
 
 def seeded(random: Randomness, seed: int) -> Randomness:
-    """`random` as a new Randomness(seed) would be; making a new one gathers entropy first and takes far longer."""
+    """Return `random` as a new Randomness(seed) would be; a new one gathers entropy first, which takes longer."""
     random.seed(seed)
     return random
 
 
 def finite(observation: Float64[np.ndarray, "n O"]) -> Float64[np.ndarray, "n O"]:
-    """Only a world marked unstable can have observations that are not finite; it shows zeros instead."""
+    """Replace what is not finite by zeros: only worlds that are marked unstable have such observations."""
     return np.where(np.isfinite(observation), observation, 0.0)
 
 
 def physical_parameters(model: Any) -> dict[str, float]:
-    """What could drift, by name."""
+    """Return what could drift, by name."""
     values = {f"gravity.{axis}": float(value) for axis, value in zip("xyz", model.opt.gravity, strict=True)}
     for geom in range(model.ngeom):
         values[f"friction.{model.geom(geom).name}"] = float(model.geom_friction[geom, 0])

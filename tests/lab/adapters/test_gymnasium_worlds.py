@@ -11,8 +11,8 @@ from gymnasium.envs.mujoco.half_cheetah_v5 import HalfCheetahEnv
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
+from worldfork.lab.adapters.gymnasium_worlds import GymnasiumPlugin
 from worldfork.lab.environments import EnvironmentPlugin, State, concatenate, load
-from worldfork.lab.environments.gymnasium_worlds import GymnasiumPlugin
 from worldfork.testing import check_environment
 
 SCALE = 0.4

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.model_fields import TRIAL, DriftingFields, model_numbers
-from worldfork.lab.environments.mujoco_worlds import (
+from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
+from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
     WHOLE_STATE,
     ActionRange,
@@ -55,8 +55,8 @@ class ControlSuitePlugin(ModelPlugin):
         """Return dm_control's environment of the task."""
         suite, (domain, _, task) = control_suite(), self.task.partition("-")
         if (domain, task) not in suite.ALL_TASKS:
-            known = ", ".join("-".join(names) for names in suite.ALL_TASKS)
-            raise WorldforkError(f"The Control Suite has no task `{self.task}`. Its tasks are {known}.")
+            tasks = ", ".join("-".join(names) for names in suite.ALL_TASKS)
+            raise WorldforkError(f"The Control Suite has no task `{self.task}`. Its tasks are {tasks}.")
         try:
             with quiet():
                 return suite.load(domain, task, task_kwargs={"random": random, **self.arguments})
@@ -76,7 +76,7 @@ class ControlSuitePlugin(ModelPlugin):
 
 
 class ControlSuiteSimulation(ModelSimulation):
-    """One environment of dm_control's, made restorable."""
+    """An environment of dm_control's, made restorable."""
 
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
         stop_clock()

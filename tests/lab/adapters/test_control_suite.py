@@ -15,10 +15,10 @@ import pytest
 import worldfork as wf
 from worldfork import registry
 from worldfork.errors import WorldforkError
+from worldfork.lab.adapters.control_suite import ControlSuitePlugin, control_suite
+from worldfork.lab.adapters.model_fields import parse_field
 from worldfork.lab.agents.stateful import save_checkpoint
 from worldfork.lab.environments import EnvironmentPlugin, State, concatenate, load
-from worldfork.lab.environments.control_suite import ControlSuitePlugin, control_suite
-from worldfork.lab.environments.model_fields import parse_field
 from worldfork.testing import check_environment
 
 SCALE = 0.5

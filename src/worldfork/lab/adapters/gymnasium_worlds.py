@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.environments.model_fields import DriftingFields
-from worldfork.lab.environments.mujoco_worlds import (
+from worldfork.lab.adapters.model_fields import DriftingFields
+from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
     WHOLE_STATE,
     ActionRange,
@@ -89,7 +89,7 @@ class GymnasiumPlugin(ModelPlugin):
 
 
 class GymnasiumSimulation(ModelSimulation):
-    """One MuJoCo environment of Gymnasium, made restorable."""
+    """A MuJoCo environment of Gymnasium, made restorable."""
 
     goes_on = True
 
@@ -242,10 +242,10 @@ def _require_gymnasiums_own_step(inner: Any) -> None:
     from gymnasium.envs.mujoco import MujocoEnv
 
     kind = type(inner)
-    own = isinstance(inner, MujocoEnv) and all(
+    stepped_by_gymnasium = isinstance(inner, MujocoEnv) and all(
         getattr(kind, name) is getattr(MujocoEnv, name) for name in ("_step_mujoco_simulation", "do_simulation")
     )
-    if not own:
+    if not stepped_by_gymnasium:
         raise WorldforkError(
             f"`{kind.__name__}` is not stepped by gymnasium.envs.mujoco.MujocoEnv, so its state can not be "
             "restored from outside. Bring it with a pair of functions that save and restore it "
