@@ -97,8 +97,8 @@ def test_many_policies_are_counted_by_grade_and_not_listed():
     worse = {f"w{number}": gained(-20.0 - number, 5.0, "resolved") for number in range(5)}
     said = followed_answer("walker", task(**better, **worse, q=gained(9.0, 5.0, "leaning")))
     assert said.sentence.endswith(
-        "without any update. So do 5 others (4 resolved and 1 leaning). 5 policies (5 resolved) returned less than "
-        "never."
+        "without any update. So do 5 others (4 resolved and 1 leaning). 5 policies (5 resolved) returned 20.0 to "
+        "24.0 less than never."
     )
 
 
