@@ -74,7 +74,8 @@ def test_several_ledgers_have_an_index_that_leads_to_a_page_each(table, tmp_path
         assert f'href="{name}.html"' in index
         assert words in index
         assert "<!doctype html>" in (tmp_path / "pages" / f"{name}.html").read_text()
-    assert "<script" not in index
+        assert '<a href="index.html">' in (tmp_path / "pages" / f"{name}.html").read_text()
+    assert index.count("<script") == 1
     with pytest.raises(WorldforkError, match="Name the index"):
         CliRunner().invoke(app, ["report", str(table), str(other)], catch_exceptions=False)
     same = ["report", str(table), str(table), "-o", str(tmp_path / "i.html")]

@@ -50,7 +50,7 @@ def report(
     The page asks the network for nothing and can be sent to anyone. Of several ledgers an index is written, one
     line per study, and a page each beside it: worldfork report results/demo results/corrected -o pages/index.html
     """
-    from worldfork.analysis.present.page import Material, default_place, gather, render
+    from worldfork.analysis.present.page import Material, default_place, gather, page_name, render, write_index
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import locate
     from worldfork.progress import bars
@@ -74,7 +74,10 @@ def report(
             raise WorldforkError(
                 "--live and --figures show one ledger; several go into an index: -o pages/index.html"
             )
-        _index(ledgers, scored, output)
+        if output is None:
+            raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
+        page = write_index(ledgers, output / "index.html" if _is_folder(output) else output, scored)
+        typer.echo(f"{page.path}: {len(ledgers)} ledgers, and a page each. Open it in a browser.")
         return
     (ledger,) = ledgers
     if live:
@@ -89,55 +92,14 @@ def report(
     target = output or default_place(ledger)
     assert target is not None  # only a data frame has none
     if _is_folder(target):
-        target /= "index.html" if ledger.is_dir() else f"{_name(ledger)}.html"
+        target /= "index.html" if ledger.is_dir() else f"{page_name(ledger)}.html"
     page = render(scored(ledger)).save(target)
     typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
 
 
 def _is_folder(path: Path) -> bool:
-    """Also one that is not there yet: a page that a browser opens has an ending."""
+    """Return True also of a folder that is not there yet: a page that a browser opens has an ending."""
     return path.is_dir() or not path.suffix
-
-
-def _index(ledgers: "list[Path]", scored: "Callable[[Path], Material]", output: Path | None) -> None:
-    from worldfork.analysis.present.page import index_line, render, render_index
-    from worldfork.errors import WorldforkError
-    from worldfork.ledger.archive import is_archive, nearest_study
-    from worldfork.ledger.recorded import is_recorded
-    from worldfork.ledger.store import Study
-
-    if output is None:
-        raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
-    index = output / "index.html" if _is_folder(output) else output
-    names = [_name(ledger) for ledger in ledgers]
-    if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
-        raise WorldforkError(
-            f"Pages beside one another need names of their own; these would collide: {', '.join(repeated)}."
-        )
-    # What is no study is said before the others are scored, which can take minutes.
-    for ledger in ledgers:
-        if is_recorded(ledger):
-            continue
-        if ledger.is_dir() or is_archive(ledger):
-            Study(ledger).registered()
-        elif not ledger.is_file():
-            raise WorldforkError(f"There is no `{ledger}`: name studies, or flat tables.{nearest_study(ledger)}")
-    lines = []
-    for name, ledger in zip(names, ledgers, strict=True):
-        material = scored(ledger)
-        page = render(material, index=index.name).save(index.parent / f"{name}.html")
-        assert page.path is not None
-        lines.append(index_line(material, page.path, index=index, name=name))
-    typer.echo(
-        f"{render_index(lines).save(index).path}: {len(lines)} ledgers, and a page each. Open it in a browser."
-    )
-
-
-def _name(ledger: Path) -> str:
-    """Return the name of a page: the study's, or the table's."""
-    from worldfork.ledger.archive import is_archive, name_of
-
-    return name_of(ledger) if ledger.is_dir() or is_archive(ledger) else ledger.stem
 
 
 def _serve(ledger: Path, scored: "Callable[[Path], Material]", port: int) -> None:

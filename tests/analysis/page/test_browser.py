@@ -246,6 +246,7 @@ def test_narrow_wide_light_and_dark(browser, address):
     for width in (390, 1280):
         for dark in (False, True):
             opened = browser.open(address, width=width, dark=dark)
+            opened.settle()
             assert opened.evaluate("document.documentElement.scrollWidth") <= width
             colours.add(opened.evaluate("getComputedStyle(document.body).backgroundColor"))
             figures = opened.evaluate(

@@ -3,12 +3,12 @@
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from worldfork.analysis.present.page.material import Material
-from worldfork.analysis.present.page.page import Page, environment, policy, script, style
+from worldfork.analysis.present.page.page import Page, environment, page_name, policy, render, script, style
 from worldfork.analysis.present.page.view import Axis, Strip, axis, parts
 from worldfork.analysis.present.text import (
     MANY,
@@ -21,9 +21,13 @@ from worldfork.analysis.present.text import (
     summarise_pairs,
 )
 from worldfork.analysis.score.records import Effect
+from worldfork.errors import WorldforkError
+from worldfork.ledger.archive import is_archive, nearest_study
+from worldfork.ledger.recorded import is_recorded
+from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 
-__all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index"]
+__all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index", "write_index"]
 
 SUREST: Final = ("resolved", "leaning")
 
@@ -143,6 +147,35 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
         root=root(study) if study else "",
         address=Path(os.path.relpath(page, index.parent)).as_posix(),
     )
+
+
+def write_index(ledgers: Sequence[Path], index: Path, read: Callable[[Path], Material]) -> Page:
+    """Write a page for each ledger, and beside them the index that links them.
+
+    Args:
+        ledgers: studies or flat tables; their names become those of the pages.
+        index: where the index goes.
+        read: reads and scores a ledger.
+    """
+    names = [page_name(ledger) for ledger in ledgers]
+    if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
+        raise WorldforkError(
+            f"Pages beside one another need names of their own; these would collide: {', '.join(repeated)}."
+        )
+    # A ledger that is none is refused before the others are scored, which can take minutes.
+    for ledger in ledgers:
+        if is_recorded(ledger):
+            continue
+        if ledger.is_dir() or is_archive(ledger):
+            Study(ledger).registered()
+        elif not ledger.is_file():
+            raise WorldforkError(f"There is no `{ledger}`: name studies, or flat tables.{nearest_study(ledger)}")
+    lines = []
+    for name, ledger in zip(names, ledgers, strict=True):
+        material, place = read(ledger), index.parent / f"{name}.html"
+        render(material, index=index.name).save(place)
+        lines.append(index_line(material, place, index=index, name=name))
+    return render_index(lines).save(index)
 
 
 def compared(lines: Sequence[Line]) -> list[Comparison]:

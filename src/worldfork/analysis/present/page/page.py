@@ -49,7 +49,7 @@ from worldfork.progress import Progress, silent
 from worldfork.triggers import Trigger
 from worldfork.version import __version__
 
-__all__ = ["Page", "default_place", "environment", "policy", "render", "style", "write_page"]
+__all__ = ["Page", "default_place", "environment", "page_name", "policy", "render", "style", "write_page"]
 
 FOLDER: Final = Path(__file__).parent / "files"
 STYLES: Final = ("base.css", "charts.css", "tables.css")
@@ -123,6 +123,11 @@ def default_place(source: Source) -> Path | None:
     if not path.is_dir():
         return path.with_suffix(".html")
     return files.confined(path / "report" / "index.html", within=path)
+
+
+def page_name(ledger: Path) -> str:
+    """Return what a page is called: as its study, or as its table."""
+    return name_of(ledger) if ledger.is_dir() or is_archive(ledger) else ledger.stem
 
 
 def render(material: Material, *, version: str | None = None, index: str = "") -> Page:

@@ -24,7 +24,7 @@ from worldfork.analysis.present.text import (
     rule_groups,
     update_words,
 )
-from worldfork.analysis.present.text.fallen import crossing_words, severity_words
+from worldfork.analysis.present.text.fallen import crossing_words, fallen_lead, severity_words
 from worldfork.analysis.score.records import Effect, TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
@@ -247,6 +247,11 @@ class Part:
         """Mean dR by what HOLD returned, with its standard error to either side."""
         bins = known(self.score.contraction.bins) or ()
         return [Strip(mean=one.mean, student_t=around(one.mean, one.standard_error)) for one in bins]
+
+    @property
+    def fallen_lead(self) -> str:
+        """Words before the two sentences that follow."""
+        return fallen_lead(self.score)
 
     @property
     def severity_words(self) -> str:

@@ -5,7 +5,14 @@ from worldfork.analysis.score.judgement import FreshSeverity, Severity
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval
 
-__all__ = ["CROSSING_CAVEAT", "SEVERITY_CAVEAT", "crossing_words", "severity_words", "share_of_clean"]
+__all__ = [
+    "CROSSING_CAVEAT",
+    "SEVERITY_CAVEAT",
+    "crossing_words",
+    "fallen_lead",
+    "severity_words",
+    "share_of_clean",
+]
 
 SEVERITY_CAVEAT = (
     "Some of a fork's episodes say how far the model had fallen and the others what updating was worth, so chance "
@@ -14,29 +21,41 @@ SEVERITY_CAVEAT = (
 CROSSING_CAVEAT = "The crossing was fitted to these very forks: a rule made of it has yet to be tested on others."
 
 
+Class = tuple[Severity, FreshSeverity, Interval]
+
+
+def fallen_lead(score: TaskScore) -> str:
+    """Return the words that introduce the two sentences below: strong ones where most and least fallen differ."""
+    ends = _ends(score)
+    if ends and (ends[0][2].low > ends[1][2].high or ends[0][2].high < ends[1][2].low):
+        return "It depends on how far the model has fallen."
+    return "By how far the model has fallen:"
+
+
 def severity_words(score: TaskScore) -> str:
     """Return a sentence about the most and the least fallen models; empty where neither has an effect.
 
     Both means are of fresh episodes: those that did not say how far the model had fallen.
     """
-    bands = [
-        (band, fresh, ends)
-        for band in known(score.severity) or ()
-        if (fresh := known(band.fresh)) is not None and (ends := known(fresh.student_t)) is not None
-    ]
-    if len(bands) < 2 or all(_contains_zero(ends) for _, _, ends in (bands[0], bands[-1])):
+    ends = _ends(score)
+    if ends is None or all(interval.low <= 0 <= interval.high for _, _, interval in ends):
         return ""
     digits = digits_for(score.effect.all_attempted)
-    most, least = (_worth(band, fresh, digits) for band, fresh, _ in (bands[0], bands[-1]))
+    most, least = (
+        f"{with_span(fresh.mean, interval, digits)} where the frozen model returns {share_of_clean(band)}"
+        for band, fresh, interval in ends
+    )
     return f"Updating is worth {most} of its clean return, and {least}."
 
 
-def _contains_zero(ends: Interval) -> bool:
-    return ends.low <= 0 <= ends.high
-
-
-def _worth(band: Severity, fresh: FreshSeverity, digits: int) -> str:
-    return f"{with_span(fresh.mean, fresh.student_t, digits)} where the frozen model returns {share_of_clean(band)}"
+def _ends(score: TaskScore) -> tuple[Class, Class] | None:
+    """Return the most and the least severe class that have a fresh mean with its interval."""
+    classes = [
+        (band, fresh, interval)
+        for band in known(score.severity) or ()
+        if (fresh := known(band.fresh)) is not None and (interval := known(fresh.student_t)) is not None
+    ]
+    return (classes[0], classes[-1]) if len(classes) > 1 else None
 
 
 def share_of_clean(band: Severity) -> str:
@@ -48,10 +67,12 @@ def share_of_clean(band: Severity) -> str:
 
 
 def crossing_words(score: TaskScore) -> str:
-    """Return where the returns of both branches are equal; empty where the slope can not be told from 1."""
+    """Return below which return updating gains; empty where the slope may be 1, or no forks lie on both sides."""
     fit = score.contraction
     slope, crossing, ends = known(fit.slope_interval), known(fit.crossing), known(fit.crossing_interval)
-    if slope is None or slope.high >= 1 or crossing is None or ends is None:
+    means = [mean for part in known(fit.bins) or () if (mean := known(part.mean)) is not None]
+    seen = bool(means) and means[0] > 0 > means[-1]  # else the line is followed to where nothing was forked
+    if slope is None or slope.high >= 1 or crossing is None or ends is None or not seen:
         return ""
     digits = max(0, digits_for(score.effect.all_attempted) - 1)
     where = with_span(crossing, ends, digits).replace("+", "")
