@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 from typer.testing import CliRunner
-from worldfork.analysis.present.tables.table import scalars
 
 import worldfork as wf
 from worldfork.analysis.read.table import COLUMNS, template_frame, write_template
