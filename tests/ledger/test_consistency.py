@@ -1,5 +1,6 @@
 """Ledgers whose chain was made anew: `verify` holds rows against the registration, cell.json and the log beside."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,16 @@ def test_a_deployment_that_contradicts_its_study_is_found(study: Study, change: 
     forge(folder.path / "episodes.jsonl", lambda row: change(row) if row["k"] == 2 else None)
     problems = verify(study.path).problems
     assert told in problems[0], problems
+
+
+@pytest.mark.parametrize("kind", ["cells", "deployments"])
+def test_a_configuration_in_another_spelling_is_found(study: Study, kind: str) -> None:
+    """The values are the same, and so is every chain."""
+    folder = getattr(study, kind)()[0]
+    path = folder.path / "cell.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
+    problems = verify(study.path).problems
+    assert problems == (f"{folder.title}: cell.json is not in canonical form; it was edited.",)
 
 
 # --- what nothing lists
