@@ -67,7 +67,9 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
     lasting = [name for name in better if _survives_correction(gains[name])]
     best = (lasting or better or ranked)[0]
     verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
-    fewer = f" {_graded_list(gains, worse)} returned {_range(deployed, gains, worse)}less than never." if worse else ""
+    fewer = (
+        f" {_graded_list(gains, worse)} returned {_range(deployed, gains, worse)}less than never." if worse else ""
+    )
     if lasting:
         verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
         beats = "beats" if resolved else "returned more than"
