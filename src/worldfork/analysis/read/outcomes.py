@@ -39,6 +39,7 @@ class Outcomes:
     # Where a branch had no finite return, so that its mean is what a failure counts as; None: nowhere.
     failed_hold: Bool[np.ndarray, "forks"] | None = None
     failed_update: Bool[np.ndarray, "forks"] | None = None
+    cost: float = 0.0  # of an update, in return
 
     @property
     def failed(self) -> Bool[np.ndarray, "forks"]:
@@ -48,8 +49,8 @@ class Outcomes:
 
     @property
     def delta(self) -> Float[np.ndarray, "forks"]:
-        """dR: what updating was worth."""
-        return self.r_update - self.r_hold
+        """dR: r_update less r_hold, less what an update costs."""
+        return self.r_update - self.r_hold - self.cost if self.cost else self.r_update - self.r_hold
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Outcomes":
         """Return the forks where `keep` is true."""
@@ -61,6 +62,7 @@ class Outcomes:
             drawn=None if self.drawn is None else self.drawn[keep],
             failed_hold=None if self.failed_hold is None else self.failed_hold[keep],
             failed_update=None if self.failed_update is None else self.failed_update[keep],
+            cost=self.cost,
         )
 
 

@@ -309,7 +309,8 @@ def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, f
             r_update=part["r_update"].to_numpy(),
             failed_hold=part["failed_hold"].to_numpy(),
             failed_update=part["failed_update"].to_numpy(),
-            **{column: pad([values[row] for row in rows]) for column, values in returns.items()},
+            hold=pad([returns["hold"][row] for row in rows]) if "hold" in returns else None,
+            update=pad([returns["update"][row] for row in rows]) if "update" in returns else None,
         )
     draws: dict[tuple[object, ...], list[Draw]] = {}
     branches = part.select("r_hold", "r_update", "failed_hold", "failed_update").iter_rows(named=True)

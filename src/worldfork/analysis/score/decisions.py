@@ -129,6 +129,17 @@ def diverged(forks: Forks, fraction: float | None) -> Divergence:
     return Divergence(dropped, tuple(off))
 
 
+def quarantined(forks: Forks) -> Bool[np.ndarray, "forks"]:
+    """Return the forks that lack everything that was recorded before a fork, where other forks of the task have it.
+
+    Such rows are of an earlier format, or of a run that logged nothing. Their returns count in every mean, and no
+    trigger is scored on them: a missing signal never fires, and would pass for a decision not to update.
+    """
+    signals = list(forks.prefork.signals.values())
+    missing = np.isnan(signals).all(axis=0) if signals else np.ones(len(forks), bool)
+    return np.asarray(missing) if not missing.all() else np.zeros(len(forks), bool)
+
+
 NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to rank or to threshold")
 
 
@@ -151,6 +162,12 @@ class Evidence:
     divergence: Divergence
     retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
     all_attempted: Mapping[str, Decisions]
+    quarantined: Bool[np.ndarray, "forks"]
+
+    def scored(self, estimand: str) -> Bool[np.ndarray, "forks"]:
+        """Return the forks of an estimand on which triggers are scored."""
+        kept = ~self.quarantined
+        return kept & ~self.divergence.dropped if estimand == "retained" else kept
 
     @functools.cached_property
     def kept(self) -> Forks:

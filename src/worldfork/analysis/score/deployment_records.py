@@ -7,7 +7,21 @@ from worldfork.analysis.score.judgement import Grade, LeaveOneOut
 from worldfork.analysis.score.records import MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
 
-__all__ = ["Advantage", "AtPoint", "LedgerForecast", "PolicyOutcome", "RetainedAdvantage", "TaskDeployment"]
+__all__ = [
+    "Advantage",
+    "AtPoint",
+    "Forecasts",
+    "LedgerForecast",
+    "Order",
+    "PartialOrder",
+    "PolicyOutcome",
+    "RetainedAdvantage",
+    "SizedForecast",
+    "TaskDeployment",
+]
+
+NOT_ADJUSTED = Undefined("it was not adjusted so")
+NOT_FORECAST = Undefined("it was not computed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,6 +33,9 @@ class Advantage(MeanByCheckpoint):
     adjusted_student_t: Figure  # Holm's adjustment over the same difference of all policies, of all tasks
     adjusted_sign_flip: Figure
     leave_one_out: LeaveOneOut | Undefined
+    adjusted_max_t: Figure = NOT_ADJUSTED  # step-down max-T over the same difference of the policies of its task
+    grade_holm: Grade | Undefined = NOT_ADJUSTED  # by either correction; `grade` is the one that was registered
+    grade_max_t: Grade | Undefined = NOT_ADJUSTED
 
     @property
     def adjusted_p(self) -> Figure:
@@ -85,6 +102,12 @@ class PolicyOutcome:
     ledger_updates: Figure  # as often as it would have fired on the frozen stream
     parted: Advantage | Undefined  # what was realised less what the ledger says, at every checkpoint
     by_direction: Mapping[str, InDirection]  # of drift; empty for never itself
+    # The same two forecasts over the decisions that an episode follows: dR where it fires, and the label of the
+    # present decision carried forward from the first fire on; and what was realised less each.
+    one_step: Figure = NOT_FORECAST
+    carried: Figure = NOT_FORECAST
+    parted_one_step: Advantage | Undefined = NOT_FORECAST
+    parted_carried: Advantage | Undefined = NOT_FORECAST
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,6 +135,47 @@ class LedgerForecast:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Order:
+    """The order of policies by a forecast beside that by following them."""
+
+    rank_correlation: Figure
+    bootstrap: Bounds
+    within: Mapping[str, WithinUpdate]  # by the arm whose update they fire; empty where there is one
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SizedForecast(Order):
+    """A forecast of what following a policy returns more than never, per episode."""
+
+    error: Figure  # root mean square over policies, never among them
+    missed: int  # policies of which what was realised is told apart from the forecast
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartialOrder:
+    """Spearman's correlation of the one-step forecast with what was realised, given the count of fires."""
+
+    value: Figure
+    bootstrap: Bounds
+    within: Mapping[str, WithinUpdate]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Forecasts:
+    """Forecasts from one-step labels, over the decisions that an episode of the deployment follows.
+
+    The first episode follows no decision, and no episode the last decision. `one_step` orders policies, `carried`
+    says how much they return. `count` needs no label of a fork: it is how often a policy fires on the frozen stream
+    times the mean dR of its update. That labels know more than that is what `partial` shows.
+    """
+
+    one_step: SizedForecast
+    carried: SizedForecast
+    count: Order
+    partial: PartialOrder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskDeployment:
     """Every policy on one task."""
 
@@ -125,6 +189,7 @@ class TaskDeployment:
     points: tuple[int, ...]  # at which models were evaluated
     evaluation_episodes: int
     family: int  # comparisons with never that were adjusted together
+    forecasts: Forecasts | Undefined = NOT_FORECAST
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", Named(self.policies, "policy"))

@@ -17,15 +17,25 @@ from worldfork.analysis.score.clusters import group_means, natural
 from worldfork.analysis.score.deployment_records import (
     Advantage,
     AtPoint,
+    Forecasts,
     InDirection,
     PolicyOutcome,
     RetainedAdvantage,
     TaskDeployment,
 )
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.forecasts import Arms, LedgerValue, forecast, ledger_values
+from worldfork.analysis.score.forecasts import (
+    Arms,
+    Foreseen,
+    LedgerValue,
+    compare_forecasts,
+    forecast,
+    ledger_values,
+)
+from worldfork.analysis.score.max_t import max_t
 from worldfork.analysis.score.rankings import cautions
 from worldfork.analysis.score.records import MeanByCheckpoint
+from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
 from worldfork.analysis.score.verdicts import grade_together, known_means
 from worldfork.counting import plural
@@ -118,13 +128,16 @@ def _mean(values: Float[np.ndarray, " checkpoints"]) -> Figure:
 
 
 NEVER, ALWAYS = "never", "always"
-KINDS: Final = ("advantage", "evaluation", "over_always", "parted")  # of differences, each a family of tests
+# Of a `LedgerValue`, what is taken off what was realised.
+LEDGER_COLUMNS: Final = {"parted": "earned", "parted_one_step": "one_step", "parted_carried": "carried"}
+KINDS: Final = ("advantage", "evaluation", "over_always", *LEDGER_COLUMNS)  # of differences, each a family of tests
 ITSELF = Undefined("it is what the others are compared with")
 Cells = Float[np.ndarray, " cells"]
 
 
-def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, TaskDeployment]:
+def score_deployments(study: Study, arms: Arms, rules: Rules | None = None) -> dict[str, TaskDeployment]:
     """Return every task whose policies were followed; `arms` are the forks of the same study."""
+    rules = Rules.registered(study.registration) if rules is None else rules
     registered = study.registration.deployment
     path = study.path / THRESHOLDS
     thresholds = check(read_json(path), Thresholds, where=f"`{path}`") if path.exists() else Thresholds()
@@ -136,11 +149,11 @@ def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, T
     )
     constant = [name for name, policy in every.items() if policy.trigger == ALWAYS]
     tasks = {
-        task: _Task(deployed, ledger_values(study.registration, deployed, arms, thresholds), seed, constant)
+        task: _Task(deployed, ledger_values(study.registration, deployed, arms, thresholds), rules, constant)
         for task, deployed in read_deployments(study).items()
         if len(deployed.cells) and not np.isnan(deployed.returns[:, :, 0]).any()
     }
-    graded = {kind: _advantages(tasks, kind) for kind in KINDS}
+    graded = {kind: _advantages(tasks, kind, rules) for kind in KINDS}
     family = sum(not isinstance(entry, Undefined) for entry in graded["advantage"].values())
     return {
         task: finite(
@@ -154,7 +167,9 @@ def score_deployments(study: Study, arms: Arms, *, seed: int = 0) -> dict[str, T
     }
 
 
-def _advantages(tasks: Mapping[str, "_Task"], kind: str) -> dict[tuple[str, str], Advantage | Undefined]:
+def _advantages(
+    tasks: Mapping[str, "_Task"], kind: str, rules: Rules
+) -> dict[tuple[str, str], Advantage | Undefined]:
     """Return one kind of difference of every policy, graded over all policies of all tasks."""
     differences = {
         (task, name): entry.difference(kind, index)
@@ -169,17 +184,34 @@ def _advantages(tasks: Mapping[str, "_Task"], kind: str) -> dict[tuple[str, str]
     found: dict[tuple[str, str], Advantage | Undefined] = {
         key: cells for key, cells in differences.items() if isinstance(cells, Undefined)
     }
+    together = _max_t_by_task(means, seed=rules.seed)
     for key, graded in grade_together(means, means).items():
         values = known_means(means[key])
+        by_max_t = intervals.grade(values, adjusted_student_p=together[key], adjusted_sign_flip_p=together[key])
         found[key] = Advantage(
             **vars(means[key]),
             won=int((values > 0).sum()),
-            grade=graded.grade,
+            grade=by_max_t if rules.correction == "max_t" else graded.grade,
+            grade_holm=graded.grade,
+            grade_max_t=by_max_t,
+            adjusted_max_t=together[key],
             adjusted_student_t=graded.adjusted_student_t,
             adjusted_sign_flip=graded.adjusted_sign_flip,
             leave_one_out=intervals.leave_one_out(values, list(means[key].by_checkpoint)),
         )
     return found
+
+
+def _max_t_by_task(means: Mapping[tuple[str, str], MeanByCheckpoint], *, seed: int) -> dict[tuple[str, str], float]:
+    """Return the p of each mean adjusted over the policies of its task, which share checkpoints, and over tasks."""
+    by_task: dict[str, dict[str, np.ndarray]] = {}
+    for (task, name), mean in means.items():
+        by_task.setdefault(task, {})[name] = known_means(mean)
+    return {
+        (task, name): min(1.0, len(by_task) * p)
+        for task, differences in by_task.items()
+        for name, p in max_t(differences, seed=seed, task=task).items()
+    }
 
 
 class _Task:
@@ -189,10 +221,10 @@ class _Task:
         self,
         deployed: Deployed,
         values: Mapping[str, LedgerValue | Undefined],
-        seed: int,
+        rules: Rules,
         constant: Sequence[str],
     ) -> None:
-        self.deployed, self.values, self.seed = deployed, values, seed
+        self.deployed, self.values, self.seed = deployed, values, rules.seed
         self.checkpoints = sorted({cell.checkpoint for cell in deployed.cells}, key=natural)
         self.owner = np.array([self.checkpoints.index(cell.checkpoint) for cell in deployed.cells])
         self.never = deployed.policies.index(NEVER)
@@ -200,7 +232,8 @@ class _Task:
         begun = [name for name in constant if name in deployed.policies]
         self.always = {deployed.arms[name]: deployed.policies.index(name) for name in reversed(begun)}
         with np.errstate(invalid="ignore"):
-            self.returned = np.nanmean(deployed.returns, axis=2)
+            updates = deployed.fired.sum(axis=2) / np.maximum(1, (~np.isnan(deployed.returns)).sum(axis=2))
+            self.returned = np.nanmean(deployed.returns, axis=2) - rules.update_cost * updates
             self.evaluated = deployed.evaluations.mean(axis=3)
         self.means = np.stack([self.over_checkpoints(cells) for cells in self.returned])
         self.best = int(self.means.mean(axis=1).argmax())
@@ -231,6 +264,32 @@ class _Task:
             points=deployed.points,
             evaluation_episodes=deployed.evaluations.shape[3],
             family=family,
+            forecasts=self.forecasts(graded),
+        )
+
+    def forecasts(self, graded: Mapping[str, Mapping[str, Advantage | Undefined]]) -> Forecasts | Undefined:
+        """Return how well forecasts from one-step labels order policies, and how far they are off."""
+        columns = [self.values[name] for name in self.deployed.policies]
+        for name, value in zip(self.deployed.policies, columns, strict=True):
+            if isinstance(value, Undefined):
+                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
+        missed = {
+            kind: sum(
+                isinstance(difference := of_policy[f"parted_{kind}"], Advantage)
+                and difference.grade_holm == "resolved"
+                for of_policy in graded.values()
+            )
+            for kind in ("one_step", "carried")
+        }
+        foreseen = Foreseen(
+            **{
+                column: np.stack([self.over_checkpoints(getattr(value, column)) for value in columns])
+                for column in ("one_step", "carried", "fires", "mean")
+            },
+            realised=self.means - self.means[self.never],
+        )
+        return compare_forecasts(
+            foreseen, missed=missed, updates=self.updates(), seed=self.seed, task=self.deployed.task
         )
 
     def outcome(self, index: int, graded: Mapping[str, Advantage | Undefined]) -> PolicyOutcome:
@@ -257,6 +316,8 @@ class _Task:
             ledger_value=earned if isinstance(earned, Undefined) else float(self.over_checkpoints(earned).mean()),
             ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
             by_direction={} if index == self.never else self.by_direction(index, earned),
+            one_step=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.one_step).mean()),
+            carried=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.carried).mean()),
         )
 
     def difference(self, kind: str, index: int) -> Cells | Undefined:
@@ -264,12 +325,12 @@ class _Task:
         gained, value = self.gained(index), self.values[self.deployed.policies[index]]
         if kind == "over_always":
             return self.over_always(index)
-        if kind == "parted" and isinstance(value, Undefined):
+        if kind.startswith("parted") and isinstance(value, Undefined):
             return value
         if index == self.never:
             return ITSELF
-        if kind == "parted" and not isinstance(value, Undefined):
-            return gained - value.earned
+        if not isinstance(value, Undefined) and kind in LEDGER_COLUMNS:
+            return np.asarray(gained - getattr(value, LEDGER_COLUMNS[kind]))
         return self.evaluation(index) if kind == "evaluation" else gained
 
     def gained(self, index: int) -> Cells:

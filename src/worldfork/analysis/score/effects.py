@@ -15,6 +15,7 @@ from worldfork.analysis.score.clusters import group_means, partition
 from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_p, student_p
 from worldfork.analysis.score.judgement import Equivalence, FreshSeverity, Severity
 from worldfork.analysis.score.records import Effect, Intervals, MeanEstimate
+from worldfork.analysis.score.skew import skew
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 from worldfork.errors import WorldforkError
 
@@ -65,6 +66,7 @@ def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstim
         mde=alike or intervals.detectable(checkpoint_means),
         p_student_t=student_p(checkpoint_means),
         p_sign_flip=sign_flip_p(checkpoint_means, seed=seed, task=task),
+        skew=skew(checkpoint_means),
     )
 
 
@@ -117,6 +119,7 @@ def severity(
     edges: Sequence[float] = SEVERITY_EDGES,
     hold: Float[np.ndarray, "forks episodes"] | None = None,
     update: Float[np.ndarray, "forks episodes"] | None = None,
+    cost: float = 0.0,
 ) -> tuple[Severity, ...] | Undefined:
     """Return every bin, the most severe first. `clean` is the clean return of each fork's checkpoint."""
     if not len(delta):
@@ -127,7 +130,7 @@ def severity(
         return Undefined("a checkpoint's clean return is not positive, so a share of it means nothing")
     inner = np.asarray(edges, dtype=np.float64)
     inside = np.searchsorted(inner, r_hold / clean, side="right")
-    halves = _halves(hold, update, clean, checkpoint, inner)
+    halves = halves_of(hold, update, clean, checkpoint, inner, cost=cost)
     bounds = [None, *(float(edge) for edge in inner), None]
     return tuple(
         _bin(bounds[index], bounds[index + 1], delta, checkpoint, inside == index, halves, index)
@@ -184,12 +187,14 @@ def _fresh(halves: tuple[Half, Half], index: int, nothing: Undefined) -> FreshSe
     )
 
 
-def _halves(
+def halves_of(
     hold: Float[np.ndarray, "forks episodes"] | None,
     update: Float[np.ndarray, "forks episodes"] | None,
     clean: Float[np.ndarray, "forks"],
     checkpoint: Int[np.ndarray, "forks"],
     inner: Float[np.ndarray, "edges"],
+    *,
+    cost: float = 0.0,
 ) -> tuple[Half, Half] | Undefined:
     """Return the forks with all of their episodes, placed by the even ones and valued by the odd ones, and the
     reverse."""
@@ -198,7 +203,7 @@ def _halves(
     whole = ~(np.isnan(hold) | np.isnan(update)).any(axis=1)
     if not whole.any():
         return Undefined("no fork has all of its episodes")
-    held, delta, clean = hold[whole], (update - hold)[whole], clean[whole]
+    held, delta, clean = hold[whole], (update - hold)[whole] - cost, clean[whole]
 
     def half(deciding: int) -> Half:
         share = held[:, deciding::2].mean(axis=1) / clean

@@ -11,13 +11,20 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from scipy import stats
 
 from worldfork.analysis.read.deployments import Deployed
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.triggers import imports_nothing_new
-from worldfork.analysis.score.deployment_records import LedgerForecast, WithinUpdate
+from worldfork.analysis.score.deployment_records import (
+    Forecasts,
+    LedgerForecast,
+    Order,
+    PartialOrder,
+    SizedForecast,
+    WithinUpdate,
+)
 from worldfork.analysis.score.intervals import resamples
 from worldfork.analysis.score.numerics import middle_95
 from worldfork.analysis.score.thresholds import Unanswered, decisions_on
@@ -26,7 +33,7 @@ from worldfork.ledger.deployments import Thresholds, policy_of, recorded_signals
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy
 
-__all__ = ["Arms", "LedgerValue", "forecast", "ledger_values"]
+__all__ = ["Arms", "Foreseen", "LedgerValue", "compare_forecasts", "forecast", "ledger_values"]
 
 Arms = Mapping[str, Mapping[str, Forks]]
 Values = Float[np.ndarray, "policies checkpoints"]
@@ -36,8 +43,13 @@ Values = Float[np.ndarray, "policies checkpoints"]
 class LedgerValue:
     """The one-step ledger's value of a policy, cell by cell, and how often it fires there."""
 
-    earned: Float[np.ndarray, " cells"]
+    earned: Float[
+        np.ndarray, " cells"
+    ]  # mean over all decision points of dR where it fires, and 0 where it does not
     fires: Float[np.ndarray, " cells"]
+    one_step: Float[np.ndarray, " cells"]  # the same over the decisions that an episode follows
+    carried: Float[np.ndarray, " cells"]  # from the first fire on, dR of the present decision
+    mean: Float[np.ndarray, " cells"]  # dR, wherever it fires
 
 
 def ledger_values(
@@ -45,6 +57,7 @@ def ledger_values(
 ) -> dict[str, LedgerValue | Undefined]:
     """Return the ledger value of each policy on the frozen streams of the same cells, with its own thresholds."""
     values: dict[str, LedgerValue | Undefined] = {}
+    episodes = deployed.returns.shape[2]
     for name in deployed.policies:
         forks = arms.get(deployed.arms[name], {}).get(deployed.task)
         if forks is None:
@@ -67,14 +80,28 @@ def ledger_values(
         except Unanswered as error:
             values[name] = Undefined(f"its trigger `{trigger}` {error.why}")
             continue
-        earned, fires = np.full(len(deployed.cells), np.nan), np.full(len(deployed.cells), np.nan)
+        columns = np.full((5, len(deployed.cells)), np.nan)
         for index, span in forks.prefork.spans():
             places = [place for place, key in enumerate(deployed.cells) if key == forks.prefork.cells[index]]
-            earned[places] = np.where(fired[span], forks.delta[span], 0.0).mean()
-            fires[places] = fired[span].sum()
+            columns[:, places] = _values_of_cell(forks.delta[span], fired[span], forks.prefork.k[span], episodes)[
+                :, None
+            ]
         missing = Undefined("a deployment's cell has no forks")
-        values[name] = missing if np.isnan(earned).any() else LedgerValue(earned, fires)
+        values[name] = missing if np.isnan(columns).any() else LedgerValue(*columns)
     return values
+
+
+def _values_of_cell(
+    delta: Float[np.ndarray, " forks"],
+    fired: Bool[np.ndarray, " forks"],
+    k: Int[np.ndarray, " forks"],
+    episodes: int,
+) -> Float[np.ndarray, "5"]:
+    """Return the columns of a `LedgerValue` in one cell. Episode e follows decisions 1 to e - 1."""
+    followed = k < episodes
+    earned, carried = np.where(fired, delta, 0.0), np.where(np.cumsum(fired) > 0, delta, 0.0)
+    per_episode = [values[followed].sum() / episodes for values in (earned, carried)]
+    return np.array([earned.mean(), fired.sum(), *per_episode, delta.mean()])
 
 
 def forecast(
@@ -125,6 +152,120 @@ def forecast(
             if len(updates) > 1
         },
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Foreseen:
+    """Forecasts of every policy by checkpoint, never among them, and what was realised."""
+
+    one_step: Values
+    carried: Values
+    fires: Values
+    mean: Values  # dR of the update that each policy fires
+    realised: Values
+
+    def rows(self, places: Sequence[int]) -> "Foreseen":
+        """Return the same of some policies."""
+        return Foreseen(*(getattr(self, field.name)[list(places)] for field in dataclasses.fields(self)))
+
+
+def compare_forecasts(
+    foreseen: Foreseen, *, missed: Mapping[str, int], updates: Mapping[str, Sequence[int]], seed: int, task: str
+) -> Forecasts:
+    """Return how well each forecast orders policies, how far it is off, and what labels know beyond a count.
+
+    Args:
+        foreseen: the forecasts, and what was realised.
+        missed: by forecast, the policies of which what was realised is told apart from it.
+        updates: the policies that fire each update.
+        seed: of the resampled checkpoints.
+        task: of the policies.
+    """
+    several = {arm: list(places) for arm, places in updates.items() if len(updates) > 1}
+
+    def order(values: Values) -> Order:
+        return Order(
+            rank_correlation=_spearman(values.mean(axis=1), foreseen.realised.mean(axis=1)),
+            bootstrap=_interval(values, foreseen.realised, seed=seed, task=task),
+            within={
+                arm: WithinUpdate(
+                    policies=len(places),
+                    rank_correlation=_spearman(values[places].mean(axis=1), foreseen.realised[places].mean(axis=1)),
+                    bootstrap=_interval(values[places], foreseen.realised[places], seed=seed, task=task),
+                )
+                for arm, places in several.items()
+            },
+        )
+
+    def sized(name: str, values: Values) -> SizedForecast:
+        error = (values - foreseen.realised).mean(axis=1)
+        return SizedForecast(
+            **vars(order(values)), error=float(np.sqrt(np.mean(error**2))), missed=missed.get(name, 0)
+        )
+
+    # The count is resampled as the product of two means, as it is computed.
+    count = foreseen.fires.mean(axis=1, keepdims=True) * foreseen.mean
+    return Forecasts(
+        one_step=sized("one_step", foreseen.one_step),
+        carried=sized("carried", foreseen.carried),
+        count=order(count),
+        partial=PartialOrder(
+            value=_partial(foreseen),
+            bootstrap=_partial_interval(foreseen, seed=seed, task=task),
+            within={
+                arm: WithinUpdate(
+                    policies=len(places),
+                    rank_correlation=_partial(foreseen.rows(places)),
+                    bootstrap=_partial_interval(foreseen.rows(places), seed=seed, task=task),
+                )
+                for arm, places in several.items()
+            },
+        ),
+    )
+
+
+def _partial(foreseen: Foreseen) -> Figure:
+    """Return the rank correlation of the one-step forecast with what was realised, given the count of fires."""
+    policies = len(foreseen.realised)
+    if policies < 4:
+        return Undefined("an order given another one needs at least four policies")
+    columns = [foreseen.one_step, foreseen.realised, foreseen.fires, foreseen.mean]
+    value = float(_partials(*(column.mean(axis=1)[:, None] for column in columns))[0])
+    return Undefined("given the count of fires nothing is left to order") if np.isnan(value) else value
+
+
+def _partial_interval(foreseen: Foreseen, *, seed: int, task: str) -> Bounds:
+    policies, checkpoints = foreseen.realised.shape
+    if isinstance(value := _partial(foreseen), Undefined):
+        return value
+    if policies < 4 or checkpoints < 3:
+        return Undefined("an interval of an order given another one needs four policies and three checkpoints")
+    columns = [foreseen.one_step, foreseen.realised, foreseen.fires, foreseen.mean]
+    found = [
+        _partials(*(column[:, chosen].mean(axis=2) for column in columns))
+        for chosen in resamples(checkpoints, seed, task)
+    ]
+    drawn = np.concatenate(found)
+    drawn = drawn[~np.isnan(drawn)]
+    return Interval(*middle_95(drawn).tolist()) if len(drawn) else Undefined("all policies are alike")
+
+
+Drawn = Float[np.ndarray, "policies draws"]
+
+
+def _partials(foreseen: Drawn, realised: Drawn, fires: Drawn, mean: Drawn) -> Float[np.ndarray, " draws"]:
+    """Return the partial rank correlation of each draw; NaN where the count leaves nothing to order."""
+    ranks = [stats.rankdata(values, axis=0) for values in (foreseen, realised, fires * mean)]
+    first, second, third = (values - values.mean(axis=0) for values in ranks)
+
+    def correlation(one_rank: Drawn, other_rank: Drawn) -> Float[np.ndarray, " draws"]:
+        spread = np.sqrt((one_rank**2).sum(axis=0) * (other_rank**2).sum(axis=0))
+        return np.divide((one_rank * other_rank).sum(axis=0), spread, out=np.zeros(len(spread)), where=spread > 0)
+
+    both, left, right = correlation(first, second), correlation(first, third), correlation(second, third)
+    rest = (1 - left**2) * (1 - right**2)
+    out = np.full(len(both), np.nan)
+    return np.divide(both - left * right, np.sqrt(np.maximum(rest, 0.0)), out=out, where=rest > 1e-12)
 
 
 def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bounds:

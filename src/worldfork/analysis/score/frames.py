@@ -6,13 +6,34 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.records import RandomControl, ReferencePolicies, TaskScore, TriggerScore
+from worldfork.analysis.score.deployment_records import Advantage, TaskDeployment
+from worldfork.analysis.score.judgement import Skew
+from worldfork.analysis.score.records import (
+    CurvePoint,
+    Curves,
+    RandomControl,
+    ReferencePolicies,
+    TaskScore,
+    TriggerScore,
+)
 from worldfork.analysis.score.undefined import Bounds, Undefined
 
 if TYPE_CHECKING:
     from worldfork.analysis.score.result import Score
 
-__all__ = ["effects", "fires", "policies", "triggers", "values"]
+__all__ = [
+    "curves",
+    "deployments",
+    "effects",
+    "estimands",
+    "fires",
+    "forecasts",
+    "policies",
+    "prices",
+    "trials",
+    "triggers",
+    "values",
+]
 
 Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
@@ -40,6 +61,9 @@ def effects(tasks: Tasks) -> pl.DataFrame:
             **_ends("student_t", effect.student_t),
             **_ends("bootstrap", effect.bootstrap),
             "mde": _plain(effect.mde),
+            **_skew(effect.skew),
+            "diverged": task.forks.diverged,
+            "diverged_share": _plain(task.forks.diverged_share),
             "verdict": _plain(task.verdict) if estimand == "all_attempted" else None,
             "grade": _plain(task.judgement.grade) if estimand == "all_attempted" else None,
             "clusters": effect.clusters,
@@ -49,7 +73,184 @@ def effects(tasks: Tasks) -> pl.DataFrame:
         for key, task in tasks.items()
         for estimand, effect in task.effect.items()
     ]
-    return _frame(rows, text=("estimand", "verdict", "grade"), whole=("clusters", "cells", "forks"))
+    return _frame(rows, text=("estimand", "verdict", "grade"), whole=("diverged", "clusters", "cells", "forks"))
+
+
+def estimands(tasks: Tasks) -> pl.DataFrame:
+    """Return one row per arm and task: both estimands, the share that diverged, and figures robust to outliers."""
+    rows = [
+        {
+            **_key(key),
+            "mean": _plain(task.effect.all_attempted.mean),
+            **_ends("student_t", task.effect.all_attempted.student_t),
+            "retained_mean": _plain(task.effect.retained.mean),
+            **_ends("retained_student_t", task.effect.retained.student_t),
+            "diverged_share": _plain(task.forks.diverged_share),
+            "quarantined": task.forks.quarantined,
+            "interquartile_mean": _plain(task.robust.interquartile_mean),
+            **_ends("interquartile", task.robust.interquartile_bootstrap),
+            "probability_of_improvement": _plain(task.robust.probability_of_improvement),
+            **_ends("probability", task.robust.probability_student_t),
+            "break_even_price": _plain(task.prices.always.price),
+            **_ends("break_even", task.prices.always.interval),
+        }
+        for key, task in tasks.items()
+    ]
+    return _frame(rows, text=(), whole=("quarantined",))
+
+
+def curves(tasks: Tasks) -> pl.DataFrame:
+    """Return one row per arm, task, axis and place of a curve of mean dR, with its simultaneous band."""
+    rows = [
+        {
+            **_key(key),
+            "axis": axis,
+            "low": point.low,
+            "high": point.high,
+            "forks": point.forks,
+            "checkpoints": point.checkpoints,
+            "mean": _plain(point.mean),
+            **_ends("student_t", point.student_t),
+            **_ends("band", point.band),
+        }
+        for key, task in tasks.items()
+        for axis, points in _axes(task.curves)
+        for point in points
+    ]
+    return _frame(rows, text=("axis",), whole=("forks", "checkpoints"))
+
+
+def _axes(shown: Curves) -> Iterator[tuple[str, tuple[CurvePoint, ...]]]:
+    if not isinstance(shown.level, Undefined):
+        yield "level", shown.level.points
+    if not isinstance(shown.halves, Undefined):
+        yield "half of the drift", shown.halves
+    if not isinstance(shown.hold_share, Undefined):
+        yield "hold_share", shown.hold_share.points
+
+
+def trials(tasks: Tasks) -> pl.DataFrame:
+    """Return one row per arm, task, proposing rule and number of trial episodes."""
+    rows = [
+        {
+            **_key(key),
+            "proposed_by": proposed_by,
+            "episodes": trial.episodes,
+            "proposed": trial.proposed,
+            "kept": _plain(trial.kept),
+            "mean": _plain(trial.mean),
+            **_ends("student_t", trial.student_t),
+            "over_better": _plain(trial.over_better.mean),
+            **_ends("over_better", trial.over_better.student_t),
+            "break_even_price": _plain(trial.break_even.price),
+            **_ends("break_even", trial.break_even.interval),
+            "always": task.trials.always,
+            "oracle": task.trials.oracle,
+        }
+        for key, task in tasks.items()
+        if not isinstance(task.trials, Undefined)
+        for proposed_by, trial in (
+            *(("every decision point", trial) for trial in task.trials.by_episodes.values()),
+            *task.trials.proposed_by.items(),
+        )
+    ]
+    return _frame(rows, text=("proposed_by",), whole=("episodes",))
+
+
+def prices(tasks: Tasks) -> pl.DataFrame:
+    """Return one row per arm, task and trigger: the prices of an update between which it is worth the most."""
+    rows = [
+        {
+            **_key(key),
+            "policy": name,
+            "over_always_from": _plain(price.over_always.price),
+            **_ends("over_always", price.over_always.interval),
+            "over_never_to": _plain(price.over_never.price),
+            **_ends("over_never", price.over_never.interval),
+            "best_from": best.above if best else None,
+            "best_to": best.below if best else None,
+        }
+        for key, task in tasks.items()
+        for name, price in task.prices.triggers.items()
+        for best in (next((price_range for price_range in task.prices.best if price_range.policy == name), None),)
+    ]
+    return _frame(rows, text=("policy",), whole=())
+
+
+def deployments(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
+    """Return one row per task and policy in closed-loop deployment: realised, forecast, and both corrections."""
+    rows = [
+        {
+            "arm": None,
+            "task": task,
+            "policy": name,
+            "updates": outcome.updates,
+            "returned": _plain(outcome.returned),
+            **_advantage("over_never", outcome.advantage),
+            **_advantage("over_always", outcome.over_always),
+            "ledger_value": _plain(outcome.ledger_value),
+            "one_step": _plain(outcome.one_step),
+            **_advantage("less_one_step", outcome.parted_one_step),
+            "carried": _plain(outcome.carried),
+            **_advantage("less_carried", outcome.parted_carried),
+        }
+        for task, deployed in tasks.items()
+        for name, outcome in deployed.policies.items()
+    ]
+    grades = tuple(
+        f"{name}_{grade}"
+        for name in ("over_never", "over_always", "less_one_step", "less_carried")
+        for grade in ("holm", "max_t")
+    )
+    return _frame(rows, text=("policy", *grades), whole=()).drop("arm", strict=False)
+
+
+def _advantage(name: str, advantage: Advantage | Undefined) -> dict[str, Cell]:
+    if isinstance(advantage, Undefined):
+        return dict.fromkeys(
+            (name, f"{name}_low", f"{name}_high", f"{name}_holm", f"{name}_max_t", f"{name}_max_t_p")
+        )
+    return {
+        name: _plain(advantage.mean),
+        **_ends(name, advantage.student_t),
+        f"{name}_holm": _plain(advantage.grade_holm),
+        f"{name}_max_t": _plain(advantage.grade_max_t),
+        f"{name}_max_t_p": _plain(advantage.adjusted_max_t),
+    }
+
+
+def forecasts(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
+    """Return one row per task, forecast and set of policies: how well it orders them, and how far it is off."""
+    rows = []
+    for task, deployed in tasks.items():
+        if isinstance(deployed.forecasts, Undefined):
+            continue
+        shown = deployed.forecasts
+        orders = {
+            "one_step": (shown.one_step.rank_correlation, shown.one_step.bootstrap, shown.one_step.within),
+            "carried": (shown.carried.rank_correlation, shown.carried.bootstrap, shown.carried.within),
+            "count": (shown.count.rank_correlation, shown.count.bootstrap, shown.count.within),
+            "one_step given count": (shown.partial.value, shown.partial.bootstrap, shown.partial.within),
+        }
+        sized = {"one_step": shown.one_step, "carried": shown.carried}
+        for name, (value, bootstrap, within) in orders.items():
+            sets = {"all": (value, bootstrap)}
+            sets |= {arm: (order.rank_correlation, order.bootstrap) for arm, order in within.items()}
+            for policies_of, (correlation, interval) in sets.items():
+                whole = sized.get(name) if policies_of == "all" else None
+                rows.append(
+                    {
+                        "arm": None,
+                        "task": task,
+                        "forecast": name,
+                        "policies": policies_of,
+                        "rank_correlation": _plain(correlation),
+                        **_ends("rank_correlation", interval),
+                        "error": None if whole is None else _plain(whole.error),
+                        "missed": None if whole is None else whole.missed,
+                    }
+                )
+    return _frame(rows, text=("forecast", "policies"), whole=("missed",)).drop("arm", strict=False)
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
@@ -169,6 +370,12 @@ def _plain(value: Cell | Undefined) -> Cell:
 def _ends(name: str, interval: Bounds) -> dict[str, Cell]:
     low, high = (None, None) if isinstance(interval, Undefined) else interval
     return {f"{name}_low": low, f"{name}_high": high}
+
+
+def _skew(skew: Skew | Undefined) -> dict[str, Cell]:
+    if isinstance(skew, Undefined):
+        return dict.fromkeys(("skewness", "shortfall", "johnson_low", "johnson_high"))
+    return {"skewness": skew.skewness, "shortfall": skew.shortfall, **_ends("johnson", skew.johnson)}
 
 
 def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 __all__ = [
+    "BreakEven",
     "CleanReturn",
     "Components",
     "Earned",
@@ -23,8 +24,11 @@ __all__ = [
     "Normalised",
     "PerDeployment",
     "PredictionAnswer",
+    "PriceRange",
+    "Robust",
     "Scale",
     "Severity",
+    "Skew",
     "SlopeEstimate",
     "Standing",
     "StratifiedAuc",
@@ -60,6 +64,43 @@ class Judgement:
     leave_one_out: LeaveOneOut | Undefined
     anytime: Bounds  # valid however often one looked
     more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Skew:
+    """Skewness of cluster means, and an interval of their mean that is corrected for it."""
+
+    skewness: float
+    shortfall: float  # of coverage: how far a nominal 95% Student-t interval falls short, about
+    johnson: Interval  # by Johnson's modified t
+    words: str  # the shortfall in a sentence; empty where it is too small to matter
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BreakEven:
+    """The price of an update at which two policies are worth the same."""
+
+    price: Figure
+    interval: Bounds  # every price at which the paired t test does not tell them apart
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PriceRange:
+    """The prices of an update at which a policy is worth the most, of those compared."""
+
+    policy: str
+    above: float
+    below: float | None  # None: at every higher price
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Robust:
+    """Figures that a few checkpoints, or a few episodes, can not carry alone."""
+
+    interquartile_mean: Figure  # of the checkpoint means: without the highest and the lowest quarter
+    interquartile_bootstrap: Bounds
+    probability_of_improvement: Figure  # that an update returns more than HOLD on the same episode, ties a half
+    probability_student_t: Bounds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ figure in a record is its path there. A figure is a number or `Undefined` with i
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from worldfork.analysis.score.decisions import Evidence
 from worldfork.analysis.score.judgement import (
+    BreakEven,
     CleanReturn,
     Components,
     Earned,
@@ -21,8 +22,11 @@ from worldfork.analysis.score.judgement import (
     MeanOf,
     PerDeployment,
     PredictionAnswer,
+    PriceRange,
+    Robust,
     Scale,
     Severity,
+    Skew,
     SlopeEstimate,
     Standing,
     StratifiedAuc,
@@ -37,6 +41,9 @@ __all__ = [
     "CommonRandomNumbers",
     "Contraction",
     "Contrast",
+    "Curve",
+    "CurvePoint",
+    "Curves",
     "DesignAdvice",
     "DesignComponents",
     "DirectionContrast",
@@ -54,6 +61,7 @@ __all__ = [
     "PolicyFigures",
     "PolicyTotals",
     "PredictionAnswer",
+    "Prices",
     "Proxies",
     "RandomControl",
     "Ranking",
@@ -62,12 +70,16 @@ __all__ = [
     "SplitHalf",
     "TaskFigures",
     "TaskScore",
+    "Trial",
+    "Trials",
     "TriggerFigures",
+    "TriggerPrices",
     "TriggerScore",
     "VarianceComponents",
 ]
 
 T = TypeVar("T")
+NOT_COMPUTED: Final = Undefined("it was not computed")
 Estimand = Literal["all_attempted", "retained"]
 
 
@@ -104,6 +116,7 @@ class MeanEstimate(Intervals):
     mde: Figure
     p_student_t: Figure
     p_sign_flip: Figure
+    skew: Skew | Undefined = NOT_COMPUTED
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,6 +186,8 @@ class ForkCounts:
     attempted: int
     retained: int
     diverged: int
+    diverged_share: Figure
+    quarantined: int  # forks without what was recorded before the fork: no trigger is scored on them
     failed_hold: int  # branches without a finite return: counted among the attempted, never among the retained
     failed_update: int
     failure_return: Figure  # what these count as
@@ -339,6 +354,76 @@ class Proxies:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial(MeanByCheckpoint):
+    """A rule that tries an update on a few episodes and keeps it where it won there: mean dR of the others."""
+
+    episodes: int  # of a trial
+    proposed: float  # the share of decision points at which an update is tried
+    kept: Figure  # the share of the trials after which it is kept
+    over_better: MeanEstimate  # over the better of never and always, in hindsight
+    break_even: BreakEven  # the price of a trial episode up to which it is worth more than these
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Try, then keep: by the number of trial episodes, and with one where a trigger proposes the update."""
+
+    margin: float  # that the mean dR of the trial has to exceed
+    by_episodes: Mapping[str, Trial]
+    proposed_by: Mapping[str, Trial]
+    always: float  # mean dR, for comparison
+    oracle: float  # the mean of max(dR, 0) over forks: no rule that keeps or drops an update can be worth more
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """Mean dR of the forks between two ends, by checkpoint."""
+
+    low: float | None
+    high: float | None
+    forks: int
+    checkpoints: int
+    mean: Figure
+    student_t: Bounds  # for this place alone
+    band: Bounds  # for all places at once
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Mean dR along something, with a simultaneous 95% band."""
+
+    points: tuple[CurvePoint, ...]
+    critical: Figure  # standard errors that the band reaches to each side
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Mean dR along the drift level, and along the share of the clean return that HOLD still has."""
+
+    level: Curve | Undefined
+    halves: tuple[CurvePoint, ...] | Undefined  # below half of the largest level, and from there on
+    hold_share: Curve | Undefined  # placed by half of the episodes and valued by the others
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerPrices:
+    """Prices of an update between which a trigger is worth more than never and always updating."""
+
+    over_never: BreakEven  # up to this price
+    over_always: BreakEven  # from this price on
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prices:
+    """The price of an update, and those at which the answer changes; all attempted forks."""
+
+    update_cost: float  # as registered: every figure of the task is net of it, and the prices below are gross
+    always: BreakEven  # up to this price always updating is worth more than never
+    triggers: Mapping[str, TriggerPrices]
+    best: tuple[PriceRange, ...]  # of never, always and the registered candidates, in hindsight
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VarianceComponents:
     """Variance of dR between checkpoints, between forks of a checkpoint, between paired episodes of a fork."""
 
@@ -417,6 +502,10 @@ class TaskFigures:
     components: Components | Undefined  # all of them, draws of the update among them
     scale: Scale
     helped: Helped
+    robust: Robust
+    curves: Curves
+    trials: Trials | Undefined
+    prices: Prices
     candidates: int  # triggers that are registered as such, read or not: tests are adjusted over all of them
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
     candidates_unread: int = dataclasses.field(metadata=INTERNAL)

@@ -166,6 +166,42 @@ class Score:
 
         return frames.effects(self._tasks())
 
+    def estimands(self) -> "pl.DataFrame":
+        """Return one row per arm and task: both estimands, the share that diverged, and robust figures."""
+        from worldfork.analysis.score import frames
+
+        return frames.estimands(self._tasks())
+
+    def curves(self) -> "pl.DataFrame":
+        """Return one row per place along drift and along severity: mean dR with a simultaneous band."""
+        from worldfork.analysis.score import frames
+
+        return frames.curves(self._tasks())
+
+    def trials(self) -> "pl.DataFrame":
+        """Return one row per rule that proposes updates and number of trial episodes: try, then keep."""
+        from worldfork.analysis.score import frames
+
+        return frames.trials(self._tasks())
+
+    def prices(self) -> "pl.DataFrame":
+        """Return one row per trigger: the prices of an update between which it is worth the most."""
+        from worldfork.analysis.score import frames
+
+        return frames.prices(self._tasks())
+
+    def deployments(self) -> "pl.DataFrame":
+        """Return one row per policy in closed-loop deployment: what it returned, and what was forecast."""
+        from worldfork.analysis.score import frames
+
+        return frames.deployments(self.deployment)
+
+    def forecasts(self) -> "pl.DataFrame":
+        """Return one row per forecast from one-step labels: how well it orders policies, and how far it is off."""
+        from worldfork.analysis.score import frames
+
+        return frames.forecasts(self.deployment)
+
     def triggers(self, estimand: Literal["retained", "all_attempted"] = "all_attempted") -> "pl.DataFrame":
         """Return one row per arm, task and trigger: ranking, total, and its random controls."""
         from worldfork.analysis.score import frames

@@ -1,8 +1,9 @@
 """Rules of scoring, decided before the ledger it scores exists."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from worldfork.analysis.score.effects import SEVERITY_EDGES as SEVERITY_EDGES
 from worldfork.analysis.score.predictions import Prediction, Premise
@@ -31,6 +32,9 @@ class Rules:
     )  # of the contraction's bins, by task
     severity: Sequence[float] = SEVERITY_EDGES  # edges of r_hold / clean return
     predictions: tuple[Prediction, ...] = ()
+    update_cost: float = 0.0  # price of an update in return, taken off every update's value
+    trial_margin: float = 0.0  # that the mean dR of trial episodes has to exceed for an update to be kept
+    correction: Literal["holm", "max_t"] | None = None  # over policies that share rows; None: Holm's decides
 
     @classmethod
     def registered(cls, registration: Registration) -> "Rules":
@@ -42,6 +46,8 @@ class Rules:
             severity=registration.scoring.severity_edges,
             candidates=registration.scoring.triggers,
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
+            update_cost=registration.scoring.update_cost,
+            correction=registration.scoring.correction,
             predictions=tuple(_prediction(prediction.model_dump()) for prediction in registration.predictions),
         )
 
@@ -50,6 +56,10 @@ class Rules:
             raise WorldforkError(f"The divergence fraction lies between 0 and 1; got {self.divergence:g}.")
         if not 0 < self.rate < 1:
             raise WorldforkError(f"The rate of the running quantile lies between 0 and 1; got {self.rate:g}.")
+        if not 0 <= self.update_cost < math.inf:
+            raise WorldforkError(f"An update costs 0 or more; got {self.update_cost:g}.")
+        if self.correction not in (None, "holm", "max_t"):
+            raise WorldforkError(f"`correction` is holm or max_t; got {self.correction!r:.40}.")
         if self.permutations < 1:
             raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
 

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from worldfork.analysis.read.ledger import Ledger, Source, open_ledger, uncollected
 from worldfork.analysis.read.outcomes import Forks
@@ -23,13 +23,15 @@ from worldfork.analysis.score import contrasts as contrast
 from worldfork.analysis.score import design, effects, intervals, policy_returns, power, rankings, summary
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contraction import contraction
-from worldfork.analysis.score.decisions import Divergence, Evidence, decide, diverged
+from worldfork.analysis.score.curves import curves
+from worldfork.analysis.score.decisions import Evidence, decide, diverged, quarantined
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.deployments import score_deployments
 from worldfork.analysis.score.judgement import CleanReturn, Judgement, PredictionAnswer, Severity
 from worldfork.analysis.score.numerics import on_one_thread
 from worldfork.analysis.score.permutation_nulls import control_totals
 from worldfork.analysis.score.predictions import answer, is_about_deployment
+from worldfork.analysis.score.prices import task_prices
 from worldfork.analysis.score.records import (
     CommonRandomNumbers,
     Contrast,
@@ -47,6 +49,7 @@ from worldfork.analysis.score.records import (
 from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.sweeps import compared_pairs, score_doses, score_noises
+from worldfork.analysis.score.trials import trials
 from worldfork.analysis.score.triggers import measure_triggers, tested_policies
 from worldfork.analysis.score.undefined import Undefined, finite
 from worldfork.analysis.score.verdicts import Family, Place, judge_means, judge_triggers, registered_family
@@ -92,6 +95,7 @@ def score(
         0.0
     """
     _refuse_too_large(arms)
+    arms = priced(arms, rules.update_cost)
     every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
     readings = read_triggers_together(
         [forks.prefork for forks in every.values()],
@@ -105,7 +109,13 @@ def score(
         key: finite(_estimands(functools.partial(effects.effect, seed=rules.seed), found))
         for key, found in evidence.items()
     }
-    baselines = {key: _estimands(policy_returns.measure, found) for key, found in evidence.items()}
+    baselines = {
+        key: Estimands(
+            all_attempted=policy_returns.measure(found.forks.take(found.scored("all_attempted"))),
+            retained=policy_returns.measure(found.forks.take(found.scored("retained"))),
+        )
+        for key, found in evidence.items()
+    }
     nulls = control_totals(
         [tested_policies(found) for found in evidence.values()],
         permutations=rules.permutations,
@@ -215,9 +225,10 @@ def _evidence(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Ev
     """Return which forks diverged, and where every trigger fires."""
     divergence = diverged(forks, rules.divergence)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
-    masks = {"retained": ~divergence.dropped, "all_attempted": np.ones(len(forks), bool)}
+    left_out = quarantined(forks)
+    masks = {"retained": ~(divergence.dropped | left_out), "all_attempted": ~left_out}
     decisions = decide(usable, forks, scored=masks, rate=rules.rate)
-    return Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"])
+    return Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"], left_out)
 
 
 def _estimands(figure: Callable[[Forks], T], evidence: Evidence) -> Estimands[T]:
@@ -250,7 +261,7 @@ def _task_figures(
     forks, kept = evidence.forks, evidence.kept
     clean = _clean_return(forks)
     return TaskFigures(
-        forks=_counts(forks, kept, evidence.divergence, rules),
+        forks=_counts(evidence, rules),
         effect=effect,
         verdict=effects.verdict(effect.all_attempted),
         judgement=judgement,
@@ -278,19 +289,26 @@ def _task_figures(
         components=design.components_of(forks),
         scale=summary.scale(forks, effect.all_attempted.mean, clean=clean),
         helped=summary.helped(forks),
+        robust=summary.robust(forks, seed=rules.seed),
+        curves=curves(forks, _clean_of_forks(forks), edges=rules.severity, seed=rules.seed),
+        trials=trials(forks, evidence.all_attempted, margin=rules.trial_margin, seed=rules.seed),
+        prices=task_prices(forks, evidence.all_attempted, candidates=family.candidates),
         candidates=len(family.candidates),
         candidates_unread=sum(name in family.candidates for name in unavailable),
         evidence=evidence,
     )
 
 
-def _counts(forks: Forks, kept: Forks, divergence: Divergence, rules: Rules) -> ForkCounts:
+def _counts(evidence: Evidence, rules: Rules) -> ForkCounts:
+    forks, kept, dropped = evidence.forks, evidence.kept, evidence.divergence.dropped
     hold, update, fraction = forks.outcomes.r_hold, forks.outcomes.r_update, rules.divergence
     no_failure = Undefined("a flat table has both returns of every fork")
     return ForkCounts(
         attempted=len(forks),
         retained=len(kept),
-        diverged=int(divergence.dropped.sum()),
+        diverged=int(dropped.sum()),
+        diverged_share=float(dropped.mean()) if len(forks) else Undefined("there are no forks"),
+        quarantined=int(evidence.quarantined.sum()),
         below_own_hold=Undefined("the rule is switched off")
         if fraction is None
         else int(((hold > 0) & (update < fraction * hold)).sum()),
@@ -315,16 +333,35 @@ def _clean_return(forks: Forks) -> CleanReturn | Undefined:
 
 def _severity(forks: Forks, rules: Rules) -> tuple[Severity, ...] | Undefined:
     parts, outcomes = partition(forks.prefork), forks.outcomes
-    clean = np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])
     return effects.severity(
         outcomes.r_hold,
         outcomes.delta,
-        clean[parts.checkpoint],
+        _clean_of_forks(forks),
         parts.checkpoint,
         edges=rules.severity,
         hold=outcomes.hold,
         update=outcomes.update,
+        cost=outcomes.cost,
     )
+
+
+def _clean_of_forks(forks: Forks) -> Float[np.ndarray, "forks"]:
+    """Return the clean return of each fork's checkpoint, NaN where it is not known."""
+    parts = partition(forks.prefork)
+    return np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])[parts.checkpoint]
+
+
+def priced(arms: Arms, cost: float) -> Arms:
+    """Return the forks with dR net of what an update costs."""
+    if not cost:
+        return arms
+    return {
+        arm: {
+            task: dataclasses.replace(forks, outcomes=dataclasses.replace(forks.outcomes, cost=cost))
+            for task, forks in tasks.items()
+        }
+        for arm, tasks in arms.items()
+    }
 
 
 def _predictions(
@@ -390,7 +427,7 @@ def score_ledger(
     arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
     rules, followed = rules_of(ledger, **changes), None
     if ledger.study is not None and registration is not None and registration.deployment is not None:
-        followed = score_deployments(ledger.study, table.arms, seed=rules.seed)
+        followed = score_deployments(ledger.study, priced(table.arms, rules.update_cost), rules)
     return score(
         arms,
         rules,
@@ -414,7 +451,13 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
         raise WorldforkError(
             f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
         )
-    for name, kind in (("divergence", Real), ("rate", Real), ("permutations", Integral), ("seed", Integral)):
+    for name, kind in (
+        ("divergence", Real),
+        ("rate", Real),
+        ("update_cost", Real),
+        ("permutations", Integral),
+        ("seed", Integral),
+    ):
         value = changes.get(name, 1)
         if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
             expected = "a whole number" if kind is Integral else "a number"

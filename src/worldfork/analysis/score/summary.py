@@ -11,11 +11,13 @@ from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.judgement import CleanReturn, Helped, Normalised, Scale
+from worldfork.analysis.score.intervals import no_spread, resamples, student_t
+from worldfork.analysis.score.judgement import CleanReturn, Helped, Normalised, Robust, Scale
+from worldfork.analysis.score.numerics import middle_95
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.undefined import Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["helped", "normalised", "scale"]
+__all__ = ["helped", "normalised", "robust", "scale"]
 
 
 def scale(forks: Forks, mean: Figure, *, clean: CleanReturn | Undefined) -> Scale:
@@ -39,6 +41,34 @@ def helped(forks: Forks) -> Helped:
         high=float(shares.max()),
         forks=int(better.sum()),
         of=len(better),
+    )
+
+
+def robust(forks: Forks, *, seed: int) -> Robust:
+    """Return the interquartile mean over checkpoints, and how probably an update returns more than HOLD."""
+    parts = partition(forks.prefork)
+    means = parts.checkpoint_means(parts.cell_means(forks.delta))
+    means = means[~np.isnan(means)]
+    few = Undefined("a mean without quarters needs at least four checkpoints")
+    middle: Figure = few
+    bootstrap: Bounds = few
+    if len(means) >= 4:
+        middle = float(stats.trim_mean(means, 0.25))
+        drawn = [stats.trim_mean(means[chosen], 0.25, axis=1) for chosen in resamples(len(means), seed, forks.task)]
+        bootstrap = no_spread(means) or Interval(*middle_95(np.concatenate(drawn)).tolist())
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    better = (np.sign(forks.delta) + 1) / 2
+    if hold is not None and update is not None:
+        pairs = update - hold - forks.outcomes.cost
+        there = ~np.isnan(pairs).all(axis=1)
+        better[there] = np.nanmean((np.sign(pairs[there]) + 1) / 2, axis=1)
+    shares = parts.checkpoint_means(parts.cell_means(better))
+    shares = shares[~np.isnan(shares)]
+    return Robust(
+        interquartile_mean=middle,
+        interquartile_bootstrap=bootstrap,
+        probability_of_improvement=float(shares.mean()) if len(shares) else Undefined("there are no forks"),
+        probability_student_t=student_t(shares),
     )
 
 

@@ -162,9 +162,10 @@ _CONTROLS: Final = ("random", "random_blocks", "random_shift")
 
 def _sides(evidence: Evidence) -> dict[str, tuple[Fires, Mapping[str, Decisions]]]:
     """Return which forks are scored, and the decisions on them; one set where nothing diverged."""
-    dropped = evidence.divergence.dropped
-    attempted = {"all_attempted": (np.ones(len(dropped), bool), evidence.all_attempted)}
-    return {"retained": (~dropped, evidence.retained), **attempted} if dropped.any() else attempted
+    attempted = {"all_attempted": (evidence.scored("all_attempted"), evidence.all_attempted)}
+    if not evidence.divergence.dropped.any():
+        return attempted
+    return {"retained": (evidence.scored("retained"), evidence.retained), **attempted}
 
 
 def _distinct(policies: Iterable[Fires | Undefined]) -> dict[bytes, Fires]:

@@ -1,0 +1,110 @@
+"""The price of an update at which a verdict, or the better of two policies, changes.
+
+A policy that fires n times at a price c is worth its total dR less c n. Two policies are worth the same at the
+price at which the mean over checkpoints of their difference is 0; the interval holds every price at which the
+paired t test does not tell them apart (Fieller, "Some problems in interval estimation", Journal of the Royal
+Statistical Society B 1954).
+"""
+
+import math
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score.clusters import group_means, partition
+from worldfork.analysis.score.decisions import Decisions
+from worldfork.analysis.score.judgement import BreakEven, PriceRange
+from worldfork.analysis.score.records import Prices, TriggerPrices
+from worldfork.analysis.score.undefined import Interval, Undefined
+
+
+def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "clusters"]) -> BreakEven:
+    """Return the price of an update at which a mean gain is spent.
+
+    Of two policies `gained` is the difference of their totals and `spent` that of their updates, by checkpoint.
+
+    >>> break_even(np.array([10.0, 12.0, 14.0]), np.array([2.0, 2.0, 2.0])).price
+    6.0
+    """
+    count = len(gained)
+    if not count or not spent.mean():
+        same = Undefined("both fire as often: no price changes which is better")
+        return BreakEven(price=same, interval=same)
+    price = float(gained.mean() / spent.mean())
+    if count < 2:
+        return BreakEven(price=price, interval=Undefined("an interval over checkpoints needs at least two of them"))
+    share = float(stats.t.ppf(0.975, count - 1)) ** 2 / count
+    (gained_variance, both), (_, spent_variance) = np.cov(gained, spent)
+    leading = float(spent.mean() ** 2 - share * spent_variance)
+    half = float(gained.mean() * spent.mean() - share * both)
+    last = float(gained.mean() ** 2 - share * gained_variance)
+    if leading <= 0:
+        return BreakEven(price=price, interval=Undefined("how often they fire is not told apart: any price may do"))
+    root = math.sqrt(max(half * half - leading * last, 0.0))
+    return BreakEven(price=price, interval=Interval((half - root) / leading, (half + root) / leading))
+
+
+def best_by_price(totals: Mapping[str, float], updates: Mapping[str, float]) -> tuple[PriceRange, ...]:
+    """Return the policy that is worth the most at each price of an update, from 0 up.
+
+    >>> totals, updates = {"never": 0, "always": 10, "some": 8}, {"never": 0, "always": 5, "some": 2}
+    >>> [best.policy for best in best_by_price(totals, updates)]
+    ['always', 'some', 'never']
+    """
+    ranges: list[PriceRange] = []
+    price = 0.0
+    best = max(totals, key=lambda name: (totals[name], -updates[name]))
+    while True:
+        # The next policy to overtake fires less often; the first to do so, and of several the one that fires least.
+        overtaking = {
+            name: ((totals[best] - totals[name]) / (updates[best] - updates[name]), updates[name])
+            for name in totals
+            if updates[name] < updates[best]
+        }
+        if not overtaking:
+            ranges.append(PriceRange(policy=best, above=price, below=None))
+            return tuple(ranges)
+        following = min(overtaking, key=lambda name: overtaking[name])
+        until = max(price, overtaking[following][0])
+        ranges.append(PriceRange(policy=best, above=price, below=until))
+        best, price = following, until
+
+
+def task_prices(forks: Forks, decisions: Mapping[str, Decisions], *, candidates: Collection[str]) -> Prices:
+    """Return the prices of an update at which the answer of a task changes. Returns are taken before any price."""
+    parts, gross = partition(forks.prefork), forks.delta + forks.outcomes.cost
+    checkpoint, count = parts.checkpoint, len(parts.checkpoints)
+    present = np.bincount(checkpoint, minlength=count) > 0
+
+    def totals(fired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        gained = np.bincount(checkpoint[fired], weights=gross[fired], minlength=count)[present]
+        return gained.astype(np.float64), np.bincount(checkpoint[fired], minlength=count)[present].astype(
+            np.float64
+        )
+
+    gained, updates = totals(np.ones(len(forks), bool))
+    means = group_means(parts.cell_means(gross), parts.cell_checkpoint, count)
+    triggers, worth, fires = (
+        {},
+        {"never": 0.0, "always": float(gained.sum())},
+        {"never": 0.0, "always": updates.sum()},
+    )
+    for name, decision in decisions.items():
+        if isinstance(decision.fired, Undefined):
+            continue
+        of_trigger, fired = totals(decision.fired)
+        triggers[name] = TriggerPrices(
+            over_never=break_even(of_trigger, fired), over_always=break_even(of_trigger - gained, fired - updates)
+        )
+        if name in candidates:
+            worth[name], fires[name] = float(of_trigger.sum()), float(fired.sum())
+    of_always = means[~np.isnan(means)]
+    return Prices(
+        update_cost=forks.outcomes.cost,
+        always=break_even(of_always, np.ones(len(of_always))),
+        triggers=triggers,
+        best=best_by_price(worth, fires),
+    )
