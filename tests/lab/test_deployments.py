@@ -299,11 +299,11 @@ def test_the_verbs_say_what_was_followed(tmp_path: Path, reference: Path) -> Non
     assert "follow linear_quadratic: 5 policies x 2 cells x 4 segments, 5 parameter sets at a time" in said
     assert "at most 32 updates" in said
     assert "40 episodes in" in invoke("export", str(reference), "--deployments", "-o", str(tmp_path / "e.csv"))
-    published = tmp_path / "published"
-    invoke("export", str(reference), "--publish", "-o", str(published))
-    assert not list(published.glob("deployments/segments/*.npz"))
-    assert verify(published).problems == ()
-    assert root(Study(published)) == root(Study(reference))
+    invoke("export", str(reference), "--publish", "-o", str(tmp_path / "published.tar.xz"))
+    published = Study(tmp_path / "published")
+    assert not list(published.path.glob("deployments/segments/*.npz"))
+    assert verify(published.origin).problems == ()
+    assert root(published) == root(Study(reference))
 
 
 class Peeking(Trigger):
