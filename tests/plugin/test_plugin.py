@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from worldfork import registry
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
+from worldfork.ledger.store import Study
 
 HERE = Path(__file__).parent
 PARTS = """
