@@ -25,7 +25,7 @@ from worldfork.lab.closed_loop import state
 from worldfork.lab.closed_loop.state import State
 from worldfork.lab.closed_loop.tasks import Advance
 from worldfork.lab.run import run
-from worldfork.ledger.deployments import DeploymentRow, read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.randomness import Event, Purpose
