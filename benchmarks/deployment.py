@@ -36,7 +36,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from policy_values import PolicyValues, follow, one_step_rows
 
-from worldfork.ledger.deployments import Thresholds
+from worldfork.ledger.closed_loop import Thresholds
 from worldfork.registration import Registration, parse
 from worldfork.triggers.policy import in_json
 

@@ -24,8 +24,8 @@ from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.thresholds import decisions_on
 from worldfork.analysis.score.verdicts import adjust
-from worldfork.ledger.deployments import THRESHOLDS, Thresholds, policy_of
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.closed_loop import THRESHOLDS, Thresholds, policy_of
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Study
 
 HEADS = ("Task", "policies", "missed", "without the last", "order: ledger", "count", "ledger less count, 95%")

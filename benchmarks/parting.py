@@ -32,7 +32,7 @@ from worldfork.lab.closed_loop.segment import evaluate, roll_episode
 from worldfork.lab.closed_loop.state import Shape, State, begin, shape_of, update
 from worldfork.lab.forks.context import Context
 from worldfork.lab.stream import Stream, cut
-from worldfork.ledger.deployments import Thresholds
+from worldfork.ledger.closed_loop import Thresholds
 from worldfork.registration import Registration, parse
 
 POINTS: Final = 8

@@ -24,7 +24,7 @@ from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
-from worldfork.ledger.deployments import Thresholds
+from worldfork.ledger.closed_loop import Thresholds
 from worldfork.ledger.row import ForkRow, mean
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration

@@ -30,7 +30,7 @@ from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.row import seal
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, canonical, cells, restore
-from worldfork.registration.records import digest
+from worldfork.registration.schema import digest
 
 FORKS_PER_CELL = 24
 SIGNALS = 8

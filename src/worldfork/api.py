@@ -426,9 +426,9 @@ def replay(
 
 def _outside_candidates(registration: Registration | Path | str) -> "list[Located]":
     """Return the registered candidates that do not come with worldfork; refuse an unknown one."""
-    from worldfork.ledger.deployments import recorded_signals
+    from worldfork.ledger.closed_loop import recorded_signals
     from worldfork.registration import open_authored
-    from worldfork.registration.records import CANDIDATES
+    from worldfork.registration.schema import CANDIDATES
     from worldfork.triggers.feeding import locate_candidates
 
     registered = open_authored(registration)[0].registration

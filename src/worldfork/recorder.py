@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
+from worldfork.ledger.documents import as_file
 from worldfork.ledger.recorded import (
     ROWS,
     SETTINGS,
@@ -19,11 +20,10 @@ from worldfork.ledger.recorded import (
     RecordedRow,
     RecorderSettings,
 )
-from worldfork.ledger.records import as_file
 from worldfork.ledger.row import Number, finite, gain, mean, seal
 from worldfork.progress import Notify, log
-from worldfork.records import explain
 from worldfork.registration import difference
+from worldfork.validation import explain
 
 if TYPE_CHECKING:
     import polars as pl

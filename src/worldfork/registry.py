@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
 from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError
-from worldfork.records import Record, explain
+from worldfork.validation import Record, explain
 from worldfork.version import __version__
 
 __all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "find", "is_known", "load", "locate", "names"]

@@ -25,7 +25,7 @@ from worldfork.lab.closed_loop import state
 from worldfork.lab.closed_loop.state import State
 from worldfork.lab.closed_loop.tasks import Advance
 from worldfork.lab.run import run
-from worldfork.ledger.deployments import DeploymentRow, read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.randomness import Event, Purpose
@@ -299,11 +299,11 @@ def test_the_verbs_say_what_was_followed(tmp_path: Path, reference: Path) -> Non
     assert "follow linear_quadratic: 5 policies x 2 cells x 4 segments, 5 parameter sets at a time" in said
     assert "at most 32 updates" in said
     assert "40 episodes in" in invoke("export", str(reference), "--deployments", "-o", str(tmp_path / "e.csv"))
-    published = tmp_path / "published"
-    invoke("export", str(reference), "--publish", "-o", str(published))
-    assert not list(published.glob("deployments/segments/*.npz"))
-    assert verify(published).problems == ()
-    assert root(Study(published)) == root(Study(reference))
+    invoke("export", str(reference), "--publish", "-o", str(tmp_path / "published.tar.xz"))
+    published = Study(tmp_path / "published")
+    assert not list(published.path.glob("deployments/segments/*.npz"))
+    assert verify(published.origin).problems == ()
+    assert root(published) == root(Study(reference))
 
 
 class Peeking(Trigger):

@@ -13,7 +13,7 @@ from worldfork.ledger.publish import publish
 from worldfork.ledger.row import restore_digests, strip_digests
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
-from worldfork.registration.records import canonical, digest
+from worldfork.registration.schema import canonical, digest
 
 RESULTS = Path(__file__).parents[2] / "results"
 GENESIS = digest({"a": "cell"})

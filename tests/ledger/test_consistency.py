@@ -13,8 +13,8 @@ from tiny import AUTHORED, CELL, STREAM, forge, rechain, write
 
 from worldfork.lab.run import run
 from worldfork.ledger import arrays
+from worldfork.ledger.closed_loop import read_log_parts, segment_files
 from worldfork.ledger.consistency import _signals
-from worldfork.ledger.deployments import read_log_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 

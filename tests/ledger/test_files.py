@@ -191,9 +191,9 @@ def test_a_lock_that_was_removed_by_its_holder_is_no_lock(tmp_path: Path, monkey
     """A run that was refused removes its lock while another has opened, and not yet locked, the same file."""
     real = files._lock
 
-    def late(descriptor: int) -> bool:
+    def late(descriptor: int, *, wait: bool) -> bool:
         (tmp_path / ".lock").unlink()
-        return real(descriptor)
+        return real(descriptor, wait=wait)
 
     monkeypatch.setattr(files, "_lock", late)
     with pytest.raises(WorldforkError, match="one writer at a time"), files.exclusive(tmp_path / ".lock"):

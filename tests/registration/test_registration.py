@@ -18,7 +18,7 @@ from worldfork.registration import (
 )
 from worldfork.registration.advice import idle_settings
 from worldfork.registration.library import find, registrations
-from worldfork.registration.records import CANDIDATES, canonical
+from worldfork.registration.schema import CANDIDATES, canonical
 
 FOLDER = Path(__file__).parents[2] / "registrations"
 # Recipes for pretraining live in the same folder; they are read by the lab.

@@ -13,7 +13,7 @@ from worldfork.errors import WorldforkError
 from worldfork.registration import authored, digest, open_authored, parse, read, read_authored
 from worldfork.registration.library import BUNDLED, find, find_recipe, recipes, registrations
 from worldfork.registration.reading import difference, dumps, loads
-from worldfork.registration.records import canonical
+from worldfork.registration.schema import canonical
 
 BASE = """
 schema = "worldfork.registration/1"

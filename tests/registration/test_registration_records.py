@@ -7,7 +7,7 @@ import pytest
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, parse, restore
 from worldfork.registration.advice import idle_settings
-from worldfork.registration.records import canonical
+from worldfork.registration.schema import canonical
 
 LEAST = """
 schema = "worldfork.registration/1"

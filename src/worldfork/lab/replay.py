@@ -28,7 +28,7 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, evaluate_block, parts_of
 from worldfork.lab.forks.plan import Block, fork_blocks, read_stream
 from worldfork.lab.forks.tasks import describe
-from worldfork.ledger.deployments import DeploymentRow
+from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells, deployments, difference, hold_owner

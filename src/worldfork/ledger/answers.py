@@ -15,12 +15,12 @@ from pydantic import AfterValidator, Field
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.cell import CellFolder
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.records import Record
-from worldfork.registration.records import canonical, digest
+from worldfork.registration.schema import canonical, digest
 from worldfork.triggers import Answer, Asked
+from worldfork.validation import Record
 
 __all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "as_letters", "ran_by", "read_answers"]
 

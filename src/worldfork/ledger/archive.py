@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from worldfork.errors import WorldforkError, call, nearest
-from worldfork.ledger.records import inside
+from worldfork.ledger.documents import inside
 
 __all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "no_study", "pack", "unpack"]
 

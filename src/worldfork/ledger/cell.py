@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.records import CellRecord, ChainRecord, as_file, check, read_json
+from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
 from worldfork.ledger.row import CellRow, ForkRow, is_canonical, read_row, restore_digests, seal
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 

@@ -17,12 +17,12 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import CellFolder, departures
-from worldfork.ledger.deployments import DeploymentFolder, DeploymentRow
-from worldfork.ledger.records import as_file, read_json
+from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
+from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.row import ForkRow, Number, finite
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell
-from worldfork.registration.records import Stream
+from worldfork.registration.schema import Stream
 
 __all__ = ["Expected", "check_configuration", "expected", "of_another_registration", "unlisted"]
 

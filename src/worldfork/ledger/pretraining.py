@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from worldfork.ledger.records import OpenRecord, check, read_json
+from worldfork.ledger.documents import OpenRecord, check, read_json
 from worldfork.ledger.store import Study, StudyWriter
 
 __all__ = ["Seed", "keep_record", "read_seeds"]

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from worldfork.registration.records import digest
+from worldfork.registration.schema import digest
 
 __all__ = ["changed_modules", "source_digest", "sources", "versions"]
 

@@ -14,12 +14,12 @@ from pydantic import Field
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files
 from worldfork.ledger.answers import ANSWERS, Answers
-from worldfork.ledger.deployments import SEGMENTS, DeploymentFolder
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.closed_loop import SEGMENTS, DeploymentFolder
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.row import restore_digests, strip_digests
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
-from worldfork.records import Record
-from worldfork.registration.records import canonical, digest
+from worldfork.registration.schema import canonical, digest
+from worldfork.validation import Record
 
 __all__ = ["Published", "leaves_streams_out", "leaves_windows_out", "publish", "read_published"]
 

@@ -15,10 +15,10 @@ from pydantic import AfterValidator, Field
 
 from worldfork.errors import WorldforkError, obeyed
 from worldfork.ledger import files
-from worldfork.ledger.records import as_file, check, read_json
+from worldfork.ledger.documents import as_file, check, read_json
 from worldfork.ledger.row import ChainedRow, Count, Number, Signals, gain, is_canonical, mean, read_row
-from worldfork.records import Record
-from worldfork.registration.records import digest
+from worldfork.registration.schema import digest
+from worldfork.validation import Record
 
 __all__ = [
     "RecordedLedger",

@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
-from worldfork.records import Record
-from worldfork.registration.records import canonical, digest
+from worldfork.registration.schema import canonical, digest
+from worldfork.validation import Record
 
 __all__ = [
     "CellRow",

@@ -20,9 +20,9 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
 from worldfork.ledger.cell import CellFolder, CellPlan, Refused
-from worldfork.ledger.deployments import DeploymentFolder, DeploymentRow
+from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
+from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
 from worldfork.ledger.provenance import changed_modules
-from worldfork.ledger.records import Amendment, Kept, Registered, as_file, check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Registration, canonical, cells, deployments, difference, digest, parse, restore
 

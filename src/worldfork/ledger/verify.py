@@ -12,14 +12,14 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import ANSWERS, Answers, read_answers
 from worldfork.ledger.arrays import Columns, content_digest, read_parquet
+from worldfork.ledger.closed_loop import segment_files
 from worldfork.ledger.consistency import check_configuration, expected, of_another_registration, unlisted
-from worldfork.ledger.deployments import segment_files
+from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
 from worldfork.ledger.recorded import RecordedLedger, deployments_of, is_recorded
-from worldfork.ledger.records import as_file, read_json
 from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
-from worldfork.ledger.verify_deployments import verify_deployments
+from worldfork.ledger.verify_closed_loop import verify_deployments
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
 __all__ = ["Verdict", "identity", "require_as_registered", "root", "verify"]

@@ -11,7 +11,7 @@ from worldfork.registration.reading import (
     read_authored,
     restore,
 )
-from worldfork.registration.records import Arm, Registration, canonical, digest
+from worldfork.registration.schema import Arm, Registration, canonical, digest
 
 __all__ = [
     "Arm",

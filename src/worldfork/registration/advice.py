@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from worldfork.registration.records import Arm, Mechanism, Registration, canonical
+from worldfork.registration.schema import Arm, Mechanism, Registration, canonical
 
 __all__ = ["idle_settings"]
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from worldfork.randomness import Event, Purpose
-from worldfork.registration.records import Arm, Direction, Registration, canonical
+from worldfork.registration.schema import Arm, Direction, Registration, canonical
 
 __all__ = ["Cell", "cells", "deployments", "hold_owner", "stream_owner"]
 

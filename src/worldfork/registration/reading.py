@@ -11,10 +11,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError, obeyed
-from worldfork.records import Record, explain
-from worldfork.registration import records
+from worldfork.registration import schema
 from worldfork.registration.library import find, is_file
-from worldfork.registration.records import Registration
+from worldfork.registration.schema import Registration
+from worldfork.validation import Record, explain
 
 AT_MOST: Final = 2**20  # characters; the longest registration of ours has 5,000
 PARTS: Final = 32  # of one key; ours have four
@@ -117,11 +117,11 @@ SETTINGS = (
 class Authored:
     """A registration with its text: as written, or completed with the file that it extends."""
 
-    registration: records.Registration
+    registration: schema.Registration
     text: str
 
 
-def read(path: Path | str) -> records.Registration:
+def read(path: Path | str) -> schema.Registration:
     """Return the registration at `path`, completed and checked."""
     return read_authored(path).registration
 
@@ -138,18 +138,18 @@ def read_authored(path: Path | str) -> Authored:
     return Authored(parse(text, name=str(path)), text)
 
 
-def open_authored(registration: records.Registration | Path | str) -> tuple[Authored, Path]:
+def open_authored(registration: schema.Registration | Path | str) -> tuple[Authored, Path]:
     """Return a registration with its text, and the folder that its relative paths start from.
 
     `registration` is a record, a file, or the name of one that comes with worldfork.
     """
-    if isinstance(registration, records.Registration):
+    if isinstance(registration, schema.Registration):
         return authored(registration), Path.cwd()
     path = find(registration)
     return read_authored(path), path.parent
 
 
-def authored(registration: records.Registration) -> Authored:
+def authored(registration: schema.Registration) -> Authored:
     """Return a registration that was made in Python, with a text that reads back to it."""
     tables = registration.model_dump(mode="json", by_alias=True, exclude_none=True)
     if registration.scoring.divergence_fraction is None:
@@ -159,7 +159,7 @@ def authored(registration: records.Registration) -> Authored:
     return Authored(registration, text)
 
 
-def parse(text: str, *, name: str = "registration") -> records.Registration:
+def parse(text: str, *, name: str = "registration") -> schema.Registration:
     """Return the registration of a text that extends no other."""
     given = _tables(text, name)
     if "extends" in given:
@@ -167,7 +167,7 @@ def parse(text: str, *, name: str = "registration") -> records.Registration:
     return _validated(_complete(given, name), name)
 
 
-def restore(canonical: str, *, name: str = "registration.json") -> records.Registration:
+def restore(canonical: str, *, name: str = "registration.json") -> schema.Registration:
     """Return the registration of a canonical JSON text; fields that it lacks are at their defaults."""
     return _validated(json.loads(canonical), name)
 
@@ -278,9 +278,9 @@ def _complete(given: dict[str, Any], name: str) -> dict[str, Any]:
 def _check_shared(shared: dict[str, Any], name: str) -> None:
     """Raise for mistakes in shared tables once, under the table's name, and not once for every arm."""
     kinds: dict[str, type[Record]] = {
-        "stream": records.Stream,
-        "evaluation": records.Evaluation,
-        "mechanism": records.Mechanism,
+        "stream": schema.Stream,
+        "evaluation": schema.Evaluation,
+        "mechanism": schema.Mechanism,
     }
     lines = []
     for key, kind in kinds.items():
@@ -305,7 +305,7 @@ def _texts(tables: dict[str, Any]) -> Iterator[str]:
             waiting += value
 
 
-def _validated(complete: dict[str, Any], name: str) -> records.Registration:
+def _validated(complete: dict[str, Any], name: str) -> schema.Registration:
     for text in _texts(complete):
         if found := obeyed(text):
             raise WorldforkError(
@@ -314,9 +314,9 @@ def _validated(complete: dict[str, Any], name: str) -> records.Registration:
             )
     try:
         # By way of JSON, where strict means strict and arrays may still become tuples.
-        return records.Registration.model_validate_json(json.dumps(complete, default=str))
+        return schema.Registration.model_validate_json(json.dumps(complete, default=str))
     except ValidationError as error:
-        lines = explain(error, records.Registration, also=SHARED)
+        lines = explain(error, schema.Registration, also=SHARED)
         raise WorldforkError(f"{name} can not be registered:\n  " + "\n  ".join(lines)) from error
 
 

@@ -12,27 +12,27 @@ import tokenize
 from collections.abc import Iterator
 from typing import Any, Final
 
-from worldfork.records import Record
-from worldfork.registration import deployment, records
+from worldfork.registration import policies, schema
+from worldfork.validation import Record
 
 __all__ = ["Key", "annotated_example", "json_schema", "keys", "markdown"]
 
 # Table of a file -> the record that it is read into. Arms repeat [stream], [evaluation] and [mechanism].
 TABLES: Final[dict[str, type[Record]]] = {
-    "": records.Registration,
-    "grid": records.Grid,
-    "stream": records.Stream,
-    "evaluation": records.Evaluation,
-    "mechanism": records.Mechanism,
-    "[arms]": records.Arm,
-    "tasks.TASK": records.Task,
-    "execution": records.Execution,
-    "scoring": records.Scoring,
-    "[predictions]": records.Prediction,
-    "[predictions] premise": records.Premise,
-    "guess.TASK": records.Guess,
-    "deployment": deployment.Deployment,
-    "deployment.policies.POLICY": deployment.Policy,
+    "": schema.Registration,
+    "grid": schema.Grid,
+    "stream": schema.Stream,
+    "evaluation": schema.Evaluation,
+    "mechanism": schema.Mechanism,
+    "[arms]": schema.Arm,
+    "tasks.TASK": schema.Task,
+    "execution": schema.Execution,
+    "scoring": schema.Scoring,
+    "[predictions]": schema.Prediction,
+    "[predictions] premise": schema.Premise,
+    "guess.TASK": schema.Guess,
+    "deployment": policies.Deployment,
+    "deployment.policies.POLICY": policies.Policy,
 }
 FIELD: Final = re.compile(r"^    (\w+): [^#]*?(?:=|$|#)")
 
@@ -59,7 +59,7 @@ def markdown() -> str:
     lines = [
         "# Every key of a registration",
         "",
-        "This page is made from the records that read a registration (`worldfork.registration.records`).",
+        "This page is made from the records that read a registration (`worldfork.registration.schema`).",
         "`worldfork new my-study.toml` writes a file that runs, with these keys in it. `worldfork new schema.json`",
         "writes a JSON schema: an editor that knows TOML completes and checks a file that begins with the line",
         "`#:schema schema.json`. A file may begin with `extends`, the path or the name of a registration: it",
@@ -78,21 +78,21 @@ def markdown() -> str:
 
 def json_schema() -> str:
     """Return the JSON schema of a registration's file as people write it: `extends` may supply what is left out."""
-    schema = records.Registration.model_json_schema(by_alias=True)
-    definitions = schema["$defs"]
-    for entry in (schema, *definitions.values()):
+    file = schema.Registration.model_json_schema(by_alias=True)
+    definitions = file["$defs"]
+    for entry in (file, *definitions.values()):
         entry.pop("required", None)
     for shared in ("Stream", "Evaluation", "Mechanism"):
-        schema["properties"][shared.lower()] = {"$ref": f"#/$defs/{shared}"}
-    schema["properties"]["extends"] = {"type": "string"}
+        file["properties"][shared.lower()] = {"$ref": f"#/$defs/{shared}"}
+    file["properties"]["extends"] = {"type": "string"}
     fraction = definitions["Scoring"]["properties"]["divergence_fraction"]
     fraction["anyOf"] = [*(kind for kind in fraction["anyOf"] if kind != {"type": "null"}), {"const": "off"}]
     named = {record.__name__: record for record in TABLES.values()}
-    for name, entry in [("Registration", schema), *definitions.items()]:
+    for name, entry in [("Registration", file), *definitions.items()]:
         for field, about in _comments(named[name]).items():
             alias = named[name].model_fields[field].alias or field
             entry["properties"][alias]["description"] = about
-    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
+    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **file}, indent=2) + "\n"
 
 
 def annotated_example(name: str) -> str:

@@ -13,7 +13,7 @@ from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score import score_ledger
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import Family, adjust, holm
-from worldfork.registration.records import CANDIDATES
+from worldfork.registration.schema import CANDIDATES
 
 P = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=1)
 

@@ -38,7 +38,7 @@ from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.thresholds import decisions_on, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
-from worldfork.ledger.deployments import Thresholds, policy_of
+from worldfork.ledger.closed_loop import Thresholds, policy_of
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 from worldfork.randomness import Event

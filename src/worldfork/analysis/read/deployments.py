@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.outcomes import require_scorable
-from worldfork.ledger.deployments import DeploymentRow
+from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, deployments
 from worldfork.triggers import CellKey

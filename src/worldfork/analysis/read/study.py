@@ -16,12 +16,12 @@ from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.ledger.answers import Answers, ran_by, read_answers
 from worldfork.ledger.arrays import parquet_columns, read_bytes
+from worldfork.ledger.documents import read_json
 from worldfork.ledger.publish import leaves_streams_out
-from worldfork.ledger.records import read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells
-from worldfork.registration.records import Mechanism
+from worldfork.registration.schema import Mechanism
 from worldfork.triggers import Answer, Asked, CellKey
 
 __all__ = ["Rows", "cell_key", "read_rows", "study_table"]

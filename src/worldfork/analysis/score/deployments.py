@@ -39,8 +39,8 @@ from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
 from worldfork.analysis.score.verdicts import grade_together, known_means
 from worldfork.counting import plural
-from worldfork.ledger.deployments import THRESHOLDS, Thresholds
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.closed_loop import THRESHOLDS, Thresholds
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Study
 
 # Times the largest return, without its sign, that any episode of never had. Returns that are bounded from below by

@@ -29,7 +29,7 @@ from worldfork.analysis.score.intervals import resamples
 from worldfork.analysis.score.numerics import middle_95
 from worldfork.analysis.score.thresholds import Unanswered, decisions_on
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
-from worldfork.ledger.deployments import Thresholds, policy_of, recorded_signals
+from worldfork.ledger.closed_loop import Thresholds, policy_of, recorded_signals
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy
 

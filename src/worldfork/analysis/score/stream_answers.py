@@ -13,10 +13,10 @@ from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
 from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
-from worldfork.ledger.deployments import recorded_signals
+from worldfork.ledger.closed_loop import recorded_signals
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
-from worldfork.registration.records import CANDIDATES
+from worldfork.registration.schema import CANDIDATES
 from worldfork.triggers import Asked, Trigger
 from worldfork.triggers.policy import CONSTANT
 

@@ -22,7 +22,7 @@ from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.numerics import tied
 from worldfork.errors import WorldforkError
-from worldfork.ledger.deployments import Origin, Thresholds, policy_of
+from worldfork.ledger.closed_loop import Origin, Thresholds, policy_of
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root as root_of
 from worldfork.registration import Registration, deployments

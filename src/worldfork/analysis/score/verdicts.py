@@ -22,7 +22,7 @@ from worldfork.analysis.score.policy_returns import usefulness
 from worldfork.analysis.score.records import Effect, MeanByCheckpoint, TriggerFigures, TriggerScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined
-from worldfork.registration.records import CANDIDATES
+from worldfork.registration.schema import CANDIDATES
 
 Key = TypeVar("Key", bound=Hashable)
 Place = tuple[str, str]  # arm, task

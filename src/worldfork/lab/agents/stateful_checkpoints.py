@@ -11,7 +11,7 @@ from pydantic import ConfigDict, ValidationError
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.ledger import arrays
-from worldfork.records import Record, explain
+from worldfork.validation import Record, explain
 
 __all__ = ["OPTIMISER", "REPLAY", "keep_replay", "parted", "read_checkpoint"]
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
-from worldfork.records import Record
+from worldfork.validation import Record
 
 __all__ = [
     "ADAPTER_KEY",

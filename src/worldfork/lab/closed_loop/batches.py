@@ -10,7 +10,7 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.stream import Recording, Stream, StreamLog
-from worldfork.ledger.deployments import (
+from worldfork.ledger.closed_loop import (
     SEGMENTS,
     THRESHOLDS,
     DeploymentRow,
@@ -18,7 +18,7 @@ from worldfork.ledger.deployments import (
     read_log_parts,
     read_window_parts,
 )
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.row import Number
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, deployments

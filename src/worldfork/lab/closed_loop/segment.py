@@ -20,11 +20,11 @@ from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, fork_event, fork_levels, read_signals
 from worldfork.lab.stream import Stream, cut, segment
-from worldfork.ledger.deployments import DeploymentRow
+from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import Number, finite
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell
-from worldfork.registration.deployment import Deployment
+from worldfork.registration.policies import Deployment
 
 __all__ = ["Advanced", "advance", "evaluate", "roll_episode"]
 

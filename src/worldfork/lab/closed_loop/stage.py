@@ -12,7 +12,7 @@ from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
 from worldfork.lab.closed_loop.state import State
 from worldfork.lab.closed_loop.tasks import Advance, Ended
 from worldfork.lab.forks.tasks import Identity, Setting
-from worldfork.ledger.deployments import THRESHOLDS, Part, Thresholds, write_segment
+from worldfork.ledger.closed_loop import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter
 from worldfork.progress import Progress
 from worldfork.registration import Registration, canonical

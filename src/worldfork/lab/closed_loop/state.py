@@ -21,7 +21,7 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, window
-from worldfork.ledger.deployments import DeploymentRow, Thresholds, policy_of
+from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, policy_of
 from worldfork.ledger.row import FitRecord
 from worldfork.randomness import words
 from worldfork.registration import Cell

@@ -27,7 +27,7 @@ from worldfork.lab.forks.tasks import (
 )
 from worldfork.lab.stream import Stream
 from worldfork.lab.workers import attempted, worker_name
-from worldfork.ledger.deployments import DeploymentRow, Thresholds, recorded_signals
+from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, recorded_signals
 from worldfork.ledger.provenance import source_digest
 from worldfork.registration import Cell, deployments
 from worldfork.triggers import Trigger

@@ -15,7 +15,7 @@ from worldfork.lab.environments.drift import Schedule, schedule
 from worldfork.lab.episodes import objection_to_ends
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.signals import Signal
-from worldfork.ledger.deployments import recorded_signals
+from worldfork.ledger.closed_loop import recorded_signals
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located

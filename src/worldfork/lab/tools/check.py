@@ -18,7 +18,7 @@ from worldfork.lab.tools import cost
 from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.lab.tools.short_episode import short_episode
-from worldfork.ledger.deployments import policy_of
+from worldfork.ledger.closed_loop import policy_of
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored

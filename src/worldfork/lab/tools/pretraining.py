@@ -37,10 +37,10 @@ from worldfork.lab.agents.rssm_cem import recipe as rssm_cem
 from worldfork.lab.agents.tdmpc2 import recipe as tdmpc2
 from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger import files
-from worldfork.ledger.records import read_json
+from worldfork.ledger.documents import read_json
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import difference
-from worldfork.registration.records import canonical
+from worldfork.registration.schema import canonical
 from worldfork.registry import load
 
 __all__ = ["Recipe", "TrainGroup", "Trained", "perform", "pretrain", "read_recipe", "restore_recipe"]

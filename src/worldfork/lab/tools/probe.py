@@ -40,7 +40,7 @@ from worldfork.registration import (
     restore,
     stream_owner,
 )
-from worldfork.registration.records import Arm, Mechanism
+from worldfork.registration.schema import Arm, Mechanism
 
 __all__ = ["Probe", "outside_tasks", "probe", "probe_setting"]
 

@@ -16,8 +16,8 @@ from pydantic import Field
 from worldfork.analysis.present.page.material import Material
 from worldfork.counting import plural
 from worldfork.ledger.cell import departures
+from worldfork.ledger.documents import Amendment, CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.pretraining import Seed, read_seeds
-from worldfork.ledger.records import Amendment, CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration

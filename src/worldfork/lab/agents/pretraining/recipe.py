@@ -13,10 +13,10 @@ from pydantic import Field, ValidationError, model_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.agents.training import Count
-from worldfork.records import Record, explain
 from worldfork.registration import reading
 from worldfork.registration.library import find_recipe
-from worldfork.registration.records import digest
+from worldfork.registration.schema import digest
+from worldfork.validation import Record, explain
 
 __all__ = ["Precision", "PretrainingRecipe", "TaskSeeds", "read_tables", "restore"]
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe, TaskSeeds
 from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search, Size, Training
 from worldfork.lab.agents.training import Count, Rate
-from worldfork.registration.records import digest
+from worldfork.registration.schema import digest
 
 __all__ = ["Recipe", "Task"]
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint
 from worldfork.lab.agents.training import Count, Rate, precisions
 from worldfork.lab.environments.base import Environment
-from worldfork.records import Record
+from worldfork.validation import Record
 
 if TYPE_CHECKING:
     from worldfork.lab.agents.tdmpc2.agent import TDMPC2

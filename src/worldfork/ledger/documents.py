@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from worldfork.errors import WorldforkError
-from worldfork.records import Record, explain
-from worldfork.registration.records import canonical, digest
+from worldfork.registration.schema import canonical, digest
+from worldfork.validation import Record, explain
 
 __all__ = [
     "Amendment",

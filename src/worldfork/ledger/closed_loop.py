@@ -22,11 +22,11 @@ from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import ChainFolder
-from worldfork.ledger.records import ChainRecord
+from worldfork.ledger.documents import ChainRecord
 from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
-from worldfork.records import Record
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy, in_json, normal_threshold
+from worldfork.validation import Record
 
 THRESHOLDS = "deployments/thresholds.json"
 Threshold = float | Literal["-inf", "inf"] | None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from worldfork.records import Record
+from worldfork.validation import Record
 
 __all__ = ["REFERENCES", "Count", "Deployment", "Policy"]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from worldfork.records import Record
-from worldfork.registration.deployment import Count, Deployment
+from worldfork.registration.policies import Count, Deployment
+from worldfork.validation import Record
 
 
 def canonical(value: Any) -> str:

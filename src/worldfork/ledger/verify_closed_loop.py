@@ -7,8 +7,7 @@ from pathlib import Path
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import content_digest
-from worldfork.ledger.consistency import Expected, check_configuration, expected
-from worldfork.ledger.deployments import (
+from worldfork.ledger.closed_loop import (
     SEGMENTS,
     THRESHOLDS,
     DeploymentFolder,
@@ -21,7 +20,8 @@ from worldfork.ledger.deployments import (
     segment_files,
     titled,
 )
-from worldfork.ledger.records import check, read_json
+from worldfork.ledger.consistency import Expected, check_configuration, expected
+from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, deployments, difference
 
