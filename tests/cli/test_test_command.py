@@ -36,6 +36,11 @@ class Cart:
         return self.place.copy(), 0.0, False, False, {}
 
 
+class Heavy(Cart):
+    def __init__(self, mass):
+        super().__init__(drag=1 / mass)
+
+
 class Forgetful(Cart):
     def get_state(self):
         return self.place.copy()
@@ -167,6 +172,7 @@ def test_the_report_for_a_program() -> None:
         (["clock"], r"several things: say --kind signals or --kind triggers"),
         (["nothing of the sort"], r"no environment called 'nothing of the sort'"),
         (["mine_tested:NUMBER"], r"is a int, and neither a plug-in of worldfork's nor a class or function"),
+        (["mine_tested:Heavy"], r"`mine_tested:Heavy` takes arguments: name a function that takes none"),
         (["mine_tested:Nowhere"], r"module `mine_tested` has no `Nowhere`"),
         (["residual", "--kind", "worlds"], r"--kind takes environments, agents"),
     ],

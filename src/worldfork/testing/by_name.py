@@ -76,11 +76,10 @@ def check_by_name(
     """
     group, thing = _found(name, kind)
     if group == "agents":
-        if not (isinstance(thing, type) and issubclass(thing, Plugin)):
-            thing = _plugin_around(thing)
-        precisions = getattr(thing, "precisions", ("float32",))
+        plugged = isinstance(thing, type) and issubclass(thing, Plugin)
+        precisions = getattr(thing, "precisions", ("float32",)) if plugged else ("the agent's own",)
         return check_agent(
-            name if isinstance(thing, type) and ":" not in name else thing,
+            name if plugged else _plugin_around(thing),
             world,
             settings=settings,
             checkpoints=checkpoints,
@@ -123,6 +122,8 @@ def _found(name: str, kind: Group | None) -> tuple[Group | None, Any]:
     for group, (contract, _) in KITS.items():
         if isinstance(thing, type) and issubclass(thing, contract):
             return group, thing
+    if hasattr(thing, "step") and _needs_a_world(thing):
+        raise WorldforkError(f"`{name}` takes arguments: name a function that takes none and makes the simulator.")
     if callable(thing):  # a class or function: an agent is made for a world, a simulator from nothing
         return ("agents" if _needs_a_world(thing) else None), thing
     raise WorldforkError(

@@ -21,7 +21,7 @@ from worldfork.lab.adapters.sb3 import SB3Plugin, pack  # noqa: E402
 from worldfork.lab.agents.seeding import seeded  # noqa: E402
 from worldfork.lab.agents.stateful import Transitions, transitions_of  # noqa: E402
 from worldfork.lab.environments.restorable import RestorablePlugin  # noqa: E402
-from worldfork.testing import check_agent  # noqa: E402
+from worldfork.testing import check_agent, check_mechanism  # noqa: E402
 from worldfork.testing.samples import random_window  # noqa: E402
 
 KEY = np.array([3, 4], np.uint32)
@@ -148,6 +148,7 @@ def test_a_replay_takes_its_share_of_each_minibatch(tmp_path: Path) -> None:
     scaled = model.policy.scale_action(kept.action[-1].astype(np.float32))
     assert np.allclose(scaled, model.replay_buffer.actions[newest, 0])
     assert not plugin_of("PPO").build(WORLD, precision="float32").rehearses
+    check_mechanism("rehearsal", agent=agent, environment=WORLD, checkpoint=checkpoint)
 
 
 def test_the_return_in_the_clean_world_is_the_models_own(tmp_path: Path) -> None:
@@ -219,6 +220,11 @@ def test_nothing_in_an_archive_is_executed(member: str, tmp_path: Path) -> None:
     assert not mark.exists()
     pickle.loads(harmful)
     assert mark.exists(), "the pickle would have done it"
+
+
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(WorldforkError, match=r"SAC does not take these `hyperparameters`: .*'gama'"):
+        plugin_of("SAC", gama=0.9).make(WORLD)
 
 
 @pytest.mark.parametrize("settings", [{"use_sde": True}, {"n_steps": 3}])

@@ -239,12 +239,9 @@ class SB3Plugin(StatefulPlugin):
             raise WorldforkError(f"This agent needs `{error.name}`: pip install '.[lab,sb3]'.") from error
         torch.set_num_threads(1)  # sums must not depend on how many processors there are
         on_policy = self.algorithm in ("PPO", "A2C")
-        given = {"device": "cpu", **self.hyperparameters} | ({} if on_policy else {"buffer_size": 1})
-        if (
-            given.get("use_sde")
-            or not np.isfinite(environment.action_bound)
-            or given.get("n_steps", 1) > 1 > on_policy
-        ):
+        given = {**self.hyperparameters, "device": "cpu"} | ({} if on_policy else {"buffer_size": 1})
+        returns_of_n_steps = not on_policy and given.get("n_steps", 1) > 1
+        if given.get("use_sde") or returns_of_n_steps or not np.isfinite(environment.action_bound):
             raise WorldforkError(
                 "An agent of SB3 needs a bounded action, and can have neither `use_sde`, whose noise outlives a "
                 "step, nor, off-policy, `n_steps` above 1."
@@ -256,7 +253,10 @@ class SB3Plugin(StatefulPlugin):
         shell.observation_space = box(-np.inf, np.inf, (environment.observation_size,), np.float32)
         shell.action_space = box(-bound, bound, (environment.action_size,), np.float32)
         kind: Any = getattr(stable_baselines3, self.algorithm)
-        model = kind("MlpPolicy", shell, policy_kwargs=networks, **given)
+        try:
+            model = kind("MlpPolicy", shell, policy_kwargs=networks, **given)
+        except TypeError as error:
+            raise WorldforkError(f"{self.algorithm} does not take these `hyperparameters`: {error}") from error
         chosen = not on_policy if self.deterministic is None else self.deterministic
         return (_OnPolicy if on_policy else _OffPolicy)(model, deterministic=chosen)
 
