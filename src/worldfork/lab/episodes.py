@@ -105,11 +105,20 @@ def roll_out(
     record: Record | None = None,
     after_end: AfterEnd = "reset",
 ) -> Rolled:
-    """Whole episodes of T control steps; `action_noise` is sigma_a.
+    """Roll out whole episodes of T control steps, of P parameter sets by E episodes.
 
-    Parameter set p meets the drift `levels[p]`: the same in all its episodes, or one row for each. `after_end`
-    says what an episode does once it has ended, in a world where it can: begin anew, attempt after attempt within
-    its T steps, or stay where it is.
+    Args:
+        agent: the agent.
+        environment: the world.
+        parameters: P parameter sets.
+        draws: everything random, for each set and episode.
+        levels: the drift that each set meets: the same in all its episodes, or one row for each.
+        action_noise: sigma_a, the standard deviation of the noise on actions.
+        halves: parts of the episodes that take turns: physics steps one while the agent plans for the other.
+        trace: keep what happened at every control step.
+        record: called with (episodes, moment, physics, reward) as it happens.
+        after_end: what an episode does once it has ended, in a world where it can: begin anew, attempt after
+            attempt within its T steps, or stay where it is.
     """
     if objection := objection_to_ends(agent, environment, after_end=after_end):
         raise WorldforkError(objection)
@@ -324,10 +333,19 @@ def fixed_level_returns(
     record: Record | None = None,
     after_end: AfterEnd = "reset",
 ) -> Float64[np.ndarray, "P E"]:
-    """Returns of whole episodes at one drift level without noise.
+    """Return the returns of whole episodes at a fixed drift level, without noise.
 
-    `occasion` (gate, report, ...) takes the place of a drift direction in the event: no two occasions share
-    episodes, and none of them shares any with a stream or a fork.
+    Args:
+        agent: the agent.
+        environment: the world.
+        parameters: P parameter sets.
+        checkpoints: a name for each set, which keeps its episodes apart from others'.
+        episodes: E, of each set.
+        occasion: gate, report, ...: it takes the place of a drift direction in the event, so that no two occasions
+            share episodes, and none of them shares any with a stream or a fork.
+        level: the drift level.
+        record: as in `roll_out`.
+        after_end: as in `roll_out`.
     """
     # `Draws` puts each of its purposes in place of the one that is named here.
     events = [

@@ -9,8 +9,9 @@ import optax
 import pytest
 
 from worldfork.lab.agents import layers
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, losses, optimiser
+from worldfork.lab.agents.rssm_cem import losses, optimiser
 from worldfork.lab.agents.rssm_cem.losses import filter_sequences, lambda_returns, model_loss, replay_value_loss
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences
 
