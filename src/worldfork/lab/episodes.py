@@ -59,12 +59,8 @@ class Draws:
         j is a matter of the episode and j, however long the attempts before it lasted."""
         return _seeds(self.start_keys, number)
 
-    def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
-        """Return the planner's keys at a control step; the planner folds its iterations in itself."""
-        return fold_in(self.plan_keys, step)
-
-    def plannings(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
-        """Return the same at several control steps; of a small batch they cost no more than those of one."""
+    def planning_keys(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
+        """Return the planner's keys at several control steps, which cost no more than those of a single one."""
         return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
 
     def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
@@ -277,7 +273,7 @@ def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E
     """Return the planner's keys, step by step."""
     ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
     for begin in range(0, steps, ahead):
-        yield from draws.plannings(begin, min(begin + ahead, steps))
+        yield from draws.planning_keys(begin, min(begin + ahead, steps))
 
 
 def _step(

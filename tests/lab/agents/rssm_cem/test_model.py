@@ -158,7 +158,6 @@ def test_adam_takes_a_first_step_of_the_learning_rate_whatever_the_gradient():
     updates, state = adam.update(gradients, adam.init(params))
     np.testing.assert_allclose(updates["model/x"], [-0.1, 0.1], rtol=1e-4)
     np.testing.assert_allclose(updates["value/x"], [-0.2], rtol=1e-4)
-    assert float(optimiser.norm(gradients)) == pytest.approx(np.hypot(50.0, 2.0))
     assert float(optimiser.flatten(state)["count"]) == 1.0
 
 
