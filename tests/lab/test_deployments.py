@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -299,9 +300,10 @@ def test_the_verbs_say_what_was_followed(tmp_path: Path, reference: Path) -> Non
     assert "follow linear_quadratic: 5 policies x 2 cells x 4 segments, 5 parameter sets at a time" in said
     assert "at most 32 updates" in said
     assert "40 episodes in" in invoke("export", str(reference), "--deployments", "-o", str(tmp_path / "e.csv"))
-    published = tmp_path / "published"
+    published = tmp_path / "published.tar.xz"
     invoke("export", str(reference), "--publish", "-o", str(published))
-    assert not list(published.glob("deployments/segments/*.npz"))
+    with tarfile.open(published) as archive:
+        assert not [name for name in archive.getnames() if "/segments/" in name and name.endswith(".npz")]
     assert verify(published).problems == ()
     assert root(Study(published)) == root(Study(reference))
 
