@@ -20,8 +20,8 @@ import numpy as np
 from precision import kernel, plain  # beside this file
 from throughput import work_per_decision
 
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.planning import available
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.planner.cem import CEM
 

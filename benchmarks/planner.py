@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from worldfork import randomness
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.environments import load
 from worldfork.randomness import Event, Purpose
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.layers import HALVES
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
 from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
 from worldfork.lab.agents.rssm_cem.planning import available
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.environments import load
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import Draws, roll_out

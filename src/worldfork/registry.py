@@ -35,8 +35,8 @@ Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "
 BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "agents": {
         "linear_quadratic": "worldfork.lab.agents.linear_quadratic:LinearQuadraticPlugin",
-        "rssm_cem": "worldfork.lab.agents.rssm_cem:RSSMCEMPlugin",
-        "tdmpc2": "worldfork.lab.agents.tdmpc2:TDMPC2Plugin",
+        "rssm_cem": "worldfork.lab.agents.rssm_cem.plugin:RSSMCEMPlugin",
+        "tdmpc2": "worldfork.lab.agents.tdmpc2.plugin:TDMPC2Plugin",
         "sb3": "worldfork.lab.adapters.sb3:SB3Plugin",
     },
     "environments": {

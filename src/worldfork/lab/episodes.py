@@ -59,12 +59,8 @@ class Draws:
         j is a matter of the episode and j, however long the attempts before it lasted."""
         return _seeds(self.start_keys, number)
 
-    def planning(self, step: int) -> UInt32[np.ndarray, "P E 2"]:
-        """Return the planner's keys at a control step; the planner folds its iterations in itself."""
-        return fold_in(self.plan_keys, step)
-
-    def plannings(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
-        """Return the same at several control steps; of a small batch they cost no more than those of one."""
+    def planning_keys(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
+        """Return the planner's keys at several control steps, which cost no more than those of a single one."""
         return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
 
     def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
@@ -105,11 +101,20 @@ def roll_out(
     record: Record | None = None,
     after_end: AfterEnd = "reset",
 ) -> Rolled:
-    """Whole episodes of T control steps; `action_noise` is sigma_a.
+    """Roll out whole episodes of T control steps, of P parameter sets by E episodes.
 
-    Parameter set p meets the drift `levels[p]`: the same in all its episodes, or one row for each. `after_end`
-    says what an episode does once it has ended, in a world where it can: begin anew, attempt after attempt within
-    its T steps, or stay where it is.
+    Args:
+        agent: the agent.
+        environment: the world.
+        parameters: P parameter sets.
+        draws: everything random, for each set and episode.
+        levels: the drift that each set meets: the same in all its episodes, or one row for each.
+        action_noise: sigma_a, the standard deviation of the noise on actions.
+        halves: parts of the episodes that take turns: physics steps one while the agent plans for the other.
+        trace: keep what happened at every control step.
+        record: called with (episodes, moment, physics, reward) as it happens.
+        after_end: what an episode does once it has ended, in a world where it can: begin anew, attempt after
+            attempt within its T steps, or stay where it is.
     """
     if objection := objection_to_ends(agent, environment, after_end=after_end):
         raise WorldforkError(objection)
@@ -268,7 +273,7 @@ def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E
     """Return the planner's keys, step by step."""
     ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
     for begin in range(0, steps, ahead):
-        yield from draws.plannings(begin, min(begin + ahead, steps))
+        yield from draws.planning_keys(begin, min(begin + ahead, steps))
 
 
 def _step(
@@ -324,10 +329,19 @@ def fixed_level_returns(
     record: Record | None = None,
     after_end: AfterEnd = "reset",
 ) -> Float64[np.ndarray, "P E"]:
-    """Returns of whole episodes at one drift level without noise.
+    """Return the returns of whole episodes at a fixed drift level, without noise.
 
-    `occasion` (gate, report, ...) takes the place of a drift direction in the event: no two occasions share
-    episodes, and none of them shares any with a stream or a fork.
+    Args:
+        agent: the agent.
+        environment: the world.
+        parameters: P parameter sets.
+        checkpoints: a name for each set, which keeps its episodes apart from others'.
+        episodes: E, of each set.
+        occasion: gate, report, ...: it takes the place of a drift direction in the event, so that no two occasions
+            share episodes, and none of them shares any with a stream or a fork.
+        level: the drift level.
+        record: as in `roll_out`.
+        after_end: as in `roll_out`.
     """
     # `Draws` puts each of its purposes in place of the one that is named here.
     events = [

@@ -78,13 +78,21 @@ def run(
 ) -> Study:
     """Run a registration into the study at `folder`, or carry on where an earlier run stopped.
 
-    `registration` is a file, the name of one that comes with worldfork, or a record; relative paths in it start
-    where its file lies. `executor` is a name of the registry or an object with its method `map`; `settings` are
-    those of a named one, and `workers` is one of them. `amend` says why the registration changed after rows
-    existed. `tasks` leaves the others to a later run of the same registration, which needs their checkpoints only
-    then. A new study with an agent, a world or a mechanism that does not come with worldfork is tried first on one
-    small block, unless `probe` is false.
-    `fit_thresholds` is how analysis fits the thresholds of [deployment] on the one-step rows of other checkpoints.
+    Args:
+        registration: a file, the name of one that comes with worldfork, or a record. Relative paths in it start
+            where its file lies.
+        folder: the study's folder: new, or that of an earlier run.
+        executor: a name of the registry, or an object with its method `map`.
+        workers: a setting of a named executor.
+        settings: its other settings.
+        amend: why the registration changed after rows existed.
+        tasks: run these alone. The others are left to a later run of the same registration, which needs their
+            checkpoints only then.
+        probe: try a new study first on one small block where its agent, world or mechanism does not come with
+            worldfork.
+        fit_thresholds: fits the thresholds of [deployment] on the one-step rows of other checkpoints.
+        progress: called with (what, done, total).
+        notify: called with a sentence worth knowing.
     """
     text, root = open_authored(registration)
     for located in outside_code(text.registration):
@@ -212,6 +220,7 @@ class _Run:
         total = sum(self.registration.arm(cell.arm).stream.decision_points for cell in rows)
         self.progress("forks", sum(map(len, rows.values())), total)
         for shared in (False, True):
+            # A block is done as a whole, as it was the first time: another shape could round otherwise.
             missing = [
                 block
                 for block in fork_blocks(self.registration, shared=shared)

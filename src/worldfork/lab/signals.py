@@ -31,7 +31,14 @@ class Episode:
 
 
 class Signal(Plugin):
-    """A signal by name; its fields are its settings."""
+    """A signal by name; its fields are its settings.
+
+    >>> class Worst(Signal):
+    ...     needs: ClassVar = ("error",)
+    ...
+    ...     def read(self, episode):
+    ...         return float(episode.steps["error"].max())
+    """
 
     needs: ClassVar[tuple[str, ...]] = ()  # columns without which it has nothing to say
 

@@ -33,8 +33,8 @@ def test_draws_are_those_of_the_event_one_at_a_time() -> None:
         noise = dataclasses.replace(there, purpose=Purpose.ACTION_NOISE, step=7)
         np.testing.assert_array_equal(draws.noise(7, 2)[0, episode], normals(words(noise), 2, Purpose.ACTION_NOISE))
         plan = root(dataclasses.replace(there, purpose=Purpose.PLANNING))
-        np.testing.assert_array_equal(draws.planning(7)[0, episode], fold_in(plan, 3, episode, 7))
-        np.testing.assert_array_equal(draws.plannings(5, 9)[2, 0, episode], fold_in(plan, 3, episode, 7))
+        np.testing.assert_array_equal(draws.planning_keys(7, 8)[0, 0, episode], fold_in(plan, 3, episode, 7))
+        np.testing.assert_array_equal(draws.planning_keys(5, 9)[2, 0, episode], fold_in(plan, 3, episode, 7))
 
 
 @pytest.mark.parametrize("halves", [2, 5, 9])

@@ -132,9 +132,7 @@ def test_noise_is_added_to_the_plan_and_clipped_to_the_bound(halves: int) -> Non
     np.testing.assert_array_equal(rolled.received.noise, normal)
     assert rolled.trace is not None
     np.testing.assert_array_equal(rolled.trace.action[..., 0], GAIN[:, None, None].repeat(3, 1).repeat(4, 2))
-    np.testing.assert_array_equal(
-        rolled.received.plan_keys, np.stack([DRAWS.planning(step) for step in range(STEPS)], axis=2)
-    )
+    np.testing.assert_array_equal(rolled.received.plan_keys, np.moveaxis(DRAWS.planning_keys(0, STEPS), 0, 2))
     np.testing.assert_array_equal(roll(np.zeros((2, STEPS))).received.noise, 0.0)
 
 

@@ -212,6 +212,13 @@ class AgentPlugin(Plugin):
     """An agent by name; the fields of a subclass are its settings.
 
     A checkpoint comes from files (`load`) or from a seed (`generate`): an agent offers at least one of the two.
+
+    >>> class Mine(AgentPlugin):
+    ...     packages: ClassVar = ("numpy",)  # whose versions decide digits
+    ...     gain: float = 1.0  # a setting: [tasks.TASK.settings] gain = 2.0
+    ...
+    ...     def build(self, environment, *, precision): ...
+    ...     def load(self, agent, environment, path): ...
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors", ".json")  # the files of one checkpoint

@@ -170,16 +170,8 @@ def train(
     )
     rows, size = _rows(loss_function, window)
     steps = np.asarray(plan.steps, np.int32)
-    moments = dict(optimiser)
     new, state, before, after, norm = _train(
-        dict(parameters),
-        moments,
-        rows,
-        size,
-        batch_keys,
-        numbers,
-        steps,
-        beside,
+        *(dict(parameters), dict(optimiser), rows, size, batch_keys, numbers, steps, beside),
         loss_function=loss_function,
         structure=structure,
     )

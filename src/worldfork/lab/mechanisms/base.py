@@ -67,6 +67,14 @@ class Mechanism(Plugin):
     """A mechanism by name: `steps`, `window` and `scope` are in [mechanism], fields of a subclass in
     [mechanism.settings].
 
+    >>> class Average(Mechanism):
+    ...     def update(self, agent, parameters, *, optimiser, origin, window, batch_keys):
+    ...         middle = {name: (x + origin.parameters[name]) / 2 for name, x in parameters.items()}
+    ...         seen = last(window, self.window)
+    ...         before, after = (agent.loss(x, seen) for x in (parameters, middle))
+    ...         fit = Fit(middle, optimiser, before, after, np.zeros(len(seen.size)))
+    ...         return updated(parameters, fit, seen, steps=0)
+
     Pure: the same parameters, origin, window and keys give the same update. It looks no further back than `window`
     control transitions, and trains what `scope` names, in whatever sense the agent gives to it.
     """
@@ -129,8 +137,13 @@ class Mechanism(Plugin):
     ) -> Update:
         """Return the update of each parameter set.
 
-        `parameters` and `optimiser` are the current ones, `origin` the checkpoints that they came from; `window` is
-        everything since deployment began, padded at the end.
+        Args:
+            agent: the agent whose parameters they are.
+            parameters: the current ones, P sets.
+            optimiser: the current state of their optimisers.
+            origin: the checkpoints that they came from.
+            window: everything since deployment began, padded at the end.
+            batch_keys: a key for each set, from which everything random comes.
         """
 
 

@@ -23,8 +23,8 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, ExecutorPlugin, opened
 from worldfork.lab.agents.pretraining.outcomes import (
     Curve,
-    Evaluated,
     Pretraining,
+    TrainedSeed,
     choose,
     draw_curves,
     read_finished,
@@ -283,7 +283,7 @@ class _Work:
         """Number the checkpoints, leave curves and the record, and drop what is needed no longer."""
         paths = [self.place(number) / RECORD for number in range(len(self.groups))]
         records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-        fates = choose(self.recipe, [Evaluated(**seed) for record in records for seed in record["seeds"]])
+        fates = choose(self.recipe, [TrainedSeed(**seed) for record in records for seed in record["seeds"]])
         held = {
             (seed["task"], seed["seed"]): self.place(number)
             for number, record in enumerate(records)

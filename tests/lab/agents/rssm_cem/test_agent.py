@@ -14,10 +14,10 @@ from worldfork import randomness, registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import AgentPlugin, Window
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem import agent as rssm_cem
 from worldfork.lab.agents.rssm_cem import planning as kernels
 from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.rssm import RSSM
 from worldfork.lab.environments import load
 from worldfork.lab.planner.cem import CEM

@@ -16,10 +16,11 @@ import pytest
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import layers
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, rssm
 from worldfork.lab.agents.rssm_cem import planning as fused
+from worldfork.lab.agents.rssm_cem import rssm
 from worldfork.lab.agents.rssm_cem.cuda import kernel as compiler
 from worldfork.lab.agents.rssm_cem.cuda.kernel import Kernel
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 
 pytestmark = pytest.mark.skipif(

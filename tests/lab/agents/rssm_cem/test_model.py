@@ -9,8 +9,9 @@ import optax
 import pytest
 
 from worldfork.lab.agents import layers
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin, losses, optimiser
+from worldfork.lab.agents.rssm_cem import losses, optimiser
 from worldfork.lab.agents.rssm_cem.losses import filter_sequences, lambda_returns, model_loss, replay_value_loss
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences
 
@@ -157,7 +158,6 @@ def test_adam_takes_a_first_step_of_the_learning_rate_whatever_the_gradient():
     updates, state = adam.update(gradients, adam.init(params))
     np.testing.assert_allclose(updates["model/x"], [-0.1, 0.1], rtol=1e-4)
     np.testing.assert_allclose(updates["value/x"], [-0.2], rtol=1e-4)
-    assert float(optimiser.norm(gradients)) == pytest.approx(np.hypot(50.0, 2.0))
     assert float(optimiser.flatten(state)["count"]) == 1.0
 
 

@@ -140,7 +140,7 @@ def test_a_job_that_is_out_of_time_says_how_to_go_on(recipe, tmp_path, monkeypat
 def test_the_verb_prints_what_became_of_every_seed(tmp_path):
     demo = read_recipe("pretrain-demo")
     seed = {"task": "cartpole-swingup", "seed": 4, "gate": 812.0, "index": 0, "returns": [800.0], "digest": "a"}
-    outcomes.write_finished(outcomes.Pretraining(tmp_path, demo.digest, 7.0, 1.0, (outcomes.Harvested(**seed),)))
+    outcomes.write_finished(outcomes.Pretraining(tmp_path, demo.digest, 7.0, 1.0, (outcomes.TrainedSeed(**seed),)))
     shown = CliRunner().invoke(app, ["pretrain", "pretrain-demo", "-o", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     assert "nothing to do" in shown.output

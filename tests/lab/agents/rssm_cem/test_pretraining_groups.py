@@ -11,7 +11,7 @@ from test_recipe import SMALLEST
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents.pretraining import group
-from worldfork.lab.agents.pretraining.outcomes import Evaluated, choose, seed_stem
+from worldfork.lab.agents.pretraining.outcomes import TrainedSeed, choose, seed_stem
 from worldfork.lab.agents.rssm_cem.recipe import Recipe
 from worldfork.lab.tools import pretraining
 from worldfork.lab.tools.pretraining import pretrain, read_recipe
@@ -57,7 +57,7 @@ def made_up(recipe: Recipe, number: int, **options: Any) -> group.GroupTrained:
     (seed,) = recipe.groups()[number].tasks[TASK].seeds
     files = {f"{seed_stem(TASK, seed)}{suffix}": f"{seed}{suffix}".encode() for suffix in pretraining.SUFFIXES}
     curve = {"task": TASK, "seed": seed, "episode": 0, "env_steps": 1000, "planned_return": float("nan")}
-    return group.GroupTrained([Evaluated(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
+    return group.GroupTrained([TrainedSeed(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
 
 
 @pytest.mark.parametrize("really", [pytest.param(True, marks=pytest.mark.nightly), False])
@@ -92,7 +92,7 @@ def test_a_seed_that_falls_at_the_gate_is_replaced_by_the_next_one_of_another_gr
     strict = recipe.tasks[TASK].model_copy(update={"floor": 500.0})
     recipe = recipe.model_copy(update={"tasks": {TASK: strict}})
     gates = {7: 900.0, 4: 600.0, 0: 100.0}
-    fates = choose(recipe, [Evaluated(TASK, seed, gate, [gate], f"{seed}") for seed, gate in gates.items()])
+    fates = choose(recipe, [TrainedSeed(TASK, seed, gate, [gate], f"{seed}") for seed, gate in gates.items()])
     assert [(fate.seed, fate.index, fate.digest) for fate in fates] == [(4, 0, "4"), (0, None, None), (7, 1, "7")]
 
 

@@ -15,10 +15,10 @@ from worldfork import randomness, registry
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint, Window
-from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin
 from worldfork.lab.agents.tdmpc2.agent import TDMPC2
 from worldfork.lab.agents.tdmpc2.learning import GROUPS, SCOPES, imagination, learn
 from worldfork.lab.agents.tdmpc2.optimiser import rates_of
+from worldfork.lab.agents.tdmpc2.plugin import TDMPC2Plugin
 from worldfork.lab.agents.training import TrainingPlan
 from worldfork.lab.environments import load
 from worldfork.lab.mechanisms.base import Mechanism

@@ -11,10 +11,11 @@ from tdmpc2_reference import Reference, update
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.sequences import Sequences
-from worldfork.lab.agents.tdmpc2 import TDMPC2Plugin, losses
+from worldfork.lab.agents.tdmpc2 import losses
 from worldfork.lab.agents.tdmpc2.learning import LatentLoss, learn, possible_starts
 from worldfork.lab.agents.tdmpc2.networks import Networks, Policy, discount_of, mish, simnorm, symexp
 from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
+from worldfork.lab.agents.tdmpc2.plugin import TDMPC2Plugin
 from worldfork.lab.environments import load
 
 TINY = Networks(

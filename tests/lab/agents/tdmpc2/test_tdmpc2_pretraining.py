@@ -15,7 +15,7 @@ from worldfork.lab.agents.checkpoints import read_manifest
 from worldfork.lab.agents.pretraining import group, loop
 from worldfork.lab.agents.pretraining.replay import sample_within_episodes
 from worldfork.lab.agents.pretraining.worlds import Worlds
-from worldfork.lab.agents.rssm_cem import RSSMCEMPlugin
+from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.agents.tdmpc2.pretraining import Trainee
 from worldfork.lab.agents.tdmpc2.recipe import Recipe

@@ -21,7 +21,7 @@ import numpy as np
 from worldfork.lab.agents import checkpoints
 from worldfork.lab.agents.pretraining import replay as replays
 from worldfork.lab.agents.pretraining.loop import Trained, Trainee, train
-from worldfork.lab.agents.pretraining.outcomes import Curve, Evaluated, seed_stem
+from worldfork.lab.agents.pretraining.outcomes import Curve, TrainedSeed, seed_stem
 from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe
 from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.determinism import flags, processor
@@ -41,7 +41,7 @@ SOURCE: Final = "pretraining: sequences drawn uniformly from all that was collec
 class GroupTrained:
     """Outcome of a group. `files` are those of the seeds that passed the gate, by their names."""
 
-    seeds: list[Evaluated]
+    seeds: list[TrainedSeed]
     curves: list[Curve]
     files: dict[str, bytes]
     training_seconds: float
@@ -128,11 +128,11 @@ def _summary(curves: list[Curve]) -> str:
 
 def harvest(
     recipe: PretrainingRecipe, trainee: Trainee, trained: Trained, folder: Path, *, progress: Progress = silent
-) -> list[Evaluated]:
+) -> list[TrainedSeed]:
     """Gate and evaluate every seed of the trainee's group, and save those that pass, as many of each task as are
     wanted, as `<folder>/<task>-seed<seed>.safetensors`."""
     worlds, tasks = trainee.worlds, trainee.recipe.tasks
-    evaluated: list[Evaluated] = []
+    evaluated: list[TrainedSeed] = []
     # Cut on the host: on the device every slice of every shape would be a program to compile.
     learned, moments = trainee.arrays(trained.learners)
     for done, (task, entry) in enumerate(tasks.items()):
@@ -170,7 +170,7 @@ def harvest(
                     {name: x[position] for name, x in group.items()} for group in (parameters, optimiser)
                 )
                 digest = checkpoints.save(path, own_set, moments_of_it, manifest)
-            evaluated.append(Evaluated(task, seed, mean, returns[position].tolist(), digest))
+            evaluated.append(TrainedSeed(task, seed, mean, returns[position].tolist(), digest))
     progress("tasks", len(tasks), len(tasks))
     return evaluated
 

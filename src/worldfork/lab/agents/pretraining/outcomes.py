@@ -2,57 +2,27 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe
 from worldfork.ledger import files
 
 FINISHED: Final = "pretraining.json"
 
 
-@runtime_checkable
-class AnyRecipe(Protocol):
-    """A recipe of whichever agent, as far as its worlds, seeds and files need to know it."""
-
-    @property
-    def tasks(self) -> Mapping[str, Any]:
-        """The entry of each task: `seeds`, `floor`, `wanted`."""
-        ...
-
-    @property
-    def environments(self) -> int:
-        """Of each seed."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """Of all that a weight depends on."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
-class Evaluated:
-    """A trained seed. `digest` is that of its checkpoint's file, None where its group had no use for one."""
+class TrainedSeed:
+    """A trained seed, its returns at the gate and in the report, and the number of its checkpoint."""
 
     task: str
     seed: int
     gate: float
     returns: list[float]
-    digest: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Harvested:
-    """The fate of a seed: `index` is its checkpoint's number, None if it was rejected or not needed."""
-
-    task: str
-    seed: int
-    gate: float
-    index: int | None
-    returns: list[float]
-    digest: str | None
+    digest: str | None  # of its checkpoint's file, None where there was no use for one
+    index: int | None = None  # of its checkpoint; None before that is known, and if it was rejected or not needed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +33,7 @@ class Pretraining:
     recipe: str  # its digest
     training_seconds: float
     evaluation_seconds: float
-    seeds: tuple[Harvested, ...]
+    seeds: tuple[TrainedSeed, ...]
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -77,7 +47,7 @@ def seed_stem(task: str, seed: int) -> str:
     return f"{task}-seed{seed}"
 
 
-def choose(recipe: AnyRecipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested, ...]:
+def choose(recipe: PretrainingRecipe, evaluated: Iterable[TrainedSeed]) -> tuple[TrainedSeed, ...]:
     """Number the first seeds of each task that pass the gate, as many as are wanted.
 
     A seed below the floor is replaced by the next one and listed with its return, because the gate selects on what
@@ -90,8 +60,8 @@ def choose(recipe: AnyRecipe, evaluated: Iterable[Evaluated]) -> tuple[Harvested
         for number in entry.seeds:
             seed = by_seed[task, number]
             kept = seed.gate >= entry.floor and index < entry.wanted
-            digest = seed.digest if kept else None
-            fates.append(Harvested(task, number, seed.gate, index if kept else None, seed.returns, digest))
+            chosen = {"index": index, "digest": seed.digest} if kept else {"index": None, "digest": None}
+            fates.append(dataclasses.replace(seed, **chosen))
             index += kept
     return tuple(fates)
 
@@ -114,7 +84,7 @@ def read_finished(folder: Path) -> Pretraining | None:
             str(record["recipe"]),
             float(record.get("training_seconds", 0.0)),
             float(record.get("evaluation_seconds", 0.0)),
-            tuple(Harvested(**seed) for seed in record["seeds"]),
+            tuple(TrainedSeed(**seed) for seed in record["seeds"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise WorldforkError(

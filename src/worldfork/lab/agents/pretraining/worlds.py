@@ -11,7 +11,7 @@ from jaxtyping import Float32
 
 from worldfork import randomness
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.pretraining.outcomes import AnyRecipe
+from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe
 from worldfork.lab.environments import Environment, State, load
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.randomness import Event, Purpose
@@ -44,7 +44,7 @@ class Transition(NamedTuple):
 class Worlds:
     """Physics of all members. `states` is the only thing that changes, and `reset` begins it anew."""
 
-    def __init__(self, recipe: AnyRecipe, threads: int | None = None) -> None:
+    def __init__(self, recipe: PretrainingRecipe, threads: int | None = None) -> None:
         self.environments: dict[str, Environment] = {task: load(task, threads=threads) for task in recipe.tasks}
         self.members = [Member(task, seed) for task, entry in recipe.tasks.items() for seed in entry.seeds]
         self.count = recipe.environments

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from worldfork.lab.agents.layers import Params
 
-__all__ = ["adam", "flatten", "initialise", "norm", "restore"]
+__all__ = ["adam", "flatten", "initialise", "restore"]
 
 Rates = Mapping[str, float | Float[Array, ""]]  # group -> learning rate
 
@@ -42,11 +42,6 @@ def restore(flat: Params, names: Iterable[str]) -> optax.OptState:
     names = tuple(names)
     moments = ({name: flat[f"{moment}/{name}"] for name in names} for moment in ("mean", "square"))
     return optax.EmptyState(), optax.ScaleByAdamState(flat["count"], *moments)
-
-
-def norm(gradients: Params) -> Float[Array, ""]:
-    """Return the norm of all gradients together."""
-    return jnp.sqrt(sum(_squares(gradients).values(), start=jnp.zeros(())))
 
 
 def clip_groups(largest: float) -> optax.GradientTransformation:

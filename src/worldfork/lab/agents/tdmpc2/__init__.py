@@ -1,5 +1,1 @@
 """TD-MPC2 (Hansen, Su and Wang, ICLR 2024) in JAX, from the facts of the paper: many parameter sets at once."""
-
-from worldfork.lab.agents.tdmpc2.plugin import TDMPC2Plugin
-
-__all__ = ["TDMPC2Plugin"]
