@@ -469,7 +469,7 @@ def test_the_score_is_written_as_json_and_as_tables(score: wf.Score) -> None:
         "residual",
     }
     text = "".join(markdown(table) for table in all_tables(score))
-    assert "followed all the way" in text
+    assert "closed-loop deployment" in text
     assert "Does" not in text
 
 
