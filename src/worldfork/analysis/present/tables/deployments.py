@@ -9,9 +9,9 @@ from worldfork.analysis.present.text import (
     DASH,
     TERMS,
     best_first,
+    defined,
     estimate,
     followed_digits,
-    known,
     number,
     rate,
     realised,
@@ -166,14 +166,14 @@ def _grade(gained: Advantage | Undefined) -> str:
 
 
 def _won(policy: _Policy) -> str:
-    added = known(policy.outcome.over_always)
+    added = defined(policy.outcome.over_always)
     return DASH if added is None else f"{added.won} of {policy.deployed.checkpoints}"
 
 
 def _rank(policy: _Policy) -> str:
     """Return the rank of a policy by the ledger and by what it returned."""
     outcomes = policy.deployed.policies
-    by_ledger = _ranks({name: known(outcome.ledger_value) for name, outcome in outcomes.items()})
+    by_ledger = _ranks({name: defined(outcome.ledger_value) for name, outcome in outcomes.items()})
     by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in outcomes.items()})
     return f"{by_ledger.get(policy.name, DASH)} / {by_return[policy.name]}"
 

@@ -8,9 +8,9 @@ from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text import (
     DASH,
     arms_of,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     rate,
     signal_digits,
@@ -52,7 +52,7 @@ def variance(scores: Scores) -> Table:
     """Return the variance components of dR and the gain of common random numbers."""
     rows = []
     for key, score in scores.items():
-        design, components = known(score.design), known(score.components)
+        design, components = defined(score.design), defined(score.components)
         parts = design.components if design else score.variance_components
         point = design.components.decision_point if design else None
         fork, episode = parts.fork, parts.episode
@@ -99,12 +99,12 @@ def draws(scores: Scores) -> Table:
     """Return how much of a label is the draw of its update; of studies with several draws alone."""
     rows = []
     for key, score in scores.items():
-        parts, drawn = known(score.components), score.evidence.forks.outcomes.drawn
+        parts, drawn = defined(score.components), score.evidence.forks.outcomes.drawn
         if parts is None or drawn is None or isinstance(parts.draw, Undefined):
             continue
         _, count, episodes = drawn.shape
         labels = [_deviation(label_noise(parts, draws=some, episodes=episodes)) for some in (1, count)]
-        interval = known(parts.draw_interval)
+        interval = defined(parts.draw_interval)
         between = " to ".join(_deviation(end) for end in interval) if interval else DASH
         both = f"{rate(parts.draws_of_both_signs)} of {len(drawn)}"
         rows.append((*key, str(count), _deviation(parts.draw), between, both, str(episodes), *labels))
@@ -127,7 +127,7 @@ def budget(scores: Scores) -> Table:
     """Return what more episodes buy, by what they are spent on."""
     rows: list[tuple[str, ...]] = []
     for key, score in scores.items():
-        design, digits = known(score.design), digits_for(score.effect.all_attempted) + 1
+        design, digits = defined(score.design), digits_for(score.effect.all_attempted) + 1
         if design is None:
             continue
         size = f"{design.checkpoints:g} x {design.forks:g} x {design.episodes:g}"
@@ -271,7 +271,7 @@ def _signal(noise: Noise, name: str) -> tuple[str, str]:
 
 
 def _auc(noise: Noise) -> str:
-    interval = known(noise.residual_auc_interval)
+    interval = defined(noise.residual_auc_interval)
     ends = f" [{rate(interval.low)}, {rate(interval.high)}]" if interval else ""
     return rate(noise.residual_auc) + ends
 

@@ -7,9 +7,9 @@ from worldfork.analysis.present.table import Column, Table, Toned
 from worldfork.analysis.present.text import (
     DASH,
     answer,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     predicted_digits,
     rate,
@@ -126,7 +126,7 @@ def _adjusted(judged: Judgement) -> str:
 
 
 def _leave_one_out(judged: Judgement, digits: int) -> str:
-    without = known(judged.leave_one_out)
+    without = defined(judged.leave_one_out)
     return f"{number(without.low, digits)} to {number(without.high, digits)}" if without else DASH
 
 
@@ -164,7 +164,7 @@ def quartiles(scores: Scores) -> Table:
         (*key, way, *(number(mean, _digits(score)) for mean in means))
         for key, score in scores.items()
         for way in _directions(score)
-        if (means := known(score.drift_quartiles[way]))
+        if (means := defined(score.drift_quartiles[way]))
     ]
     return Table(
         "quartiles",
@@ -187,7 +187,7 @@ def severities(scores: Scores) -> Table:
         [
             ((*key, _severity_class(part)), part, _digits(score))
             for key, score in scores.items()
-            for part in known(score.severity) or ()
+            for part in defined(score.severity) or ()
         ],
         [
             ("forks", lambda part, _: str(part.forks)),

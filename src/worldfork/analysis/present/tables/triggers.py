@@ -10,9 +10,9 @@ from worldfork.analysis.present.text import (
     DASH,
     Rule,
     auc_with_checkpoints,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     rate,
     rule_groups,
@@ -69,8 +69,8 @@ def rivals(scores: Scores) -> Table:
 
 
 def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[str]:
-    random, shift = known(trigger.random), known(trigger.random_shift)
-    on_all, by_direction = known(attempted.random), known(trigger.by_direction) or {}
+    random, shift = defined(trigger.random), defined(trigger.random_shift)
+    on_all, by_direction = defined(attempted.random), defined(trigger.by_direction) or {}
     running = trigger.running_quantile
     return [
         _auc(trigger),
@@ -81,7 +81,7 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
         with_span(random.mean, random.interval, digits) if random else DASH,
         rate(random.p if random else None),
         rate(shift.p if shift else None),
-        _yes(known(trigger.passes_control)),
+        _yes(defined(trigger.passes_control)),
         DASH
         if isinstance(running.fires, Undefined)
         else f"{number(running.policy_total, digits)} ({running.fires})",
@@ -91,7 +91,7 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
 
 
 def _auc(trigger: TriggerScore) -> str:
-    interval = known(trigger.auc_interval)
+    interval = defined(trigger.auc_interval)
     if interval is None:
         return DASH
     star = "*" if trigger.auc_interval_kind == "min-max" else ""
@@ -134,10 +134,10 @@ def _finding(trigger: TriggerScore | None) -> str:
     """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
     if trigger is None:
         return ""
-    useful = known(trigger.useful)
+    useful = defined(trigger.useful)
     if useful and useful.useful:
         return Toned("yes, useful", "good")
-    return _yes(known(trigger.passes_control))
+    return _yes(defined(trigger.passes_control))
 
 
 def _yes(answer: bool | None) -> str:
@@ -163,7 +163,7 @@ def controls(scores: Scores) -> Table:
 
 
 def _block(trigger: TriggerScore, digits: int, *, place: int) -> str:
-    blocks = known(trigger.random_blocks)
+    blocks = defined(trigger.random_blocks)
     return _null(list(blocks.values())[place], digits) if blocks else DASH
 
 
@@ -238,7 +238,7 @@ def earnings(scores: Scores) -> Table:
 
 
 def _gain(gain: Gain, digits: int) -> str:
-    student, flips = known(gain.p_student_t), known(gain.p_sign_flip)
+    student, flips = defined(gain.p_student_t), defined(gain.p_sign_flip)
     p = None if student is None or flips is None else max(student, flips)
     return f"{number(gain.mean, digits)}, p {rate(p)}"
 
@@ -261,7 +261,7 @@ def position(scores: Scores) -> Table:
 
 
 def _at_one_place(trigger: TriggerScore) -> tuple[str, str, str]:
-    given = known(trigger.given_position)
+    given = defined(trigger.given_position)
     if given is None or isinstance(given.auc, Undefined):
         return DASH, DASH, "0"
     return rate(given.auc), f"{rate(given.without_one_low)} to {rate(given.without_one_high)}", str(given.pairs)
@@ -314,19 +314,19 @@ def usefulness(scores: Scores) -> Table:
             ("total of a checkpoint", lambda trigger, digits: estimate(trigger.earned, digits)),
             ("over never and always", lambda trigger, digits: _gain_over(trigger, "better_of_both", digits)),
             ("over the position table", lambda trigger, digits: _gain_over(trigger, "position_table", digits)),
-            ("p, swapped", lambda trigger, _: rate(swapped.p if (swapped := known(trigger.swapped)) else None)),
+            ("p, swapped", lambda trigger, _: rate(swapped.p if (swapped := defined(trigger.swapped)) else None)),
             ("useful", lambda trigger, _: _not_beaten(trigger)),
         ],
     )
 
 
 def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
-    gains = known(trigger.gains)
+    gains = defined(trigger.gains)
     return f"{estimate(gains[baseline], digits)}, p {rate(gains[baseline].p_sign_flip)}" if gains else DASH
 
 
 def _not_beaten(trigger: TriggerScore) -> str:
-    useful = known(trigger.useful)
+    useful = defined(trigger.useful)
     if useful is None or useful.useful:
         return "yes" if useful else DASH
     return ", ".join(BEATEN[name] for name in useful.does_not_beat)
