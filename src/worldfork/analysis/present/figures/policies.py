@@ -78,9 +78,8 @@ def _totals(axes: Axes, score: TaskScore, prefix: str, estimand: Estimand) -> No
     axes.set_yticks(range(len(rows)), [literal(name) for name, _, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"policy total (return; linear within ±{bend:g}); bars: random control, 95%", fontsize=8)
-    axes.set_title(
-        f"(a) {prefix}{score.effect[estimand].forks} {estimand.replace('_', ' ')}", fontsize=9, loc="left"
-    )
+    counted = f"{score.effect[estimand].forks} forks, {estimand.replace('_', ' ')}"
+    axes.set_title(f"(a) {prefix}{counted}", fontsize=9, loc="left")
     set_decades(axes.xaxis, bend)
 
 
