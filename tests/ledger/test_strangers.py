@@ -305,7 +305,7 @@ def test_reading_a_study_imports_none_of_the_code_that_it_names(
     assert f"{said}--triggers residual,stranger_plugin:Trigger)." in " ".join(shown.output.split())
     assert command(*REPORT, study.path) == 0
     assert command("export", study.path, "-o", tmp_path / "forks.csv") == 0
-    assert command("export", study.path, "--publish", "-o", tmp_path / "published") == 0
+    assert command("export", study.path, "--publish", "-o", tmp_path / "published.tar.xz") == 0
     assert "stranger_plugin" not in sys.modules
 
 
