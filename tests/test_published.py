@@ -382,8 +382,8 @@ def test_the_page_of_policies_with_two_updates_in_two_directions_says_how_each_i
     within = score.deployment["walker-walk"].forecast.within
     assert {arm: found.policies for arm, found in within.items()} == {"finetune": 6, "gentle-ewc": 13}
     page = re.sub(r"<[^>]*>", "", wf.report(study, tmp_path).html)
-    assert "Among policies that fire one update: finetune +0.89 [+0.83, +0.94] (6 that fired)" in page
+    assert "Among those that fire one update: finetune +0.89 [+0.83, +0.94] (6 that fired)" in page
     assert "gentle-ewc −0.17 [−0.48, +0.26] (13 that fired)" in page
-    assert "The same by the direction of drift" in page
+    assert "by the direction of drift" in page
     words = " ".join(str(summarise(score)).split())
     assert "gentle-ewc -0.17 [-0.48, +0.26] (13 that fired)" in words

@@ -5,11 +5,12 @@ built: the values themselves are in the frames of a `Score`.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
 
 __all__ = ["Block", "Column", "Heading", "Paragraph", "Table", "Tone", "Toned"]
 
+R = TypeVar("R")
 Tone = Literal["good", "bad", "open", ""]
 
 
@@ -67,6 +68,32 @@ class Table:
     keys: int = 1
     grouped: bool = False
     folded: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        caption: str,
+        keys: Sequence[str],
+        records: Iterable[tuple[Sequence[str], R, int]],
+        columns: Sequence[tuple[str | Column, Callable[[R, int], str]]],
+    ) -> "Table":
+        """Return a table with a row per record: its keys, and a cell of every column.
+
+        Args:
+            label: the name of the table.
+            caption: the sentence above it.
+            keys: heads of the columns that say what a row is about.
+            records: the keys of a row, the record that its cells are made from, and the decimals of its numbers.
+            columns: a head, and the function of record and decimals that makes its cell.
+
+        >>> means = [(("walker",), -5.7, 2), (("cheetah",), 3.1, 1)]
+        >>> columns = [("mean", lambda mean, digits: f"{mean:.{digits}f}")]
+        >>> Table.of("means", "Mean dR.", ["Task"], means, columns).rows
+        (('walker', '-5.70'), ('cheetah', '3.1'))
+        """
+        rows = [(*key, *(cell(record, digits) for _, cell in columns)) for key, record, digits in records]
+        return cls(label, caption, [*keys, *(head for head, _ in columns)], rows, keys=len(keys))
 
     def __post_init__(self) -> None:
         columns = tuple(Column(column) if isinstance(column, str) else column for column in self.columns)

@@ -17,7 +17,7 @@ from worldfork.analysis.present.figures.drawing import (
     pick,
     tidy,
 )
-from worldfork.analysis.present.text import digits_for, known, number, unsigned
+from worldfork.analysis.present.text import defined, digits_for, number, unsigned
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.records import Bin
 from worldfork.analysis.score.undefined import Undefined
@@ -48,7 +48,7 @@ def arms(score: Score, *, task: str | None = None) -> Drawing:
         step = 2 * SPREAD / max(1, len(delta) - 1)
         heights = [row - SPREAD + step * place for place in range(len(delta))]
         draw_forks(axes, delta, heights, delta=delta)
-        if (mean := known(effect.mean)) is not None:
+        if (mean := defined(effect.mean)) is not None:
             axes.plot([mean, mean], [row - 0.4, row + 0.4], color=INK, lw=2)
         labels.append(f"{literal(score.label(arm) or task)}  {number(mean, digits_for(effect))}")
     axes.set_yticks(range(len(rows)), labels)
@@ -85,22 +85,22 @@ def effects(score: Score, *, estimand: Literal["all_attempted", "retained"] = "a
 def _draw(axes: Axes, score: TaskScore, estimand: str, *, name: str, top: float) -> dict[float, str]:
     """Draw one arm from `top` down; return the labels of its lines by their height."""
     effect = score.effect[estimand]
-    digits, colour = digits_for(effect), COLOURS.get(known(score.verdict) or "", INK)
-    lines = [(name, known(effect.mean), effect.student_t, effect.bootstrap, 1.0)]
+    digits, colour = digits_for(effect), COLOURS.get(defined(score.verdict) or "", INK)
+    lines = [(name, defined(effect.mean), effect.student_t, effect.bootstrap, 1.0)]
     for direction, intervals in effect.by_direction_intervals.items():
-        of_direction = known(effect.by_direction[direction])
+        of_direction = defined(effect.by_direction[direction])
         lines.append((direction, of_direction, intervals.student_t, intervals.bootstrap, 0.55))
     labels = {}
     for index, (label, mean, student_t, bootstrap, weight) in enumerate(lines):
         row = top + index * ROW
-        if thin := known(student_t):
+        if thin := defined(student_t):
             axes.plot(thin, [row, row], color=colour, lw=1.2 * weight, alpha=0.9)
-        if thick := known(bootstrap):
+        if thick := defined(bootstrap):
             axes.plot(thick, [row, row], color=colour, lw=4 * weight, alpha=0.45)
         if mean is not None:
             axes.plot(mean, row, "o", color=colour, ms=6 * weight)
         labels[row] = f"{literal(label)}  {number(mean, digits)}"
-    checkpoints = [value for figure in effect.by_checkpoint.values() if (value := known(figure)) is not None]
+    checkpoints = [value for figure in effect.by_checkpoint.values() if (value := defined(figure)) is not None]
     axes.plot(checkpoints, [top + 0.35] * len(checkpoints), "o", color=SOFT, ms=2.5)
     return labels
 
@@ -116,14 +116,14 @@ def contraction(score: Score, *, arm: str | None = None, task: str | None = None
     for (left, right), (name, figures) in zip(panels, tasks.items(), strict=True):
         digits = digits_for(figures.effect.all_attempted)
         _returns(left, figures, digits=digits, prefix=f"{literal(name)}: " if len(tasks) > 1 else "")
-        _bins(right, known(figures.contraction.bins) or (), digits=digits)
+        _bins(right, defined(figures.contraction.bins) or (), digits=digits)
     tidy(*panels.flat)
     return figure
 
 
 def _returns(axes: Axes, score: TaskScore, *, digits: int, prefix: str) -> None:
     fit = score.contraction
-    slope, intercept = known(fit.slope), known(fit.intercept)
+    slope, intercept = defined(fit.slope), defined(fit.intercept)
     kept = score.evidence.forks.take(~score.evidence.divergence.dropped)
     hold = kept.outcomes.r_hold
     draw_forks(axes, hold, kept.outcomes.r_update, delta=kept.delta)
@@ -146,7 +146,7 @@ def _bins(axes: Axes, bins: Sequence[Bin], *, digits: int) -> None:
             axes.text(place, 0, "undefined", ha="center", va="bottom", fontsize=7, style="italic", color=SOFT)
             continue
         colour = HELP if bar.mean > 0 else HURT
-        axes.bar(place, bar.mean, 0.66, yerr=known(bar.standard_error) or 0.0, color=colour, capsize=2)
+        axes.bar(place, bar.mean, 0.66, yerr=defined(bar.standard_error) or 0.0, color=colour, capsize=2)
     axes.set_xticks(range(len(bins)), [_bin_name(bar, digits) for bar in bins], fontsize=7)
     axes.set_xlabel(f"HOLD ({PER_EPISODE})", fontsize=8)
     axes.set_ylabel(f"mean dR ({PER_EPISODE})", fontsize=8)

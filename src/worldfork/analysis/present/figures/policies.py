@@ -21,7 +21,7 @@ from worldfork.analysis.present.figures.drawing import (
     set_decades,
     tidy,
 )
-from worldfork.analysis.present.text import best_first, followed_digits, known, number
+from worldfork.analysis.present.text import best_first, defined, followed_digits, number
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.records import Estimand, RandomControl
@@ -60,15 +60,15 @@ def policies(
 def _totals(axes: Axes, score: TaskScore, prefix: str, estimand: Estimand) -> None:
     fixed, triggers = score.policies[estimand], score.triggers[estimand]
     rows: list[tuple[str, float | None, RandomControl | None]] = [
-        (name, known(getattr(fixed, name)), None) for name in ("never", "always", "oracle")
+        (name, defined(getattr(fixed, name)), None) for name in ("never", "always", "oracle")
     ]
-    rows += [(name, known(figures.policy_total), known(figures.random)) for name, figures in triggers.items()]
+    rows += [(name, defined(figures.policy_total), defined(figures.random)) for name, figures in triggers.items()]
     sizes = [abs(total) for _, total, _ in rows if total]
     bend = 10.0 ** (math.floor(math.log10(max(sizes))) - 1) if sizes else 1.0
     axes.set_xscale("symlog", linthresh=bend)
     axes.axvline(0, color=SOFT, lw=0.8)
     for place, (_, total, random) in enumerate(rows):
-        if random and (interval := known(random.interval)):
+        if random and (interval := defined(random.interval)):
             axes.plot(interval, [place, place], color=BAND, alpha=0.3, lw=7, solid_capstyle="butt")
         if total is None:
             axes.text(0, place, " undefined", va="center", style="italic", color=SOFT, fontsize=8)
@@ -78,9 +78,8 @@ def _totals(axes: Axes, score: TaskScore, prefix: str, estimand: Estimand) -> No
     axes.set_yticks(range(len(rows)), [literal(name) for name, _, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"policy total (return; linear within ±{bend:g}); bars: random control, 95%", fontsize=8)
-    axes.set_title(
-        f"(a) {prefix}{score.effect[estimand].forks} {estimand.replace('_', ' ')}", fontsize=9, loc="left"
-    )
+    counted = f"{score.effect[estimand].forks} forks, {estimand.replace('_', ' ')}"
+    axes.set_title(f"(a) {prefix}{counted}", fontsize=9, loc="left")
     set_decades(axes.xaxis, bend)
 
 
@@ -139,9 +138,9 @@ def followed(score: Score, *, task: str | None = None) -> Drawing:
     for row, name in enumerate(names):
         outcome = deployed.policies[name]
         _interval(axes, row, outcome)
-        if (foreseen := known(outcome.ledger_value)) is not None:
+        if (foreseen := defined(outcome.ledger_value)) is not None:
             axes.plot(foreseen, row, "o", mfc="none", mec=SOFT, ms=5)
-    gains = [known(deployed.policies[name].advantage) for name in names]
+    gains = [defined(deployed.policies[name].advantage) for name in names]
     shown = ["" if gained is None else number(gained.mean, digits) for gained in gains]
     axes.set_yticks(
         range(len(names)), [f"{literal(name)}  {mean}" for name, mean in zip(names, shown, strict=True)]
@@ -193,14 +192,14 @@ def _deployed(score: Score, task: str | None) -> TaskDeployment:
 
 def _interval(axes: Axes, row: int, outcome: PolicyOutcome) -> None:
     """Draw the mean and its interval; where deployments diverged, those of the others, which else set the scale."""
-    estimate = known(outcome.retained) if outcome.diverged else known(outcome.advantage)
+    estimate = defined(outcome.retained) if outcome.diverged else defined(outcome.advantage)
     if estimate is None:
         return
-    gained = known(outcome.advantage)
-    style = "--" if gained is not None and known(gained.grade) == "leaning" else "-"
-    if ends := known(estimate.student_t):
+    gained = defined(outcome.advantage)
+    style = "--" if gained is not None and defined(gained.grade) == "leaning" else "-"
+    if ends := defined(estimate.student_t):
         axes.plot(ends, [row, row], style, color=_colour(outcome), lw=1.5)
-    if (mean := known(estimate.mean)) is not None:
+    if (mean := defined(estimate.mean)) is not None:
         axes.plot(mean, row, "o", color=_colour(outcome), ms=5)
 
 
@@ -208,7 +207,7 @@ def _reach(outcomes: Collection[PolicyOutcome]) -> tuple[float, float] | None:
     """Return the range of the policies that did not diverge, where another did: its line leaves the panel."""
     steady = [outcome for outcome in outcomes if not outcome.diverged]
     values = [
-        value for outcome in steady for episode in outcome.by_episode if (value := known(episode)) is not None
+        value for outcome in steady for episode in outcome.by_episode if (value := defined(episode)) is not None
     ]
     if not values or len(steady) == len(outcomes):
         return None
@@ -218,11 +217,11 @@ def _reach(outcomes: Collection[PolicyOutcome]) -> tuple[float, float] | None:
 
 
 def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
-    values = [math.nan if (value := known(episode)) is None else value for episode in outcome.by_episode]
-    shares = [known(share) or 0.0 for share in outcome.fired_at]
+    values = [math.nan if (value := defined(episode)) is None else value for episode in outcome.by_episode]
+    shares = [defined(share) or 0.0 for share in outcome.fired_at]
     episodes = range(1, len(values) + 1)
-    gained = known(outcome.advantage)
-    mean = None if gained is None else known(gained.mean)
+    gained = defined(outcome.advantage)
+    mean = None if gained is None else defined(gained.mean)
     axes.axhline(0, color=SOFT, lw=0.8)
     axes.plot(episodes, values, "o-", ms=3, lw=1.5, color=_colour(outcome))
     below = axes.twinx()
@@ -234,8 +233,8 @@ def _line(axes: Axes, name: str, outcome: PolicyOutcome) -> None:
 
 def _colour(outcome: PolicyOutcome) -> str:
     """Return blue or orange where the policy differs from never, as on the page; black where it is unresolved."""
-    gained = known(outcome.advantage)
-    mean = None if gained is None else known(gained.mean)
-    if gained is None or mean is None or known(gained.grade) not in ("resolved", "leaning"):
+    gained = defined(outcome.advantage)
+    mean = None if gained is None else defined(gained.mean)
+    if gained is None or mean is None or defined(gained.grade) not in ("resolved", "leaning"):
         return INK
     return HELP if mean > 0 else HURT

@@ -9,10 +9,10 @@ from worldfork.analysis.present.page.view import Axis, Strip, near_axis
 from worldfork.analysis.present.text import (
     FollowedAnswer,
     best_first,
+    defined,
     followed_answer,
     followed_digits,
     gains_over_never,
-    known,
     minus,
     number,
     silent_policies,
@@ -43,7 +43,7 @@ class Policy:
     def strip(self) -> Strip:
         """The gain as it is drawn; where deployments diverged, that of the others."""
         if self.outcome.diverged:
-            kept = known(self.outcome.retained)
+            kept = defined(self.outcome.retained)
             if kept is None:
                 return Strip(mean=Undefined("no deployment is left that did not diverge"))
             return Strip(mean=kept.mean, student_t=kept.student_t)
@@ -58,8 +58,8 @@ class Policy:
     @property
     def loses(self) -> bool:
         """True where it is shown to return less than never."""
-        mean = known(self.gained.mean)
-        return mean is not None and mean < 0 and known(self.gained.grade) in ("resolved", "leaning")
+        mean = defined(self.gained.mean)
+        return mean is not None and mean < 0 and defined(self.gained.grade) in ("resolved", "leaning")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ def deployments(material: Material) -> list[Deployment]:
 
 
 def _deployment(task: str, one: TaskDeployment) -> Deployment:
-    gains, never = gains_over_never(one), known(one.policies["never"].returned)
+    gains, never = gains_over_never(one), defined(one.policies["never"].returned)
     ranked = [name for name in best_first(one) if name in gains]
     silent = silent_policies(one)
     fired = [name for name in ranked if name not in silent]
@@ -150,9 +150,9 @@ def _panel(name: str, outcome: PolicyOutcome, low: float, high: float) -> Mappin
     count = len(outcome.by_episode)
     places = [round(LEFT + (WIDTH - LEFT - 8) * (k + 0.5) / count, 1) for k in range(count)]
     lines = list(enumerate(zip(places, outcome.by_episode, outcome.fired_at, strict=True), start=1))
-    advantage = known(outcome.advantage)
-    apart = advantage is not None and known(advantage.grade) in ("resolved", "leaning")
-    mean = known(advantage.mean) if advantage is not None else None
+    advantage = defined(outcome.advantage)
+    apart = advantage is not None and defined(advantage.grade) in ("resolved", "leaning")
+    mean = defined(advantage.mean) if advantage is not None else None
     return {
         "name": name,
         "points": " ".join(f"{x},{y(gain)}" for _, (x, gain, _) in lines if not isinstance(gain, Undefined)),
@@ -161,7 +161,7 @@ def _panel(name: str, outcome: PolicyOutcome, low: float, high: float) -> Mappin
             for k, (x, _, share) in lines
             if not isinstance(share, Undefined) and share > 0
         ],
-        "rows": [[k, known(gain), known(share)] for k, (_, gain, share) in lines],
+        "rows": [[k, defined(gain), defined(share)] for k, (_, gain, share) in lines],
         "ends": sorted({1: places[0], count: places[-1]}.items()) if count else [],
         "zero": y(0.0),
         "levels": [(y(value), minus(number(value, 0))) for value in (low, high) if abs(y(value) - y(0.0)) > 12],

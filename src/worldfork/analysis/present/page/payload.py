@@ -20,7 +20,7 @@ from worldfork.analysis.present.page.forks import (
 )
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.thresholds import trigger_columns
-from worldfork.analysis.present.text import digits_for, known
+from worldfork.analysis.present.text import defined, digits_for
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.records import TaskScore
 from worldfork.registration import Cell
@@ -107,8 +107,8 @@ def _part(
 def _references(score: TaskScore, side: str) -> dict[str, object]:
     references = score.policies[side]
     return {
-        "always": known(references.always),
-        "oracle": known(references.oracle),
+        "always": defined(references.always),
+        "oracle": defined(references.oracle),
         "forks": score.forks.attempted if side == "all_attempted" else score.forks.retained,
         "deployments": max(1, getattr(score.effect, side).cells),
     }
@@ -118,10 +118,10 @@ def _contraction(score: TaskScore) -> dict[str, object]:
     """Return the fitted line."""
     fit = score.contraction
     return {
-        "slope": known(fit.slope),
-        "interval": known(fit.slope_interval),
-        "intercept": known(fit.intercept),
-        "crossing": known(fit.crossing),
+        "slope": defined(fit.slope),
+        "interval": defined(fit.slope_interval),
+        "intercept": defined(fit.intercept),
+        "crossing": defined(fit.crossing),
     }
 
 

@@ -159,8 +159,8 @@ def _source_words(study: Study, digests: Collection[str]) -> str:
     versions: dict[str, set[str]] = collections.defaultdict(set)
     for digest in digests:
         path = study.path / "sources" / f"{digest}.json"
-        known = re.fullmatch("[0-9a-f]{64}", digest) and path.is_file()
-        modules = read_json(path) if known else None
+        recorded = re.fullmatch("[0-9a-f]{64}", digest) and path.is_file()
+        modules = read_json(path) if recorded else None
         if not isinstance(modules, dict):
             return f"cells differ in their source: {', '.join(sorted(digests))}"
         for module, source in modules.items():

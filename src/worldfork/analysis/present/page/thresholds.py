@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from worldfork.analysis.present.page.forks import Places
 from worldfork.analysis.present.page.packing import MISSING, pack
-from worldfork.analysis.present.text import known
+from worldfork.analysis.present.text import defined
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.records import TaskScore, TriggerScore
 from worldfork.analysis.score.rules import Rules
@@ -160,14 +160,14 @@ def _fitted(decided: Decisions) -> list[float]:
 
 def _official(figures: TriggerScore) -> dict[str, object] | None:
     """Return the fitted policy as scored: 20,000 draws unless another number was asked for."""
-    random, shift = known(figures.random), known(figures.random_shift)
+    random, shift = defined(figures.random), defined(figures.random_shift)
     if random is None or shift is None:
         return None
-    interval = known(random.interval)
+    interval = defined(random.interval)
     return {
-        "total": known(figures.policy_total),
-        "fires": known(figures.fires),
-        "mean": known(random.mean),
+        "total": defined(figures.policy_total),
+        "fires": defined(figures.fires),
+        "mean": defined(random.mean),
         "low": interval.low if interval else None,
         "high": interval.high if interval else None,
         "p": random.p,

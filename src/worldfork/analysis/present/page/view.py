@@ -19,8 +19,8 @@ from worldfork.analysis.present.text import (
     Rule,
     answer,
     changed,
+    defined,
     digits_for,
-    known,
     rule_groups,
     update_words,
 )
@@ -132,7 +132,7 @@ def around(mean: Figure, error: Figure) -> Interval | None:
     """Return a mean with its standard error to either side, where there is one."""
     if isinstance(mean, Undefined):
         return None
-    half = known(error) or 0.0
+    half = defined(error) or 0.0
     return Interval(mean - half, mean + half)
 
 
@@ -239,13 +239,13 @@ class Part:
     def severity_strips(self) -> list[Strip]:
         """Mean dR of each class of severity."""
         return [
-            Strip(mean=one.checkpoint_mean, student_t=one.student_t) for one in known(self.score.severity) or ()
+            Strip(mean=one.checkpoint_mean, student_t=one.student_t) for one in defined(self.score.severity) or ()
         ]
 
     @property
     def bin_strips(self) -> list[Strip]:
         """Mean dR by what HOLD returned, with its standard error to either side."""
-        bins = known(self.score.contraction.bins) or ()
+        bins = defined(self.score.contraction.bins) or ()
         return [Strip(mean=one.mean, student_t=around(one.mean, one.standard_error)) for one in bins]
 
     @property

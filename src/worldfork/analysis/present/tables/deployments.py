@@ -1,15 +1,17 @@
 """Tables of closed-loop deployments, and of where they part from what the one-step ledger says."""
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.text import (
     DASH,
     TERMS,
     best_first,
+    defined,
     estimate,
     followed_digits,
-    known,
     number,
     rate,
     realised,
@@ -18,147 +20,162 @@ from worldfork.analysis.present.text import (
     with_span,
     word,
 )
-from worldfork.analysis.score.deployment_records import Advantage, TaskDeployment
+from worldfork.analysis.score.deployment_records import Advantage, InDirection, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.undefined import Undefined
 
 __all__ = ["deployments", "followed_directions", "forecasts", "over_always"]
 
 Tasks = Mapping[str, TaskDeployment]
-NEVER_FIRED = "Never fired, and returned what never did: {}."
+KEYS = ("Task", "Policy")
+
+
+class _Policy(NamedTuple):
+    """Policy of a task, with the others beside it."""
+
+    name: str
+    outcome: PolicyOutcome
+    deployed: TaskDeployment
 
 
 def deployments(tasks: Tasks) -> Table:
     """Return every policy against never."""
     cautions = dict.fromkeys(caution for deployed in tasks.values() for caution in deployed.cautions)
-    return _of_every_task(
-        tasks,
-        _outcomes,
-        (
-            *("updates", "over never", "p", "grade", "return", "evaluated over never", "regret"),
-            Column("gradient steps", optional=True),
-        ),
+    table = Table.of(
         "deployments",
-        "Policies that were followed all the way: updates of one deployment, the mean return of an episode above "
-        "that of never (paired difference, Student-t interval over checkpoints, the larger adjusted p of Student-t "
-        "and sign flips, grade), the mean return, the difference on the matched evaluations, what the best policy "
-        f"in hindsight returned more, and gradient steps.{''.join(f' {caution}' for caution in cautions)}",
+        "Policies in closed-loop deployment: updates of one deployment, the mean return of an episode above that "
+        "of never (paired difference, Student-t interval over checkpoints, the larger adjusted p of Student-t and "
+        "sign flips, grade), the mean return, the difference on the matched evaluations, what the best policy in "
+        f"hindsight returned more, and gradient steps.{''.join(f' {caution}' for caution in cautions)}",
+        KEYS,
+        _policies(tasks),
+        [
+            ("updates", lambda policy, _: f"{policy.outcome.updates:.1f}"),
+            ("over never", lambda policy, digits: estimate(policy.outcome.advantage, digits)),
+            ("p", lambda policy, _: _adjusted_p(policy.outcome.advantage)),
+            ("grade", lambda policy, _: _grade(policy.outcome.advantage)),
+            ("return", lambda policy, digits: unsigned(policy.outcome.returned, digits)),
+            ("evaluated over never", lambda policy, digits: estimate(policy.outcome.evaluation, digits)),
+            ("regret", lambda policy, digits: unsigned(policy.outcome.regret, digits)),
+            (Column("gradient steps", optional=True), lambda policy, _: f"{policy.outcome.gradient_steps:,.0f}"),
+        ],
     )
+    return _with_silent(table, tasks)
 
 
 def over_always(tasks: Tasks) -> Table:
     """Return what each trigger adds to its update."""
-    return _of_every_task(
-        tasks,
-        _additions,
-        ("beside", "over always", "p", "grade", "better at"),
+    table = Table.of(
         "over_always",
         "What a trigger adds to its update: the paired difference of the return of an episode with the policy that "
         "always fires the same update, named beside it (Student-t interval over checkpoints, the larger adjusted p "
         "of Student-t and sign flips, grade), and at how many checkpoints it returned more.",
+        KEYS,
+        [row for row in _policies(tasks) if not isinstance(row[1].outcome.over_always, Undefined)],
+        [
+            ("beside", lambda policy, _: policy.outcome.always or DASH),
+            ("over always", lambda policy, digits: estimate(policy.outcome.over_always, digits)),
+            ("p", lambda policy, _: _adjusted_p(policy.outcome.over_always)),
+            ("grade", lambda policy, _: _grade(policy.outcome.over_always)),
+            ("better at", lambda policy, _: _won(policy)),
+        ],
     )
+    return _with_silent(table, tasks)
 
 
 def forecasts(tasks: Tasks) -> Table:
     """Return what the one-step ledger says of each policy, and what it came to."""
-    return _of_every_task(
-        tasks,
-        _forecasts,
-        (
-            *(Column("by the ledger", term="by the ledger"), "realised less ledger", "rank"),
-            *(Column(head, optional=True) for head in ("its grade", "realised", "updates there", "updates here")),
-        ),
+    table = Table.of(
         "forecasts",
-        "What the one-step ledger says of a policy; what following it returned more than never, per episode, less "
+        "What the one-step ledger says of a policy; what deploying it returned more than never, per episode, less "
         "that; and the rank by each. Then the grade of the difference, what was realised, and how often the policy "
         f"fires there and here. By the ledger: {TERMS['by the ledger']}",
+        KEYS,
+        _policies(tasks),
+        [
+            (
+                Column("by the ledger", term="by the ledger"),
+                lambda policy, digits: number(policy.outcome.ledger_value, digits),
+            ),
+            ("realised less ledger", lambda policy, digits: estimate(policy.outcome.parted, digits)),
+            ("rank", lambda policy, _: _rank(policy)),
+            (Column("its grade", optional=True), lambda policy, _: _grade(policy.outcome.parted)),
+            (Column("realised", optional=True), lambda policy, digits: number(realised(policy.outcome), digits)),
+            (Column("updates there", optional=True), lambda policy, _: unsigned(policy.outcome.ledger_updates, 1)),
+            (Column("updates here", optional=True), lambda policy, _: f"{policy.outcome.updates:.1f}"),
+        ],
     )
+    return _with_silent(table, tasks)
 
 
 def followed_directions(tasks: Tasks) -> Table:
     """Return the same for each direction of drift, where there are several."""
-    return _of_every_task(
-        tasks,
-        _by_direction,
-        ("updates", "over never", "by the ledger", "realised less ledger"),
+    table = Table.of(
         "followed_directions",
-        "Policies that were followed all the way, by the direction of drift: updates of one deployment, what an "
+        "Policies in closed-loop deployment, by the direction of drift: updates of one deployment, what an "
         "episode returned more than under never, what the one-step ledger says per decision point, and what was "
         "realised less that. Student-t intervals over checkpoints, not adjusted.",
-        keys=("Direction", "Policy"),
+        ("Task", "Direction", "Policy"),
+        _directions(tasks),
+        [
+            ("updates", lambda policy, _: f"{policy.updates:.1f}"),
+            ("over never", lambda policy, digits: estimate(policy, digits)),
+            ("by the ledger", lambda policy, digits: number(policy.ledger_value, digits)),
+            (
+                "realised less ledger",
+                lambda policy, digits: with_span(policy.parted, policy.parted_student_t, digits),
+            ),
+        ],
     )
+    return _with_silent(table, tasks)
 
 
-def _of_every_task(
-    tasks: Tasks,
-    rows_of: Callable[[TaskDeployment], Iterator[tuple[str, ...]]],
-    columns: tuple[str | Column, ...],
-    label: str,
-    caption: str,
-    *,
-    keys: tuple[str, ...] = ("Policy",),
-) -> Table:
-    """Return the rows of every task in one table, without those of policies that never fired."""
-    name, silent = len(keys) - 1, {task: silent_policies(deployed) for task, deployed in tasks.items()}
-    rows = [
-        (task, *row)
-        for task, deployed in tasks.items()
-        for row in rows_of(deployed)
-        if row[name] not in silent[task]
-    ]
-    named = [
-        f"{', '.join(names)}{f' ({task})' if len(tasks) > 1 else ''}" for task, names in silent.items() if names
-    ]
-    folded = NEVER_FIRED.format("; ".join(named)) if named and rows else ""
-    return Table(label, caption, ("Task", *keys, *columns), rows, keys=1 + len(keys), folded=folded)
+def _policies(tasks: Tasks) -> Iterator[tuple[tuple[str, str], _Policy, int]]:
+    """Yield the policies of every task that fired, and never, the best first."""
+    for task, deployed in tasks.items():
+        silent = silent_policies(deployed)
+        for name in best_first(deployed):
+            if name not in silent:
+                yield (task, name), _Policy(name, deployed.policies[name], deployed), followed_digits(deployed)
 
 
-def _outcomes(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(deployed)
-    for name in best_first(deployed):
-        outcome = deployed.policies[name]
-        yield (
-            name,
-            f"{outcome.updates:.1f}",
-            *_graded(outcome.advantage, digits),
-            unsigned(outcome.returned, digits),
-            estimate(outcome.evaluation, digits),
-            unsigned(outcome.regret, digits),
-            f"{outcome.gradient_steps:,.0f}",
-        )
+def _directions(tasks: Tasks) -> Iterator[tuple[tuple[str, str, str], InDirection, int]]:
+    policies = list(_policies(tasks))
+    for task, deployed in tasks.items():
+        for way in deployed.directions if len(deployed.directions) > 1 else ():
+            for (of_task, name), policy, digits in policies:
+                found = policy.outcome.by_direction.get(way)
+                if of_task == task and found is not None:
+                    yield (task, way, name), found, digits
 
 
-def _additions(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    for name in best_first(deployed):
-        outcome = deployed.policies[name]
-        if (added := known(outcome.over_always)) is not None:
-            better_at = f"{added.won} of {deployed.checkpoints}"
-            yield name, outcome.always or DASH, *_graded(added, followed_digits(deployed)), better_at
+def _with_silent(table: Table, tasks: Tasks) -> Table:
+    """Return the table with the names of the policies that never fired below it."""
+    silent = {task: names for task, deployed in tasks.items() if (names := silent_policies(deployed))}
+    names = [f"{', '.join(names)}{f' ({task})' if len(tasks) > 1 else ''}" for task, names in silent.items()]
+    if not names or not table.rows:
+        return table
+    return dataclasses.replace(table, folded=f"Never fired, and returned what never did: {'; '.join(names)}.")
 
 
-def _graded(gained: Advantage | Undefined, digits: int) -> tuple[str, str, str]:
-    """Return a difference with its interval, the adjusted p and the grade."""
-    if isinstance(gained, Undefined):
-        return DASH, DASH, DASH
-    return estimate(gained, digits), rate(gained.adjusted_p), word(gained.grade)
+def _adjusted_p(gained: Advantage | Undefined) -> str:
+    return DASH if isinstance(gained, Undefined) else rate(gained.adjusted_p)
 
 
-def _forecasts(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(deployed)
-    by_ledger = _ranks({name: known(outcome.ledger_value) for name, outcome in deployed.policies.items()})
-    by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in deployed.policies.items()})
-    for name in best_first(deployed):
-        outcome = deployed.policies[name]
-        parted = known(outcome.parted)
-        yield (
-            name,
-            number(outcome.ledger_value, digits),
-            estimate(parted, digits),
-            f"{by_ledger.get(name, DASH)} / {by_return[name]}",
-            word(parted.grade if parted else None),
-            number(realised(outcome), digits),
-            unsigned(outcome.ledger_updates, 1),
-            f"{outcome.updates:.1f}",
-        )
+def _grade(gained: Advantage | Undefined) -> str:
+    return DASH if isinstance(gained, Undefined) else word(gained.grade)
+
+
+def _won(policy: _Policy) -> str:
+    added = defined(policy.outcome.over_always)
+    return DASH if added is None else f"{added.won} of {policy.deployed.checkpoints}"
+
+
+def _rank(policy: _Policy) -> str:
+    """Return the rank of a policy by the ledger and by what it returned."""
+    outcomes = policy.deployed.policies
+    by_ledger = _ranks({name: defined(outcome.ledger_value) for name, outcome in outcomes.items()})
+    by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in outcomes.items()})
+    return f"{by_ledger.get(policy.name, DASH)} / {by_return[policy.name]}"
 
 
 def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:
@@ -169,18 +186,3 @@ def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:
     """
     there = {name: value for name, value in values.items() if value is not None}
     return {name: 1 + sum(other > value for other in there.values()) for name, value in there.items()}
-
-
-def _by_direction(deployed: TaskDeployment) -> Iterator[tuple[str, ...]]:
-    digits = followed_digits(deployed)
-    for way in deployed.directions if len(deployed.directions) > 1 else ():
-        for name in best_first(deployed):
-            if (found := deployed.policies[name].by_direction.get(way)) is not None:
-                yield (
-                    way,
-                    name,
-                    f"{found.updates:.1f}",
-                    estimate(found, digits),
-                    number(found.ledger_value, digits),
-                    with_span(found.parted, found.parted_student_t, digits),
-                )

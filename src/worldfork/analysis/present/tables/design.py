@@ -8,9 +8,9 @@ from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text import (
     DASH,
     arms_of,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     rate,
     signal_digits,
@@ -32,25 +32,19 @@ __all__ = ["arms", "budget", "doses", "draws", "gate", "noises", "variance"]
 
 def gate(seeds: Iterable[Seed]) -> Table:
     """Return every seed that was trained; the rejected ones are part of the result."""
-    rows = [
-        (
-            seed.task,
-            str(seed.seed),
-            f"{seed.gate:.1f}",
-            DASH if seed.floor is None else f"{seed.floor:.1f}",
-            f"{seed.clean_return:.1f}",
-            DASH if seed.deployed is None else f"{seed.deployed:.1f}",
-            seed.fate,
-        )
-        for seed in seeds
-    ]
-    return Table(
+    return Table.of(
         "gate",
         "Every seed that was trained, and what became of it. The gate has episodes of its own; gate and clean "
         "return are with the planner of pretraining, the last return with the study's.",
-        ("Task", "Seed", "gate return", "floor", "clean return", "as deployed", "fate"),
-        rows,
-        keys=2,
+        ("Task", "Seed"),
+        [((seed.task, str(seed.seed)), seed, 1) for seed in seeds],
+        [
+            ("gate return", lambda seed, digits: unsigned(seed.gate, digits)),
+            ("floor", lambda seed, digits: unsigned(seed.floor, digits)),
+            ("clean return", lambda seed, digits: unsigned(seed.clean_return, digits)),
+            ("as deployed", lambda seed, digits: unsigned(seed.deployed, digits)),
+            ("fate", lambda seed, _: seed.fate),
+        ],
     )
 
 
@@ -58,7 +52,7 @@ def variance(scores: Scores) -> Table:
     """Return the variance components of dR and the gain of common random numbers."""
     rows = []
     for key, score in scores.items():
-        design, components = known(score.design), known(score.components)
+        design, components = defined(score.design), defined(score.components)
         parts = design.components if design else score.variance_components
         point = design.components.decision_point if design else None
         fork, episode = parts.fork, parts.episode
@@ -105,12 +99,12 @@ def draws(scores: Scores) -> Table:
     """Return how much of a label is the draw of its update; of studies with several draws alone."""
     rows = []
     for key, score in scores.items():
-        parts, drawn = known(score.components), score.evidence.forks.outcomes.drawn
+        parts, drawn = defined(score.components), score.evidence.forks.outcomes.drawn
         if parts is None or drawn is None or isinstance(parts.draw, Undefined):
             continue
         _, count, episodes = drawn.shape
         labels = [_deviation(label_noise(parts, draws=some, episodes=episodes)) for some in (1, count)]
-        interval = known(parts.draw_interval)
+        interval = defined(parts.draw_interval)
         between = " to ".join(_deviation(end) for end in interval) if interval else DASH
         both = f"{rate(parts.draws_of_both_signs)} of {len(drawn)}"
         rows.append((*key, str(count), _deviation(parts.draw), between, both, str(episodes), *labels))
@@ -133,7 +127,7 @@ def budget(scores: Scores) -> Table:
     """Return what more episodes buy, by what they are spent on."""
     rows: list[tuple[str, ...]] = []
     for key, score in scores.items():
-        design, digits = known(score.design), digits_for(score.effect.all_attempted) + 1
+        design, digits = defined(score.design), digits_for(score.effect.all_attempted) + 1
         if design is None:
             continue
         size = f"{design.checkpoints:g} x {design.forks:g} x {design.episodes:g}"
@@ -153,39 +147,33 @@ def budget(scores: Scores) -> Table:
 
 def arms(score: Score) -> Table:
     """Return every pair of arms that was compared, on the cells and forks that both have."""
-    rows = []
-    for pair, tasks in score.contrasts.items():
-        for task, both in tasks.items():
-            for estimand, contrast in both.items():
-                if isinstance(contrast, Undefined):
-                    continue
-                digits, forks = digits_for(contrast), contrast.paired
-                rows.append(
-                    (
-                        " - ".join(arms_of(score, pair)),
-                        task,
-                        estimand.replace("_", " "),
-                        number(contrast.first, digits),
-                        number(contrast.second, digits),
-                        with_span(contrast.mean, contrast.bootstrap, digits),
-                        span(contrast.student_t, digits),
-                        _both_p(contrast),
-                        str(forks.forks),
-                        number(forks.pearson, 3),
-                        number(forks.spearman, 3),
-                        rate(forks.same_sign),
-                    )
-                )
-    return Table(
+    contrasts = [
+        ((" - ".join(arms_of(score, pair)), task, estimand.replace("_", " ")), contrast, digits_for(contrast))
+        for pair, tasks in score.contrasts.items()
+        for task, both in tasks.items()
+        for estimand, contrast in both.items()
+        if not isinstance(contrast, Undefined)
+    ]
+    return Table.of(
         "arms",
         "Arms compared: mean dR of each and their difference on the cells both have, with the p of Student-t and "
         "of sign flips; correlations and agreement in sign over the forks both have.",
-        (
-            *("Arms", "Task", "Forks", "first", "second", "difference, bootstrap", "Student-t", "p, t and signs"),
-            *("paired forks", "Pearson", "Spearman", "same sign"),
-        ),
-        rows,
-        keys=3,
+        ("Arms", "Task", "Forks"),
+        contrasts,
+        [
+            ("first", lambda contrast, digits: number(contrast.first, digits)),
+            ("second", lambda contrast, digits: number(contrast.second, digits)),
+            (
+                "difference, bootstrap",
+                lambda contrast, digits: with_span(contrast.mean, contrast.bootstrap, digits),
+            ),
+            ("Student-t", lambda contrast, digits: span(contrast.student_t, digits)),
+            ("p, t and signs", lambda contrast, _: _both_p(contrast)),
+            ("paired forks", lambda contrast, _: str(contrast.paired.forks)),
+            ("Pearson", lambda contrast, _: number(contrast.paired.pearson, 3)),
+            ("Spearman", lambda contrast, _: number(contrast.paired.spearman, 3)),
+            ("same sign", lambda contrast, _: rate(contrast.paired.same_sign)),
+        ],
     )
 
 
@@ -234,25 +222,13 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
 
 def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> Table:
     """Return a row per task, group of arms and noise; without rows where no arms differ in their noise."""
-    rows = []
-    for task, groups in sweeps.items():
-        for label, sweep in groups.items():
-            for noise in sweep.noises.values():
-                digits = digits_for(noise)
-                rows.append(
-                    (
-                        *(task, f"{noise.action_noise:g}", label, str(noise.episodes)),
-                        f"{noise.diverged} of {noise.forks}",
-                        *_signal(noise, "residual"),
-                        *_signal(noise, "kl"),
-                        unsigned(noise.r_hold, digits),
-                        estimate(noise, digits),
-                        *_difference(noise.rise),
-                        rate(noise.helped),
-                        _auc(noise),
-                    )
-                )
-    return Table(
+    rows = [
+        ((task, f"{noise.action_noise:g}", label), noise, digits_for(noise))
+        for task, groups in sweeps.items()
+        for label, sweep in groups.items()
+        for noise in sweep.noises.values()
+    ]
+    return Table.of(
         "noises",
         "Noise of standard deviation sigma_a on every action, in streams and in both branches, with m episodes: "
         "signals before the fork, frozen return and mean dR of all attempted forks, and how far each lies above "
@@ -261,14 +237,22 @@ def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> Table:
         "share checkpoints, directions, decision points and drift levels. Streams, windows and HOLD branches are "
         "each noise's own: differences are paired by checkpoint, as means of cells, and not fork by fork."
         f"{_not_scored(sweeps)}",
-        (
-            *("Task", "sigma_a", "Arms", Column("m", optional=True), Column("diverged", optional=True), "residual"),
-            *(Column("its rise, Student-t", optional=True), "kl", Column("its rise, Student-t", optional=True)),
-            *(Column("r_hold", optional=True), "mean dR, Student-t", "its rise, Student-t"),
-            *(Column("p, t and signs", optional=True), "helped", "AUC of residual"),
-        ),
+        ("Task", "sigma_a", "Arms"),
         rows,
-        keys=2,
+        [
+            (Column("m", optional=True), lambda noise, _: str(noise.episodes)),
+            (Column("diverged", optional=True), lambda noise, _: f"{noise.diverged} of {noise.forks}"),
+            ("residual", lambda noise, _: _signal(noise, "residual")[0]),
+            (Column("its rise, Student-t", optional=True), lambda noise, _: _signal(noise, "residual")[1]),
+            ("kl", lambda noise, _: _signal(noise, "kl")[0]),
+            (Column("its rise, Student-t", optional=True), lambda noise, _: _signal(noise, "kl")[1]),
+            (Column("r_hold", optional=True), lambda noise, digits: unsigned(noise.r_hold, digits)),
+            ("mean dR, Student-t", lambda noise, digits: estimate(noise, digits)),
+            ("its rise, Student-t", lambda noise, _: _difference(noise.rise)[0]),
+            (Column("p, t and signs", optional=True), lambda noise, _: _difference(noise.rise)[1]),
+            ("helped", lambda noise, _: rate(noise.helped)),
+            ("AUC of residual", lambda noise, _: _auc(noise)),
+        ],
     )
 
 
@@ -287,7 +271,7 @@ def _signal(noise: Noise, name: str) -> tuple[str, str]:
 
 
 def _auc(noise: Noise) -> str:
-    interval = known(noise.residual_auc_interval)
+    interval = defined(noise.residual_auc_interval)
     ends = f" [{rate(interval.low)}, {rate(interval.high)}]" if interval else ""
     return rate(noise.residual_auc) + ends
 

@@ -1,14 +1,15 @@
 """Tables of what updating was worth: by task, direction, drift level and stream seed (paper, Tables 1 and 2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from worldfork.analysis.present.table import Column, Table, Toned
 from worldfork.analysis.present.text import (
     DASH,
     answer,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     predicted_digits,
     rate,
@@ -19,7 +20,7 @@ from worldfork.analysis.present.text import (
     word,
 )
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.judgement import FreshSeverity, PredictionAnswer, Severity
+from worldfork.analysis.score.judgement import FreshSeverity, Judgement, PredictionAnswer, Severity
 from worldfork.analysis.score.power import replicate
 from worldfork.analysis.score.records import Effect, TaskScore
 from worldfork.analysis.score.rules import Rules
@@ -46,83 +47,87 @@ BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student
 
 def overview(scores: Scores) -> Table:
     """Return a line for every arm of every task: the screen's table where there are many."""
-    useful = {key: ", ".join(useful_triggers(score)) for key, score in scores.items()}
-    rows: list[tuple[str, ...]] = []
-    for (task, arm), score in scores.items():
-        verdict, effect, digits = answer(score), score.effect.all_attempted, _digits(score)
-        outcome = Toned(verdict.outcome, verdict.tone)
-        rows.append((task, arm, number(effect.mean, digits), span(effect.student_t, digits), outcome))
-    last = (Column("useful triggers", term="useful", words=True),) if any(useful.values()) else ()
-    if last:
-        rows = [(*row, useful[key]) for row, key in zip(rows, scores, strict=True)]
+    columns: list[tuple[str | Column, Callable[[TaskScore, int], str]]] = [
+        ("mean dR", lambda score, digits: number(score.effect.all_attempted.mean, digits)),
+        (
+            Column("Student-t 95%", term="Student-t 95%"),
+            lambda score, digits: span(score.effect.all_attempted.student_t, digits),
+        ),
+        (Column("updating", words=True), lambda score, _: _outcome(score)),
+    ]
     caption = "Mean dR of all attempted forks, with its Student-t 95% interval over checkpoints."
-    if not last:
+    if any(map(useful_triggers, scores.values())):
+        columns.append(
+            (
+                Column("useful triggers", term="useful", words=True),
+                lambda score, _: ", ".join(useful_triggers(score)),
+            )
+        )
+    else:
         caption += " No trigger was found useful with any of these arms."
-    columns = (
-        *KEYS,
-        "mean dR",
-        Column("Student-t 95%", term="Student-t 95%"),
-        Column("updating", words=True),
-        *last,
-    )
-    return Table("overview", caption, columns, rows, keys=2, grouped=True)
+    return dataclasses.replace(Table.of("overview", caption, KEYS, _tasks(scores), columns), grouped=True)
+
+
+def _outcome(score: TaskScore) -> str:
+    verdict = answer(score)
+    return Toned(verdict.outcome, verdict.tone)
 
 
 def effects(scores: Scores) -> Table:
     """Return Table 1, with both estimands and both intervals."""
-    rows = [
-        (
-            *key,
-            _cells(score),
-            _retained(score),
-            *_estimates(score.effect.items(), _digits(score)),
-            f"{score.forks.helped} / {score.forks.hurt}",
-            str(score.effect.retained.cells_below_zero),
-        )
-        for key, score in scores.items()
-    ]
-    return Table(
+    return Table.of(
         "effects",
         "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks.",
-        (*KEYS, "Cells", "Forks retained", *BOTH, "Helped / hurt", "Cells below 0"),
-        rows,
-        keys=2,
+        KEYS,
+        _tasks(scores),
+        [
+            ("Cells", lambda score, _: _cells(score)),
+            ("Forks retained", lambda score, _: _retained(score)),
+            ("all attempted, bootstrap", lambda score, digits: _bootstrap(score.effect.all_attempted, digits)),
+            ("Student-t", lambda score, digits: span(score.effect.all_attempted.student_t, digits)),
+            ("retained, bootstrap", lambda score, digits: _bootstrap(score.effect.retained, digits)),
+            ("Student-t", lambda score, digits: span(score.effect.retained.student_t, digits)),
+            ("Helped / hurt", lambda score, _: f"{score.forks.helped} / {score.forks.hurt}"),
+            ("Cells below 0", lambda score, _: str(score.effect.retained.cells_below_zero)),
+        ],
     )
 
 
 def grades(scores: Scores) -> Table:
     """Return every mean with its tests over few checkpoints."""
-    rows = []
-    for key, score in scores.items():
-        judged, digits = score.judgement, _digits(score)
-        without = known(judged.leave_one_out)
-        rows.append(
-            (
-                *key,
-                word(score.verdict),
-                word(judged.grade),
-                rate(judged.p_student_t),
-                rate(judged.p_sign_flip),
-                rate(judged.least_p),
-                f"{rate(judged.adjusted_student_t)} / {rate(judged.adjusted_sign_flip)}",
-                f"{number(without.low, digits)} to {number(without.high, digits)}" if without else DASH,
-                span(judged.anytime, digits),
-                word(judged.more_checkpoints),
-            )
-        )
-    return Table(
+    return Table.of(
         "grades",
         "What each mean dR over all attempted forks can be held to. A verdict is resolved where the Student-t "
         "interval excludes 0 and both p values stay below .05 after Holm's adjustment over the registered means; "
         "leaning where only the interval does. Leave one out: where the end of the interval nearer to 0 lies "
         "without one checkpoint.",
-        (
-            *(*KEYS, "verdict", "grade", "p, Student-t", "p, sign flips", "least p", "adjusted, t / flips"),
-            *("leave one out", "anytime 95%", "checkpoints to resolve"),
-        ),
-        rows,
-        keys=2,
+        KEYS,
+        _tasks(scores),
+        [
+            ("verdict", lambda score, _: word(score.verdict)),
+            ("grade", lambda score, _: word(score.judgement.grade)),
+            ("p, Student-t", lambda score, _: rate(score.judgement.p_student_t)),
+            ("p, sign flips", lambda score, _: rate(score.judgement.p_sign_flip)),
+            ("least p", lambda score, _: rate(score.judgement.least_p)),
+            ("adjusted, t / flips", lambda score, _: _adjusted(score.judgement)),
+            ("leave one out", lambda score, digits: _leave_one_out(score.judgement, digits)),
+            ("anytime 95%", lambda score, digits: span(score.judgement.anytime, digits)),
+            ("checkpoints to resolve", lambda score, _: word(score.judgement.more_checkpoints)),
+        ],
     )
+
+
+def _bootstrap(effect: Effect, digits: int) -> str:
+    return with_span(effect.mean, effect.bootstrap, digits)
+
+
+def _adjusted(judged: Judgement) -> str:
+    return f"{rate(judged.adjusted_student_t)} / {rate(judged.adjusted_sign_flip)}"
+
+
+def _leave_one_out(judged: Judgement, digits: int) -> str:
+    without = defined(judged.leave_one_out)
+    return f"{number(without.low, digits)} to {number(without.high, digits)}" if without else DASH
 
 
 def directions(scores: Scores) -> Table:
@@ -159,7 +164,7 @@ def quartiles(scores: Scores) -> Table:
         (*key, way, *(number(mean, _digits(score)) for mean in means))
         for key, score in scores.items()
         for way in _directions(score)
-        if (means := known(score.drift_quartiles[way]))
+        if (means := defined(score.drift_quartiles[way]))
     ]
     return Table(
         "quartiles",
@@ -172,33 +177,27 @@ def quartiles(scores: Scores) -> Table:
 
 def severities(scores: Scores) -> Table:
     """Return mean dR by what drift had done to the frozen model, so that a verdict is not the schedule's."""
-    rows = [
-        (
-            *key,
-            _severity_class(part),
-            str(part.forks),
-            str(part.checkpoints),
-            str(part.helped),
-            number(part.mean, _digits(score)),
-            with_span(part.checkpoint_mean, part.student_t, _digits(score)),
-            estimate(part.fresh, _digits(score)),
-            _by_halves(part.fresh),
-        )
-        for key, score in scores.items()
-        for part in known(score.severity) or ()
-    ]
-    return Table(
+    return Table.of(
         "severity",
         "Mean dR of all attempted forks by r_hold over the checkpoint's clean return: over forks, and over the "
         "checkpoints that have such forks, with its Student-t interval. Fresh: the latter with the severity from "
         "half of a fork's episodes and dR from the others, both ways round; by halves: the forks that the even and "
         "that the odd episodes place there, and their checkpoints.",
-        (
-            *(*KEYS, "r_hold / clean", "forks", "checkpoints", "helped", "mean", "mean of checkpoints"),
-            *("fresh", "by halves"),
-        ),
-        rows,
-        keys=3,
+        (*KEYS, "r_hold / clean"),
+        [
+            ((*key, _severity_class(part)), part, _digits(score))
+            for key, score in scores.items()
+            for part in defined(score.severity) or ()
+        ],
+        [
+            ("forks", lambda part, _: str(part.forks)),
+            ("checkpoints", lambda part, _: str(part.checkpoints)),
+            ("helped", lambda part, _: str(part.helped)),
+            ("mean", lambda part, digits: number(part.mean, digits)),
+            ("mean of checkpoints", lambda part, digits: with_span(part.checkpoint_mean, part.student_t, digits)),
+            ("fresh", lambda part, digits: estimate(part.fresh, digits)),
+            ("by halves", lambda part, _: _by_halves(part.fresh)),
+        ],
     )
 
 
@@ -237,59 +236,51 @@ def seed_replication(scores: Scores, replication: Mapping[str, Forks], rules: Ru
 
 def contraction(scores: Scores) -> Table:
     """Return r_update against r_hold, and the same between two halves of HOLD's episodes."""
-    rows = [
-        (
-            *key,
-            with_span(fit.slope, fit.slope_interval, 2),
-            with_span(fit.crossing, fit.crossing_interval, _digits(score)).replace("+", ""),
-            with_span(fit.variance_ratio, fit.variance_ratio_interval, 2),
-            with_span(fit.within.value, fit.within.student_t, 2),
-            number(fit.split_half.slope, 2),
-            number(fit.split_half.variance_ratio, 2),
-        )
+    fits = [
+        (key, score.contraction, _digits(score))
         for key, score in scores.items()
-        if not isinstance((fit := score.contraction).slope, Undefined)
+        if not isinstance(score.contraction.slope, Undefined)
     ]
-    return Table(
+    return Table.of(
         "contraction",
         "r_update on r_hold, retained forks, Student-t intervals over checkpoints left out one at a time; the "
         "slope at one (direction, k), between checkpoints; HOLD's second half of episodes on its first.",
-        (
-            *(*KEYS, "slope", "crossing", "variance ratio", "slope at one (direction, k)"),
-            *("split-half slope", "split-half variance ratio"),
-        ),
-        rows,
-        keys=2,
+        KEYS,
+        fits,
+        [
+            ("slope", lambda fit, _: with_span(fit.slope, fit.slope_interval, 2)),
+            (
+                "crossing",
+                lambda fit, digits: with_span(fit.crossing, fit.crossing_interval, digits).replace("+", ""),
+            ),
+            ("variance ratio", lambda fit, _: with_span(fit.variance_ratio, fit.variance_ratio_interval, 2)),
+            ("slope at one (direction, k)", lambda fit, _: with_span(fit.within.value, fit.within.student_t, 2)),
+            ("split-half slope", lambda fit, _: number(fit.split_half.slope, 2)),
+            ("split-half variance ratio", lambda fit, _: number(fit.split_half.variance_ratio, 2)),
+        ],
     )
 
 
 def predictions(scores: Scores) -> Table:
     """Return what was predicted beforehand, and what came."""
-    rows = [
-        (
-            *key,
-            prediction.name,
-            number(prediction.value, predicted_digits(prediction, _digits(score))),
-            span(prediction.interval, predicted_digits(prediction, _digits(score))),
-            _premise(prediction, _digits(score)),
-            prediction.answer,
-        )
-        for key, score in scores.items()
-        for prediction in score.predictions
-    ]
-    return Table(
+    return Table.of(
         "predictions",
         "Registered predictions. Where the premise does not hold, nothing was tested.",
-        (
-            *KEYS,
-            "Prediction",
-            "figure",
-            Column("95% interval", optional=True),
-            Column("premise", optional=True),
-            "answer",
-        ),
-        rows,
-        keys=3,
+        (*KEYS, "Prediction"),
+        [
+            ((*key, prediction.name), prediction, _digits(score))
+            for key, score in scores.items()
+            for prediction in score.predictions
+        ],
+        [
+            ("figure", lambda prediction, digits: number(prediction.value, predicted_digits(prediction, digits))),
+            (
+                Column("95% interval", optional=True),
+                lambda prediction, digits: span(prediction.interval, predicted_digits(prediction, digits)),
+            ),
+            (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
+            ("answer", lambda prediction, _: prediction.answer),
+        ],
     )
 
 
@@ -316,10 +307,6 @@ def _cells(score: TaskScore) -> str:
 Triple = tuple[Figure, Bounds, Bounds]  # a mean, its bootstrap and its Student-t interval
 
 
-def _estimates(effects: Iterable[tuple[str, Effect]], digits: int) -> list[str]:
-    return _spans([(effect.mean, effect.bootstrap, effect.student_t) for _, effect in effects], digits)
-
-
 def _spans(triples: Sequence[Triple], digits: int) -> list[str]:
     """Return a mean with its bootstrap interval, and the Student-t interval, of each estimand."""
     return [
@@ -331,6 +318,12 @@ def _spans(triples: Sequence[Triple], digits: int) -> list[str]:
 
 def _directions(score: TaskScore) -> list[str]:
     return sorted(score.effect.all_attempted.by_direction, reverse=True)  # toward before away, as in the paper
+
+
+def _tasks(scores: Scores) -> Iterator[tuple[tuple[str, str], TaskScore, int]]:
+    """Yield every task with the decimals of its means."""
+    for key, score in scores.items():
+        yield key, score, _digits(score)
 
 
 def _digits(score: TaskScore) -> int:

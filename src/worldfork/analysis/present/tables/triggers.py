@@ -1,5 +1,6 @@
 """Tables of triggers: how they rank, what they earn, and what firing as often at random earns (paper, Table 3)."""
 
+import functools
 from collections.abc import Iterator
 
 from worldfork.analysis.present.table import Column, Table, Toned
@@ -9,9 +10,9 @@ from worldfork.analysis.present.text import (
     DASH,
     Rule,
     auc_with_checkpoints,
+    defined,
     digits_for,
     estimate,
-    known,
     number,
     rate,
     rule_groups,
@@ -22,11 +23,12 @@ from worldfork.analysis.present.text import (
 )
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.judgement import Gain
-from worldfork.analysis.score.records import Endpoint, TaskScore, TriggerScore
+from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
 __all__ = ["controls", "earnings", "endpoints", "policies", "position", "proxies", "rivals", "usefulness"]
 
+KEYS_OF_TRIGGER = (*KEYS, "Trigger")
 SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the ledger has them
 BASELINES = ("never", "always", "position_table")
 BEATEN = {
@@ -67,8 +69,8 @@ def rivals(scores: Scores) -> Table:
 
 
 def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[str]:
-    random, shift = known(trigger.random), known(trigger.random_shift)
-    on_all, by_direction = known(attempted.random), known(trigger.by_direction) or {}
+    random, shift = defined(trigger.random), defined(trigger.random_shift)
+    on_all, by_direction = defined(attempted.random), defined(trigger.by_direction) or {}
     running = trigger.running_quantile
     return [
         _auc(trigger),
@@ -79,7 +81,7 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
         with_span(random.mean, random.interval, digits) if random else DASH,
         rate(random.p if random else None),
         rate(shift.p if shift else None),
-        _yes(known(trigger.passes_control)),
+        _yes(defined(trigger.passes_control)),
         DASH
         if isinstance(running.fires, Undefined)
         else f"{number(running.policy_total, digits)} ({running.fires})",
@@ -89,7 +91,7 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
 
 
 def _auc(trigger: TriggerScore) -> str:
-    interval = known(trigger.auc_interval)
+    interval = defined(trigger.auc_interval)
     if interval is None:
         return DASH
     star = "*" if trigger.auc_interval_kind == "min-max" else ""
@@ -132,10 +134,10 @@ def _finding(trigger: TriggerScore | None) -> str:
     """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
     if trigger is None:
         return ""
-    useful = known(trigger.useful)
+    useful = defined(trigger.useful)
     if useful and useful.useful:
         return Toned("yes, useful", "good")
-    return _yes(known(trigger.passes_control))
+    return _yes(defined(trigger.passes_control))
 
 
 def _yes(answer: bool | None) -> str:
@@ -144,53 +146,64 @@ def _yes(answer: bool | None) -> str:
 
 def controls(scores: Scores) -> Table:
     """Return the random control within ever shorter stretches of the stream."""
-    rows = []
-    for key, score, name, trigger in _chosen(scores):
-        random, blocks, shift = known(trigger.random), known(trigger.random_blocks), known(trigger.random_shift)
-        if random is None or blocks is None or shift is None:
-            continue
-        nulls = [
-            f"{number(null.mean, _digits(score))}, p {rate(null.p)}" for null in (random, *blocks.values(), shift)
-        ]
-        rows.append((*key, name, number(trigger.policy_total, _digits(score)), *nulls))
-    return Table(
+    rows = [row for row in _chosen(scores) if not isinstance(row[1].random_blocks, Undefined)]
+    blocks = [(f"{count} blocks", functools.partial(_block, place=place)) for place, count in enumerate((2, 4, 6))]
+    return Table.of(
         "controls",
         "Random controls: the mean total of firing as often anywhere in a cell, within blocks of it, or shifted.",
-        (*KEYS, "Trigger", "total", "random", "2 blocks", "4 blocks", "6 blocks", "shifted"),
+        KEYS_OF_TRIGGER,
         rows,
-        keys=3,
+        [
+            ("total", lambda trigger, digits: number(trigger.policy_total, digits)),
+            ("random", lambda trigger, digits: _null(trigger.random, digits)),
+            *blocks,
+            ("shifted", lambda trigger, digits: _null(trigger.random_shift, digits)),
+        ],
     )
+
+
+def _block(trigger: TriggerScore, digits: int, *, place: int) -> str:
+    blocks = defined(trigger.random_blocks)
+    return _null(list(blocks.values())[place], digits) if blocks else DASH
+
+
+def _null(null: RandomControl | Undefined, digits: int) -> str:
+    return DASH if isinstance(null, Undefined) else f"{number(null.mean, digits)}, p {rate(null.p)}"
 
 
 def proxies(scores: Scores) -> Table:
     """Return the correlation of each signal with dR, and with r_hold."""
-    rows = [
-        (
-            *key,
-            name,
-            number(trigger.correlation, 3),
-            number(trigger.partial_correlation, 3),
-            number(trigger.spearman_hold, 3),
-            unsigned(trigger.excluded_quantile, 2),
-        )
-        for key, _, name, trigger in _chosen(scores)
-    ]
-    return Table(
+    return Table.of(
         "proxies",
         "What a signal goes with on retained forks, and where in its distribution the excluded forks lie.",
-        (*KEYS, "Trigger", "with dR", "given r_hold", "Spearman with r_hold", "quantile of excluded"),
-        rows,
-        keys=3,
+        KEYS_OF_TRIGGER,
+        _chosen(scores),
+        [
+            ("with dR", lambda trigger, _: number(trigger.correlation, 3)),
+            ("given r_hold", lambda trigger, _: number(trigger.partial_correlation, 3)),
+            ("Spearman with r_hold", lambda trigger, _: number(trigger.spearman_hold, 3)),
+            ("quantile of excluded", lambda trigger, _: unsigned(trigger.excluded_quantile, 2)),
+        ],
     )
 
 
-def _chosen(scores: Scores) -> Iterator[tuple[tuple[str, str], TaskScore, str, TriggerScore]]:
-    """Yield the paper's triggers, or else the first two candidates there are."""
+Row = tuple[tuple[str, str, str], TriggerScore, int]  # task, arm and name, figures, decimals of a total
+
+
+def _retained(scores: Scores) -> Iterator[Row]:
+    """Yield every trigger of every task on retained forks."""
     for key, score in scores.items():
-        triggers = score.triggers.retained
-        candidates = [name for name in triggers if not is_reference(name)]
-        for name in [name for name in SHOWN if name in triggers] or candidates[:2]:
-            yield key, score, name, triggers[name]
+        for name, trigger in score.triggers.retained.items():
+            yield (*key, name), trigger, _digits(score)
+
+
+def _chosen(scores: Scores) -> Iterator[Row]:
+    """Yield the paper's triggers of each task, or else the first two candidates there are."""
+    for key, score in scores.items():
+        rows = list(_retained({key: score}))
+        names = [name for (*_, name), _, _ in rows]
+        chosen = [name for name in SHOWN if name in names] or [name for name in names if not is_reference(name)][:2]
+        yield from (row for name in chosen for row in rows if row[0][-1] == name)
 
 
 def earnings(scores: Scores) -> Table:
@@ -225,31 +238,30 @@ def earnings(scores: Scores) -> Table:
 
 
 def _gain(gain: Gain, digits: int) -> str:
-    student, flips = known(gain.p_student_t), known(gain.p_sign_flip)
+    student, flips = defined(gain.p_student_t), defined(gain.p_sign_flip)
     p = None if student is None or flips is None else max(student, flips)
     return f"{number(gain.mean, digits)}, p {rate(p)}"
 
 
 def position(scores: Scores) -> Table:
     """Return what a signal knows beyond its place in the stream."""
-    rows = [
-        (*key, name, auc_with_checkpoints(trigger), *_at_one_place(trigger))
-        for key, score in scores.items()
-        for name, trigger in score.triggers.retained.items()
-        if not isinstance(trigger.given_position, Undefined)
-    ]
-    return Table(
+    return Table.of(
         "position",
         "What a signal knows beyond its place in the stream, retained forks: its AUC, and its AUC over pairs of "
         f"forks at one (direction, k), pooled, with the range when one checkpoint is left out. {AUC_RESTS_ON}",
-        (*KEYS, "Trigger", "AUC", "AUC at one (direction, k)", "without one checkpoint", "pairs"),
-        rows,
-        keys=3,
+        KEYS_OF_TRIGGER,
+        [row for row in _retained(scores) if not isinstance(row[1].given_position, Undefined)],
+        [
+            ("AUC", lambda trigger, _: auc_with_checkpoints(trigger)),
+            ("AUC at one (direction, k)", lambda trigger, _: _at_one_place(trigger)[0]),
+            ("without one checkpoint", lambda trigger, _: _at_one_place(trigger)[1]),
+            ("pairs", lambda trigger, _: _at_one_place(trigger)[2]),
+        ],
     )
 
 
 def _at_one_place(trigger: TriggerScore) -> tuple[str, str, str]:
-    given = known(trigger.given_position)
+    given = defined(trigger.given_position)
     if given is None or isinstance(given.auc, Undefined):
         return DASH, DASH, "0"
     return rate(given.auc), f"{rate(given.without_one_low)} to {rate(given.without_one_high)}", str(given.pairs)
@@ -257,20 +269,22 @@ def _at_one_place(trigger: TriggerScore) -> tuple[str, str, str]:
 
 def endpoints(scores: Scores) -> Table:
     """Return the registered primary endpoint."""
-    rows = []
-    for key, score in scores.items():
-        for name, trigger in score.triggers.retained.items():
-            both = (trigger.endpoint.leave_one_checkpoint_out, trigger.endpoint.running_quantile)
-            if not all(isinstance(endpoint, Undefined) for endpoint in both):
-                rows.append((*key, name, *map(_endpoint, both)))
-    return Table(
+    return Table.of(
         "endpoints",
         "The registered primary endpoint, (mean dR where fired - mean dR) / sigma_ep, with its Student-t interval "
         "over the checkpoints that have a fire (their number in brackets), retained forks.",
-        (*KEYS, "Trigger", "threshold fitted", "running quantile"),
-        rows,
-        keys=3,
+        KEYS_OF_TRIGGER,
+        [row for row in _retained(scores) if _has_endpoint(row[1])],
+        [
+            ("threshold fitted", lambda trigger, _: _endpoint(trigger.endpoint.leave_one_checkpoint_out)),
+            ("running quantile", lambda trigger, _: _endpoint(trigger.endpoint.running_quantile)),
+        ],
     )
+
+
+def _has_endpoint(trigger: TriggerScore) -> bool:
+    both = trigger.endpoint.leave_one_checkpoint_out, trigger.endpoint.running_quantile
+    return not all(isinstance(endpoint, Undefined) for endpoint in both)
 
 
 def _endpoint(endpoint: Endpoint | Undefined) -> str:
@@ -281,38 +295,41 @@ def _endpoint(endpoint: Endpoint | Undefined) -> str:
 
 def usefulness(scores: Scores) -> Table:
     """Return every trigger against what it has to beat."""
-    rows = []
-    for key, score in scores.items():
-        digits = _digits(score)
-        for name, trigger in score.triggers.all_attempted.items():
-            useful, gains, swapped = known(trigger.useful), known(trigger.gains), known(trigger.swapped)
-            if useful is None or gains is None or isinstance(trigger.earned, Undefined):
-                continue
-            rows.append(
-                (
-                    *key,
-                    name,
-                    trigger.standing,
-                    estimate(trigger.earned, digits),
-                    f"{estimate(gains['better_of_both'], digits)}, p {rate(gains['better_of_both'].p_sign_flip)}",
-                    f"{estimate(gains['position_table'], digits)}, p {rate(gains['position_table'].p_sign_flip)}",
-                    rate(swapped.p if swapped else None),
-                    "yes" if useful.useful else ", ".join(BEATEN[missed] for missed in useful.does_not_beat),
-                )
-            )
-    return Table(
+    rows = [
+        ((*key, name), trigger, _digits(score))
+        for key, score in scores.items()
+        for name, trigger in score.triggers.all_attempted.items()
+        if not any(isinstance(figure, Undefined) for figure in (trigger.useful, trigger.gains, trigger.earned))
+    ]
+    return Table.of(
         "useful",
         "Triggers on all attempted forks: the mean total of a checkpoint with its Student-t 95% interval, what it "
         "earns more than the better of never and always and than a table that knows only direction and k, and the "
         "p value of the fires of other checkpoints. A useful trigger beats these and both random controls, "
         "adjusted over candidates, tasks and arms; otherwise the last column says what it does not beat.",
-        (
-            *(*KEYS, "Trigger", "standing", "total of a checkpoint", "over never and always"),
-            *("over the position table", "p, swapped", "useful"),
-        ),
+        KEYS_OF_TRIGGER,
         rows,
-        keys=3,
+        [
+            ("standing", lambda trigger, _: trigger.standing),
+            ("total of a checkpoint", lambda trigger, digits: estimate(trigger.earned, digits)),
+            ("over never and always", lambda trigger, digits: _gain_over(trigger, "better_of_both", digits)),
+            ("over the position table", lambda trigger, digits: _gain_over(trigger, "position_table", digits)),
+            ("p, swapped", lambda trigger, _: rate(swapped.p if (swapped := defined(trigger.swapped)) else None)),
+            ("useful", lambda trigger, _: _not_beaten(trigger)),
+        ],
     )
+
+
+def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
+    gains = defined(trigger.gains)
+    return f"{estimate(gains[baseline], digits)}, p {rate(gains[baseline].p_sign_flip)}" if gains else DASH
+
+
+def _not_beaten(trigger: TriggerScore) -> str:
+    useful = defined(trigger.useful)
+    if useful is None or useful.useful:
+        return "yes" if useful else DASH
+    return ", ".join(BEATEN[name] for name in useful.does_not_beat)
 
 
 def _digits(score: TaskScore) -> int:

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
+    defined,
     digits_for,
     estimate,
-    known,
     listed,
     percent,
     rate,
@@ -113,11 +113,11 @@ WORDS: Final = {
 def answer(score: TaskScore) -> Answer:
     """Return the answer of one task, on all attempted forks."""
     effect, forks = score.effect.all_attempted, score.forks
-    verdict = known(score.verdict) or "undecided"
+    verdict = defined(score.verdict) or "undecided"
     return Answer(
         word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
         verdict=verdict,
-        grade=known(score.judgement.grade),
+        grade=defined(score.judgement.grade),
         mean=estimate(effect),
         scale=score.scale,
         of=_shares(score.scale),
@@ -150,11 +150,11 @@ def advise(score: TaskScore) -> Advice:
     """Return what the verdict and the triggers come to, on all attempted forks."""
     useful = useful_triggers(score)
     if useful:
-        name, figures = max(useful.items(), key=lambda item: known(item[1].policy_total) or -math.inf)
+        name, figures = max(useful.items(), key=lambda item: defined(item[1].policy_total) or -math.inf)
         return Advice("when", f"Update only when {_condition(name, figures)}.", _why_useful(figures, score))
     if _changes_nothing(score):
         return Advice("unresolved", "Nothing to decide.", "dR is 0 at every fork: updating changes no return.")
-    verdict, sure = known(score.verdict), score.judgement.grade == "resolved"
+    verdict, sure = defined(score.verdict), score.judgement.grade == "resolved"
     # Where a trigger earns more than never and always do, the better of the two is not all that can be had.
     paying = bool(candidates(score).paying)
     if verdict is None:
@@ -174,11 +174,13 @@ def advise(score: TaskScore) -> Advice:
 
 def _condition(name: str, figures: TriggerScore) -> str:
     """Return the signal and the threshold that fits all checkpoints; an alarm has none."""
-    fitted = known(figures.threshold)
+    fitted = defined(figures.threshold)
     if fitted is None:
         return f"{name} raises an alarm"
     reached = "has any value" if isinstance(fitted.value, Undefined) else f"reaches {fitted.value:.4g}"
-    return f"{name} {reached} (here at {percent(known(fitted.share) or 0.0, signed=False)} of the decision points)"
+    return (
+        f"{name} {reached} (here at {percent(defined(fitted.share) or 0.0, signed=False)} of the decision points)"
+    )
 
 
 def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
@@ -191,7 +193,7 @@ def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
 
 def _certainty(score: TaskScore) -> str:
     judged = score.judgement
-    grade, more = known(judged.grade), known(judged.more_checkpoints)
+    grade, more = defined(judged.grade), defined(judged.more_checkpoints)
     outlook = ""
     if more:
         outlook = f"; about {plural(more, 'more checkpoint')} would resolve it, if mean and spread stay as they are"
@@ -210,7 +212,7 @@ def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, out
         over: what p is corrected over, in words; empty where it is one test.
         outlook: what more checkpoints would resolve, as the end of a clause.
     """
-    grade, least = known(judged.grade), 2.0 ** (1 - checkpoints)
+    grade, least = defined(judged.grade), 2.0 ** (1 - checkpoints)
     exact, corrected_over = rate(judged.adjusted_sign_flip), f", corrected over {over}" if over else ""
     if grade == "resolved":
         words = f"Resolved: the exact test gives p {exact}{corrected_over}"
@@ -221,7 +223,7 @@ def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, out
     else:
         student = rate(judged.adjusted_student_t)
         words = f"Not certain: the exact test gives p {exact} and Student's t {student}{corrected_over}"
-    without = known(judged.leave_one_out)
+    without = defined(judged.leave_one_out)
     crosses = without.crosses if without and grade != "unresolved" else ()
     ends = f". Without checkpoint {listed(crosses, last='or')} the interval reaches 0" if crosses else ""
     return f"{words}{outlook}{ends}."
@@ -292,5 +294,5 @@ def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
 def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:
     """Return the decimals of what was predicted: those of the task's returns, and two at least where all of it lies
     within 1, as correlations, slopes and shares do."""
-    values = [known(prediction.value), *(known(prediction.interval) or ())]
+    values = [defined(prediction.value), *(defined(prediction.interval) or ())]
     return max(digits, 2) if all(value is None or abs(value) <= 1 for value in values) else digits

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from worldfork.analysis.present.text.answers import UNIT
-from worldfork.analysis.present.text.formatting import digits_for, estimate, known, listed, number
+from worldfork.analysis.present.text.formatting import defined, digits_for, estimate, listed, number
 from worldfork.analysis.score.judgement import Grade
 from worldfork.analysis.score.records import Contrast
 from worldfork.analysis.score.result import Score
@@ -78,7 +78,7 @@ def contrast_answer(arms: tuple[str, str], task: str, contrast: Contrast | Undef
     first, second = arms
     if isinstance(contrast, Undefined):
         return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {contrast.why}.")
-    digits, mean = digits_for(contrast), known(contrast.mean)
+    digits, mean = digits_for(contrast), defined(contrast.mean)
     grade = None if isinstance(contrast.grade, Undefined) else contrast.grade
     difference = estimate(contrast, digits)
     comparison = "unresolved"
@@ -108,11 +108,11 @@ def contrast_summary(
     neither: list[str] = []
     for graded in answers:
         contrast = contrasts[graded.task]
-        mean = None if isinstance(contrast, Undefined) else known(contrast.mean)
+        mean = None if isinstance(contrast, Undefined) else defined(contrast.mean)
         if mean is None or isinstance(contrast, Undefined) or graded.grade not in DIFFERS:
             neither.append(graded.task)
             continue
-        both = [known(contrast.first), known(contrast.second)]
+        both = [defined(contrast.first), defined(contrast.second)]
         lose = all(value is not None and value < 0 for value in both)
         verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
         differing.setdefault(verb, []).append(f"{graded.task} ({graded.grade})")

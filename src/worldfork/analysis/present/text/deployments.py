@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from worldfork.analysis.present.text.answers import certainty
 from worldfork.analysis.present.text.formatting import (
+    defined,
     digits_for,
     estimate,
-    known,
     listed,
     number,
     percent,
@@ -115,14 +115,14 @@ def gains_over_never(deployed: TaskDeployment) -> Mapping[str, Advantage]:
     return {
         name: gained
         for name, outcome in deployed.policies.items()
-        if (gained := known(outcome.advantage)) is not None and known(gained.mean) is not None
+        if (gained := defined(outcome.advantage)) is not None and defined(gained.mean) is not None
     }
 
 
 def realised(outcome: PolicyOutcome) -> float | None:
     """Return what a policy returned more than never; 0 of never itself, None where it is not known."""
-    gained = known(outcome.advantage)
-    return 0.0 if gained is None else known(gained.mean)
+    gained = defined(outcome.advantage)
+    return 0.0 if gained is None else defined(gained.mean)
 
 
 def best_first(deployed: TaskDeployment) -> list[str]:
@@ -170,8 +170,8 @@ def forecast_words(forecast: LedgerForecast) -> str:
 
 def _size(deployed: TaskDeployment, name: str) -> str:
     """Return the paired difference with its interval, and what it is of never's return."""
-    gained, never = gains_over_never(deployed)[name], known(deployed.policies[NEVER].returned)
-    mean, digits = known(gained.mean), followed_digits(deployed)
+    gained, never = gains_over_never(deployed)[name], defined(deployed.policies[NEVER].returned)
+    mean, digits = defined(gained.mean), followed_digits(deployed)
     words = f"{estimate(gained, digits)} {UNIT}"
     if mean is None or never is None or never <= 0:
         return words
@@ -180,7 +180,7 @@ def _size(deployed: TaskDeployment, name: str) -> str:
 
 def _beside_always(deployed: TaskDeployment, name: str) -> str:
     """Return what the trigger adds to its update: whoever follows it could also update always."""
-    added = known(deployed.policies[name].over_always)
+    added = defined(deployed.policies[name].over_always)
     if added is None:
         return ""
     grade = _grade(added) or "not graded"
@@ -206,13 +206,13 @@ def _certainty(deployed: TaskDeployment, gained: Advantage) -> str:
 
 
 def _differs(gained: Advantage, *, upward: bool) -> bool:
-    mean = known(gained.mean)
+    mean = defined(gained.mean)
     return mean is not None and _grade(gained) in ("resolved", "leaning") and (mean > 0) == upward
 
 
 def _survives_correction(gained: Advantage) -> bool:
     """Return True where Student's t stays significant after Holm; sign flips may have too few checkpoints."""
-    adjusted = known(gained.adjusted_student_t)
+    adjusted = defined(gained.adjusted_student_t)
     return adjusted is not None and adjusted < SIGNIFICANT
 
 
@@ -220,12 +220,12 @@ def _grade(gained: Advantage) -> Grade | None:
     return None if isinstance(gained.grade, Undefined) else gained.grade
 
 
-def _range(one: TaskDeployment, gains: Mapping[str, Advantage], names: list[str]) -> str:
+def _range(deployed: TaskDeployment, gains: Mapping[str, Advantage], names: list[str]) -> str:
     """Return how much many policies lost, as in "158.5 to 490.5 "; few of them have their sizes in the table."""
     if len(names) <= NAMED:
         return ""
-    digits = followed_digits(one)
-    losses = sorted(-mean for name in names if (mean := known(gains[name].mean)) is not None)
+    digits = followed_digits(deployed)
+    losses = sorted(-mean for name in names if (mean := defined(gains[name].mean)) is not None)
     return f"{unsigned(losses[0], digits)} to {unsigned(losses[-1], digits)} "
 
 

@@ -1,6 +1,6 @@
 """The value of updating by how far the frozen model has fallen, in sentences."""
 
-from worldfork.analysis.present.text.formatting import digits_for, known, with_span
+from worldfork.analysis.present.text.formatting import defined, digits_for, with_span
 from worldfork.analysis.score.judgement import FreshSeverity, Severity
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval
@@ -52,8 +52,8 @@ def _ends(score: TaskScore) -> tuple[Class, Class] | None:
     """Return the most and the least severe class that have a fresh mean with its interval."""
     classes = [
         (band, fresh, interval)
-        for band in known(score.severity) or ()
-        if (fresh := known(band.fresh)) is not None and (interval := known(fresh.student_t)) is not None
+        for band in defined(score.severity) or ()
+        if (fresh := defined(band.fresh)) is not None and (interval := defined(fresh.student_t)) is not None
     ]
     return (classes[0], classes[-1]) if len(classes) > 1 else None
 
@@ -69,8 +69,8 @@ def share_of_clean(band: Severity) -> str:
 def crossing_words(score: TaskScore) -> str:
     """Return below which return updating gains; empty where the slope may be 1, or no forks lie on both sides."""
     fit = score.contraction
-    slope, crossing, ends = known(fit.slope_interval), known(fit.crossing), known(fit.crossing_interval)
-    means = [mean for part in known(fit.bins) or () if (mean := known(part.mean)) is not None]
+    slope, crossing, ends = defined(fit.slope_interval), defined(fit.crossing), defined(fit.crossing_interval)
+    means = [mean for part in defined(fit.bins) or () if (mean := defined(part.mean)) is not None]
     seen = bool(means) and means[0] > 0 > means[-1]  # else the line is followed to where nothing was forked
     if slope is None or slope.high >= 1 or crossing is None or ends is None or not seen:
         return ""

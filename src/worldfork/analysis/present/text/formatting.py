@@ -13,10 +13,10 @@ DASH: Final = "–"
 T = typing.TypeVar("T")
 
 
-def known(figure: T | Undefined) -> T | None:
+def defined(figure: T | Undefined) -> T | None:
     """Return the figure, or None where it is undefined.
 
-    >>> known(1.5), known(Undefined("one class only"))
+    >>> defined(1.5), defined(Undefined("one class only"))
     (1.5, None)
     """
     return None if isinstance(figure, Undefined) else figure
@@ -35,7 +35,7 @@ class Estimated(typing.Protocol):
 
 def digits_for(effect: Estimated) -> int:
     """Return the decimals of a mean and its interval: returns run to 1,000 in one task, to 1 in another."""
-    values = [known(effect.mean), *(known(effect.student_t) or ())]
+    values = [defined(effect.mean), *(defined(effect.student_t) or ())]
     return decimals(max((abs(value) for value in values if value is not None), default=100.0))
 
 

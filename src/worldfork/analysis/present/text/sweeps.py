@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from worldfork.analysis.present.text.formatting import decimals, estimate, known, listed, number, signal_digits
+from worldfork.analysis.present.text.formatting import decimals, defined, estimate, listed, number, signal_digits
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
 
@@ -64,10 +64,10 @@ def _rises(noise: Noise) -> Iterable[str]:
     """Yield how far each signal, and mean dR, lies above those of the least noise."""
     for name in SIGNALS:
         recorded = noise.signals.get(name)
-        rise = None if recorded is None else known(recorded.rise)
+        rise = None if recorded is None else defined(recorded.rise)
         if rise is not None and not isinstance(rise.mean, Undefined):
             yield f"{name} by {estimate(rise, signal_digits(rise.mean))}"
-    if (worth := known(noise.rise)) is not None and not isinstance(worth.mean, Undefined):
+    if (worth := defined(noise.rise)) is not None and not isinstance(worth.mean, Undefined):
         yield f"mean dR by {estimate(worth)}"
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from worldfork.analysis.present.text.formatting import known, listed
+from worldfork.analysis.present.text.formatting import defined, listed
 from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.judgement import MeanOf
@@ -58,12 +58,12 @@ class Rule:
     @property
     def p(self) -> Figure | None:
         """The larger of the two corrected p values of its random controls; references have none."""
-        return known(self.tested.control_p) if self.tested else None
+        return defined(self.tested.control_p) if self.tested else None
 
     @property
     def fails(self) -> list[str]:
         """Tests that it should pass and does not."""
-        useful = known(self.figures.useful) if self.figures else None
+        useful = defined(self.figures.useful) if self.figures else None
         return [BEATEN[name] for name in useful.does_not_beat] if useful else []
 
 
@@ -119,7 +119,7 @@ def candidates(score: TaskScore) -> Candidates:
     read = [name for name, figures in triggers.items() if figures.standing == "candidate"]
     passing = [name for name in read if triggers[name].passes_control is True]
     missed = {
-        name: judged.does_not_beat for name in passing if (judged := known(triggers[name].useful)) is not None
+        name: judged.does_not_beat for name in passing if (judged := defined(triggers[name].useful)) is not None
     }
     return Candidates(
         read=read,
@@ -138,7 +138,7 @@ def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
         for name, figures in score.triggers.all_attempted.items()
         if figures.standing == "candidate"
         and not is_reference(name)
-        and (judged := known(figures.useful)) is not None
+        and (judged := defined(figures.useful)) is not None
         and judged.useful
     }
 
@@ -174,7 +174,7 @@ def not_beaten(score: TaskScore) -> str:
         return ""
 
     def distance(name: str) -> tuple[int, float]:
-        earned = known(score.triggers.all_attempted[name].policy_total)
+        earned = defined(score.triggers.all_attempted[name].policy_total)
         return len(missed[name]), math.inf if earned is None else -earned
 
     nearest = min(missed, key=distance)
