@@ -210,7 +210,7 @@ class GymnasiumSimulation(ModelSimulation):
 
 
 class WatchedGenerator:
-    """A generator that notes when it is used. To read its state at every step would take as long as some physics."""
+    """A generator that notes when it is used: to read its state at every step takes as long as some physics."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator, self.used = generator, True
