@@ -296,6 +296,36 @@ def test_numbers_that_an_environment_keeps_are_part_of_its_rows() -> None:
         ScoredPlugin(history=True).build(scale=1.0, threads=1)
 
 
+class Noisy(HalfCheetahEnv):
+    """Draws at every third step or so."""
+
+    def step(self, action: Any) -> Any:
+        if self.data.qpos[2] > 0.01:
+            action = action + 0.1 * self.np_random.normal(size=6)
+        return super().step(action)
+
+
+class NoisyPlugin(GymnasiumPlugin):
+    id: str = "Noisy"
+    drift: str = GRAVITY
+    episode_steps: int | None = 20
+
+    def make(self) -> Any:
+        return Noisy()
+
+
+def test_a_generator_that_is_drawn_from_now_and_then_is_part_of_a_row() -> None:
+    world, plain = (plugin.build(scale=1.0, threads=1) for plugin in (NoisyPlugin(), ScoredPlugin()))
+    state, random = world.reset(np.arange(3)), np.random.default_rng(0)
+    drawn = set()
+    for _ in range(20):
+        before = state.physics[:, 3:13]
+        state, _ = stepped_and_restored(world, state, random.uniform(-1, 1, (3, 6)), np.zeros(3))
+        drawn |= {bool(changed) for changed in (state.physics[:, 3:13] != before).any(axis=1)}
+    assert drawn == {True, False}
+    assert plain.reset(np.arange(1)).physics.shape[1] == state.physics.shape[1] + 1
+
+
 def test_a_family_of_names() -> None:
     located = registry.locate("environments", "gymnasium:Ant-v5")
     assert located.ours

@@ -132,7 +132,6 @@ class GymnasiumSimulation(ModelSimulation):
         self._steps, rest = self._row[2 : 2 + limits], self._row[2 + limits :]
         self._words, self._changed = rest[:WORDS], rest[WORDS:-physics]
         self._physics = rest[-physics:]  # when begun, as the episode begins; else before the last physics step
-        self._drawn: Any = None  # the generator's state that `_words` stand for
 
     def another(self) -> "GymnasiumSimulation":
         return GymnasiumSimulation(self._plugin, self._shares, self._changing)
@@ -142,7 +141,8 @@ class GymnasiumSimulation(ModelSimulation):
 
     def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
         observation, _ = self._env.reset(seed=seed)
-        self._generator = self._inner.np_random.bit_generator
+        self._draws = self._inner._np_random = WatchedGenerator(self._inner.np_random)
+        self._words[:] = generator_numbers(self._draws.generator)
         self._warnings[:] = 0
         self._row[:2] = 1.0, self._fields.factor
         mujoco.mj_getState(self._inner.model, self._data, self._physics, WHOLE_STATE)
@@ -160,8 +160,8 @@ class GymnasiumSimulation(ModelSimulation):
             self._steps[place] = limit._elapsed_steps
         if self._changing.size:
             self._changed[:] = self._changing.read(self._inner)
-        if (drawn := self._generator.state) != self._drawn:
-            self._words[:], self._drawn = generator_numbers(self._inner.np_random), drawn
+        if self._draws.used:
+            self._words[:], self._draws.used = generator_numbers(self._draws.generator), False
         return self._row
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
@@ -170,8 +170,7 @@ class GymnasiumSimulation(ModelSimulation):
         self._fields.set_factor(float(row[1]))
         for limit, steps in zip(self._limits, self._steps, strict=True):
             limit._elapsed_steps = int(steps)
-        restore_generator(self._inner.np_random, self._words)
-        self._drawn = self._generator.state
+        restore_generator(self._draws.generator, self._words)
         self._changing.write(self._inner, self._changed)
         if row[0]:  # as `reset` leaves it: placed, and gone through once; the second time restores the warm start
             mujoco.mj_resetData(model, data)
@@ -208,6 +207,17 @@ class GymnasiumSimulation(ModelSimulation):
                 self.advance(generator.uniform(-self.action_bound, self.action_bound, self.action_size))
             snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
         return ChangingNumbers(snapshots, owner=type(self._inner).__name__)
+
+
+class WatchedGenerator:
+    """A generator that notes when it is used: to read its state at every step takes as long as some physics."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator, self.used = generator, True
+
+    def __getattr__(self, name: str) -> Any:
+        self.used = True
+        return getattr(self.generator, name)
 
 
 def _gymnasium() -> Any:
