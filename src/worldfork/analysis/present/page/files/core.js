@@ -180,33 +180,9 @@ function select(words, options, value, onchange) {
 }
 const button = (words, onclick, more = {}) => el("button", { type: "button", onclick, ...more }, words);
 const pair = (name, value) => [el("dt", {}, name), el("dd", {}, value)];
+const row = (kind, [first, ...rest]) => el("tr", {}, el("th", {}, first), rest.map((cell) => el(kind, {}, cell)));
 const table = (heads, rows, more = {}) =>
-  el(
-    "table",
-    more,
-    heads &&
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          heads.map((head) => el("th", {}, head)),
-        ),
-      ),
-    el(
-      "tbody",
-      {},
-      rows.map(([first, ...rest]) =>
-        el(
-          "tr",
-          {},
-          el("th", {}, first),
-          rest.map((cell) => el("td", {}, cell)),
-        ),
-      ),
-    ),
-  );
+  el("table", more, heads && el("thead", {}, row("th", heads)), el("tbody", {}, rows.map((cells) => row("td", cells))));
 
 function tell(event, lines) {
   const box = byId("tooltip");
