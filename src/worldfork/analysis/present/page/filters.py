@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 from worldfork.analysis.present import text as wording
 from worldfork.analysis.present.page.view import Bar, Part, rule_strip
-from worldfork.analysis.present.text.fallen import share_of_clean
+from worldfork.analysis.present.text.fallen import crossing_words, fallen_lead, severity_words, share_of_clean
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 
 __all__ = ["FILTERS", "is_figure"]
@@ -88,11 +88,6 @@ def ticked(text: str) -> Markup:
     return Markup("").join(pieces)
 
 
-def words(name: str) -> str:
-    """Return the name of a field as words."""
-    return name.replace("_", " ")
-
-
 def _data(value: float, text: str) -> Markup:
     """Return the number as it is read, with every digit of it for the CSV file."""
     return Markup('<data value="{}">{}</data>').format(repr(float(value)), wording.minus(text))
@@ -112,6 +107,9 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "with_span": with_span,
     "rate": rate,
     "rule_strip": rule_strip,
+    "crossing_words": crossing_words,
+    "fallen_lead": fallen_lead,
+    "severity_words": severity_words,
     "share_of_clean": share_of_clean,
     "percent": percent,
     "count": count,
@@ -121,6 +119,5 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "forks_of": forks_of,
     "minus": wording.minus,
     "predicted_digits": wording.predicted_digits,
-    "words": words,
     "ticked": ticked,
 }

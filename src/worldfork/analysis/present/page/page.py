@@ -12,7 +12,7 @@ import hashlib
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jinja2
 
@@ -45,8 +45,6 @@ from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
 from worldfork.ledger.pretraining import Seed
 from worldfork.ledger.store import Study
-from worldfork.progress import Progress, silent
-from worldfork.triggers import Trigger
 from worldfork.version import __version__
 
 __all__ = ["Page", "default_place", "environment", "page_name", "policy", "render", "style", "write_page"]
@@ -82,31 +80,17 @@ class Page:
         )
 
 
-def write_page(
-    source: Source,
-    folder: str | Path | None = None,
-    *,
-    seed: int = 0,
-    permutations: int = 20_000,
-    triggers: Sequence[str | Trigger] | str | None = None,
-    higher_is_better: bool = True,
-    failure_return: float | None = None,
-    progress: Progress = silent,
-) -> Page:
-    """Read and score a ledger, and write its page: `folder`/index.html; by default STUDY/report/index.html, or
-    NAME.html beside a table or a study in one file. The page of a data frame is only returned, unless a folder is
-    named. `higher_is_better` and `failure_return` say how a flat table is read."""
+def write_page(source: Source, folder: str | Path | None = None, **options: Any) -> Page:
+    """Read and score a ledger, and write its page.
+
+    Args:
+        source: a study, a flat table or a data frame.
+        folder: where index.html goes; by default STUDY/report, or NAME.html beside a table or a study in one file.
+            The page of a data frame is only returned, unless a folder is named.
+        options: those of `gather`.
+    """
     place = default_place(source) if folder is None else Path(folder) / "index.html"
-    material = gather(
-        source,
-        seed=seed,
-        permutations=permutations,
-        triggers=triggers,
-        higher_is_better=higher_is_better,
-        failure_return=failure_return,
-        progress=progress,
-    )
-    page = render(material)
+    page = render(gather(source, **options))
     return page if place is None else page.save(place)
 
 

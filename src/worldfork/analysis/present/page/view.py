@@ -24,7 +24,6 @@ from worldfork.analysis.present.text import (
     rule_groups,
     update_words,
 )
-from worldfork.analysis.present.text.fallen import crossing_words, fallen_lead, severity_words
 from worldfork.analysis.score.records import Effect, TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
@@ -173,15 +172,6 @@ def bars(delta: Float[np.ndarray, "forks"]) -> list[Bar]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Extreme:
-    """The worst or the best fork: where it stands in the page's list, and what it was worth."""
-
-    what: str
-    fork: int
-    delta: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Part:
     """A task in one arm."""
 
@@ -192,7 +182,7 @@ class Part:
     update: str  # what its arm does; empty where a registration does not say
     several: bool  # whether the study has other arms
     score: TaskScore
-    extremes: Sequence[Extreme]
+    extremes: Mapping[str, tuple[int, float]]  # the worst and the best fork: its place on the page, and its dR
 
     @property
     def name(self) -> str:
@@ -247,21 +237,6 @@ class Part:
         """Mean dR by what HOLD returned, with its standard error to either side."""
         bins = defined(self.score.contraction.bins) or ()
         return [Strip(mean=one.mean, student_t=around(one.mean, one.standard_error)) for one in bins]
-
-    @property
-    def fallen_lead(self) -> str:
-        """Words before the two sentences that follow."""
-        return fallen_lead(self.score)
-
-    @property
-    def severity_words(self) -> str:
-        """Value of updating by how far the model had fallen."""
-        return severity_words(self.score)
-
-    @property
-    def crossing_words(self) -> str:
-        """Return below which updating gains."""
-        return crossing_words(self.score)
 
     @property
     def points(self) -> int:
@@ -326,13 +301,12 @@ def _update(material: Material, arm: str) -> str:
     return "; ".join(changed(registration, first, arm)) or update_words(registration)
 
 
-def _extremes(material: Material, arm: str, task: str, score: TaskScore) -> list[Extreme]:
+def _extremes(material: Material, arm: str, task: str, score: TaskScore) -> dict[str, tuple[int, float]]:
     """Return the worst and the best fork by their places in the page's order, which depends on the whole ledger."""
     forks = score.evidence.forks
     shown = places(forks, material.rows, arm=arm, task=task)
     order = np.argsort(forks.delta, kind="stable")
-    place = {index: position for position, index in enumerate(shown.index) if index is not None}
-    return [
-        Extreme(what, place[int(index)], float(forks.delta[index]))
-        for what, index in (("worst", order[0]), ("best", order[-1]))
-    ]
+    return {
+        name: (shown.index.index(int(order[end])), float(forks.delta[order[end]]))
+        for name, end in (("worst", 0), ("best", -1))
+    }

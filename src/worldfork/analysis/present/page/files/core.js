@@ -143,6 +143,11 @@ const brief = (value) => (isNumber(value) ? minus(String(Number(value.toPrecisio
 const chance = (p) => (p < 0.001 ? "<.001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, ""));
 const whole = (value) => value.toLocaleString("en-US");
 
+// A table that reaches beyond its box says so.
+const hint = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.classList.toggle("more", target.scrollWidth > target.clientWidth + 1);
+});
+
 // ---- what a fork did ----
 const isScored = (fork) => fork.delta !== null;
 const sideOf = (fork) => (!isScored(fork) ? "none" : fork.delta > 0 ? "help" : fork.delta < 0 ? "hurt" : "even");
@@ -180,33 +185,9 @@ function select(words, options, value, onchange) {
 }
 const button = (words, onclick, more = {}) => el("button", { type: "button", onclick, ...more }, words);
 const pair = (name, value) => [el("dt", {}, name), el("dd", {}, value)];
+const row = (kind, [first, ...rest]) => el("tr", {}, el("th", {}, first), rest.map((cell) => el(kind, {}, cell)));
 const table = (heads, rows, more = {}) =>
-  el(
-    "table",
-    more,
-    heads &&
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          heads.map((head) => el("th", {}, head)),
-        ),
-      ),
-    el(
-      "tbody",
-      {},
-      rows.map(([first, ...rest]) =>
-        el(
-          "tr",
-          {},
-          el("th", {}, first),
-          rest.map((cell) => el("td", {}, cell)),
-        ),
-      ),
-    ),
-  );
+  el("table", more, heads && el("thead", {}, row("th", heads)), el("tbody", {}, rows.map((cells) => row("td", cells))));
 
 function tell(event, lines) {
   const box = byId("tooltip");

@@ -26,20 +26,9 @@ function tableRows(table) {
     const shown = data.map((one) => one.textContent.trim()).join(" ");
     return data.length && shown === text ? data.map((one) => one.value).join(" ") : text;
   };
-  let head = "";
-  let below = 0; // how many of the next rows the first cell reaches into: it is said in each
   return [...table.rows]
     .filter((row) => !row.classList.contains("group"))
-    .map((row) => {
-      const cells = [...row.cells].filter((cell) => !cell.classList.contains("wide")).map(value);
-      if (below > 0) {
-        below -= 1;
-        return [head, ...cells];
-      }
-      head = cells[0];
-      below = row.cells[0].rowSpan - 1;
-      return cells;
-    });
+    .map((row) => [...row.cells].filter((cell) => !cell.classList.contains("wide")).map(value));
 }
 
 function exportPrinted() {

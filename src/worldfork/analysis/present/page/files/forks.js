@@ -105,17 +105,10 @@ function forksSection() {
     csvButton("forks", () => forkRows(forks)),
   );
   turn(0);
-  return el(
-    "div",
-    {},
-    controls,
-    el(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Every fork" },
-      el("table", { class: "forks" }, el("thead", {}, el("tr", {}, el("th", {}, "fork"), heads)), body),
-    ),
-    el("div", { class: "controls pages" }, buttons, count),
-  );
+  const list = el("table", { class: "forks" }, el("thead", {}, el("tr", {}, el("th", {}, "fork"), heads)), body);
+  const box = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Every fork" }, list);
+  hint.observe(box);
+  return el("div", {}, controls, box, el("div", { class: "controls pages" }, buttons, count));
 }
 
 function forkLine(fork, columns) {

@@ -57,14 +57,6 @@ function choices() {
   });
 }
 
-// A table that reaches beyond its box says so.
-function hintAtScrolling() {
-  const hint = new ResizeObserver((entries) => {
-    for (const { target } of entries) target.classList.toggle("more", target.scrollWidth > target.clientWidth + 1);
-  });
-  for (const box of document.querySelectorAll(".scroll")) hint.observe(box);
-}
-
 function showTheme() {
   if (state.theme) document.documentElement.dataset.theme = state.theme;
 }
@@ -115,7 +107,7 @@ showTheme();
 choices();
 explainTerms();
 exportPrinted();
-hintAtScrolling();
+for (const box of document.querySelectorAll(".scroll")) hint.observe(box);
 for (const id of Object.keys(SECTIONS)) drawSection(id);
 showChosen();
 downloads();

@@ -155,6 +155,8 @@ function forkPanel(fork) {
         ? brief(signal[fork.index])
         : "missing: it never fires";
   const number = (value) => (isNumber(value) ? brief(value) : "not finite");
+  const folded = (words, inside) => el("details", {}, el("summary", {}, words), inside);
+  const episodes = (fork.hold || []).map((hold, row) => [row + 1, brief(hold), brief(fork.update[row])]);
   return el(
     "aside",
     {
@@ -206,32 +208,13 @@ function forkPanel(fork) {
         pair("parameter shift", number(fork.fit[3])),
         pair("window", `${whole(fork.fit[4])} transitions`),
       ),
-      el(
-        "p",
-        { class: "small" },
-        fork.broken || "Nothing was non-finite or unstable: parameters, actions, returns, episodes.",
-      ),
+      el("p", { class: "small" }, fork.broken || "Nothing was non-finite or unstable: parameters, actions, returns, episodes."),
     ],
-    el(
-      "details",
-      {},
-      el("summary", {}, `Signals before the fork (${Object.keys(triggers).length})`),
-      table(
-        null,
-        Object.entries(triggers).map(([name, trigger]) => [name, seen(trigger)]),
-      ),
+    folded(
+      `Signals before the fork (${Object.keys(triggers).length})`,
+      table(null, Object.entries(triggers).map(([name, trigger]) => [name, seen(trigger)])),
     ),
-    fork.hold &&
-      el(
-        "details",
-        {},
-        el("summary", {}, `Episode returns (m = ${fork.hold.length} pairs)`),
-        table(
-          ["episode", "HOLD", "UPDATE"],
-          fork.hold.map((hold, row) => [row + 1, brief(hold), brief(fork.update[row])]),
-          { id: "episodes" },
-        ),
-      ),
+    fork.hold && folded(`Episode returns (m = ${fork.hold.length} pairs)`, table(["episode", "HOLD", "UPDATE"], episodes, { id: "episodes" })),
     fork.digest && el("p", { class: "small digest" }, "row ", el("code", {}, fork.digest), "…"),
   );
 }

@@ -46,12 +46,7 @@ function thresholdSection() {
   const controls = el(
     "div",
     { class: "controls" },
-    select(
-      "Trigger",
-      groupedTriggers(names),
-      state.trigger,
-      (name) => change({ trigger: name, threshold: null }),
-    ),
+    select("Trigger", groupedTriggers(names), state.trigger, (name) => change({ trigger: name, threshold: null })),
     scatter && [
       el("label", { class: "select" }, el("span", {}, "Threshold"), box),
       button("always", () => set(-Infinity)),
@@ -79,19 +74,14 @@ function thresholdSection() {
     scale.redraw();
     scale.querySelector("figcaption .words").textContent =
       `n = ${whole(view.forks)} forks, return per deployment: never 0, always ${signed(view.always / view.deployments, digits)}, oracle ${signed(view.oracle / view.deployments, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+    const ends = [view.low, view.high].map((end) => signed(end / view.deployments, digits)).join(", ");
+    const told = (p) => (isNumber(p) ? chance(p) : "undefined");
     figures.replaceChildren(
-      ...[
-        pair("chance, mean", signed(view.mean / view.deployments, digits)),
-        pair(
-          "chance, 95%",
-          isNumber(view.low)
-            ? `[${signed(view.low / view.deployments, digits)}, ${signed(view.high / view.deployments, digits)}]`
-            : "undefined",
-        ),
-        pair("p permuted", isNumber(view.p) ? chance(view.p) : "undefined"),
-        pair("p shifted in time", isNumber(view.p_shift) ? chance(view.p_shift) : "undefined"),
-        rows ? pair("n with signal", whole(view.known.length)) : [],
-      ].flat(),
+      ...pair("chance, mean", signed(view.mean / view.deployments, digits)),
+      ...pair("chance, 95%", isNumber(view.low) ? `[${ends}]` : "undefined"),
+      ...pair("p permuted", told(view.p)),
+      ...pair("p shifted in time", told(view.p_shift)),
+      ...(rows ? pair("n with signal", whole(view.known.length)) : []),
     );
     for (const key of LOOKED_UP) readout.dataset[key] = view[key];
     readout.dataset.threshold = state.threshold;
@@ -163,24 +153,11 @@ function thresholdWords({ total, fires, forks, p, p_shift, always, oracle, deplo
           ? `Better than chance at this threshold, which was chosen knowing the outcomes: no finding${total < Math.max(0, always) ? `; ${fixed} updating earns more` : ""}.`
           : "No better than chance.";
   const share = oracle > 0 && total > 0 ? `, for ${plain((100 * total) / oracle, 0)}% of what the oracle earns` : "";
-  const isKnown = isNumber(total);
+  const unit = `return gained per deployment of ${points()} episodes, one after each decision point`;
+  const words = [el("b", {}, whole(fires ?? 0)), ` of ${whole(forks)} forks fire${share}. ${verdict}`];
   return [
-    el(
-      "p",
-      { class: "big" },
-      signed(total / deployments, digits),
-      el("small", {}, `return gained per deployment of ${points()} episodes, one after each decision point`),
-    ),
-    el(
-      "p",
-      {},
-      isKnown
-        ? [
-            el("b", {}, whole(fires)),
-            ` of ${whole(forks)} forks fire${share}. ${verdict}`,
-          ]
-        : "No threshold could be fitted.",
-    ),
+    el("p", { class: "big" }, signed(total / deployments, digits), el("small", {}, unit)),
+    el("p", {}, isNumber(total) ? words : "No threshold could be fitted."),
   ];
 }
 
@@ -235,52 +212,23 @@ function signalChart(view, set) {
       edge = right + 4;
       const wide = least > 0 && most > 20 * least;
       x = wide ? logarithmic([least, most], [left + 6, right - 6]) : linear(extent(values), [left + 6, right - 6]);
-      const y = linear(
-        extent(
-          known.map(({ fork }) => fork.delta),
-          { zero: true },
-        ),
-        [height, 40],
-      );
+      const y = linear(extent(known.map(({ fork }) => fork.delta), { zero: true }), [height, 40]);
       const sums = linear(extent([...each.total, ...each.low, ...each.high], { zero: true }), [to, from]);
       const corner = (row) => (row === 0 ? left : row >= rows.total.length - 1 ? right : x(rows.threshold[row]));
-      const stairs = (column) =>
-        column
-          .flatMap((value, row) => [
-            [corner(row), sums(value)],
-            [corner(row + 1), sums(value)],
-          ])
-          .slice(0, -1);
-      marks = crowded
-        ? []
-        : known.map(({ fork, value }) => [
-            mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": fork.index }),
-            fork,
-          ]);
+      const step = (value, row) => [[corner(row), sums(value)], [corner(row + 1), sums(value)]];
+      const stairs = (column) => column.flatMap(step).slice(0, -1);
+      const shape = ({ fork, value }) =>
+        mark(sideOf(fork), x(value), y(fork.delta), 4.6, { "data-fork": fork.index });
+      marks = crowded ? [] : known.map((one) => [shape(one), one.fork]);
       const squares = crowded ? crowd(known.map(({ fork, value }) => [x(value), y(fork.delta), sideOf(fork)])) : [];
-      fitted = svg(
-        "g",
-        { class: "fitted" },
-        trigger.fitted[state.side].map((value) => thresholdLine(x(value))),
-      );
-      movable = svg(
-        "g",
-        {},
-        thresholdLine(0),
-        svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }),
-      );
+      fitted = svg("g", { class: "fitted" }, trigger.fitted[state.side].map((value) => thresholdLine(x(value))));
+      movable = svg("g", {}, thresholdLine(0), svg("circle", { class: "handle", r: 8, cy: 30, "data-handle": true }));
       add(
         canvas,
         axisY(y, { x: left, right, top: 18, words: "dR, return per episode" }),
         squares,
         marks.map(([shape]) => shape),
-        axisY(sums, {
-          x: left,
-          right,
-          top: from,
-          words: "return gained per deployment, at every threshold",
-          count: 4,
-        }),
+        axisY(sums, { x: left, right, top: from, words: "return gained per deployment, at every threshold", count: 4 }),
         svg("path", { class: "band", d: path([...stairs(each.high), ...stairs(each.low).reverse()]) + "Z" }),
         svg("path", { class: "chance", d: path(stairs(each.mean)) }),
         svg("path", { class: "total", d: path(stairs(each.total)) }),
