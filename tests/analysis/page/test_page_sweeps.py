@@ -32,7 +32,7 @@ def test_a_dose_is_shown_with_its_ratio_and_the_total_of_always_updating(materia
     """Updates of 10, 50 and 200 steps every 50 control steps, six of them in a deployment."""
     page = render(material).html
     for steps, ratio in ((10, "0.20"), (50, "1.00"), (200, "4.00")):
-        row = re.search(rf"<tr><th>{steps}</th>(.*?)<td class="spare">n-{steps}</td></tr>", page, re.DOTALL)
+        row = re.search(rf'<tr><th>{steps}</th>(.*?)<td class="spare">n-{steps}</td></tr>', page, re.DOTALL)
         assert row is not None
         mean = re.findall(r'<data value="(.*?)">', row[1])[0]
         assert float(mean) == material.score[f"n-{steps}", "linear_quadratic"].effect.all_attempted.mean
