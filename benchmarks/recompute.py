@@ -27,6 +27,7 @@ from recompute_basics import LISTED_SIGNS, flip_p, t_interval, t_p
 from recompute_deployments import check_deployments
 from recompute_drawn import SIGN_PATTERNS, Near, near_share
 from recompute_fits import components, contraction, counts, retained_forks, severities
+from recompute_inference import check_contrasts, check_inference, check_normalised
 from recompute_sweeps import check_doses, check_noises
 from recompute_triggers import SIGNALS, triggers
 from scipy import optimize, stats
@@ -41,7 +42,7 @@ PAPERS_CANDIDATES = (*SIGNALS[:6], *DETECTORS)
 NAMED = (
     *("arms", "tasks", "triggers", "triggers_all_attempted", "contrasts", "gains", "by_direction", "by_checkpoint"),
     *("by_direction_intervals", "drift_quartiles", "random_blocks", "auc_by_checkpoint", "standard_error_at"),
-    *("doses", "noises", "signals", "deployment"),
+    *("doses", "noises", "signals", "deployment", "by_episodes", "proposed_by", "within"),
 )
 # What is not computed again, and why. Everything else that is printed must be, or this program fails.
 SEEDED = "draws of the analysis' own generator: their mean is compared, within five standard errors"
@@ -390,13 +391,15 @@ def recompute(named, study):
     printed = Watched(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
     scores = {(arm, task): score for arm, one in printed["arms"].items() for task, score in one["tasks"].items()}
     book, means = Ledger(), {}
+    candidates = registered["scoring"].get("triggers", PAPERS_CANDIDATES)
     for arm, tasks in ledger.items():
         for task, columns in tasks.items():
             where, before = f"{arm} {task}", book.compared
             means[arm, task] = judge(columns, book, where, scores[arm, task])
             check_task(columns, book, where, scores[arm, task])
+            retained = retained_forks(columns)
+            check_inference(columns, retained, book, where, scores[arm, task], candidates)
             print(f"{where}: {book.compared - before} figures", flush=True)
-    candidates = registered["scoring"].get("triggers", PAPERS_CANDIDATES)
     check_families(ledger, scores, means, candidates, book)
     for (arm, task), score in scores.items():
         book.same(f"{arm} {task}.candidates", len(candidates), score["candidates"])
@@ -412,6 +415,8 @@ def recompute(named, study):
                 kept = [retained_forks(f) if side == "retained" else np.ones(len(f["k"]), bool) for f in arms]
                 shown = printed["contrasts"][pair][task][side]
                 basics.contrast(*arms, kept, book, f"{pair} {task} {side}", shown)
+    check_contrasts(printed, holm, more, book)
+    check_normalised(ledger, printed, book)
     check_doses(ledger, registered, printed.get("doses", {}), book)
     check_noises(ledger, registered, printed.get("noises", {}), scores, book)
     if registered.get("deployment"):
@@ -450,7 +455,7 @@ def _kinds(paths):
 def _parts(path):
     for index, part in enumerate(path):
         before = path[index - 1] if index else None
-        of_policies = before == "earned" and str(path[index - 2]).startswith("policies")
+        of_policies = before in ("earned", "per_deployment") and str(path[index - 2]).startswith("policies")
         of_policies = of_policies or (before == "policies" and path[0] == "deployment")
         second = index == 2 and path[0] in ("contrasts", "doses", "noises")  # a task, or a group of arms
         named = before in NAMED or of_policies or second or isinstance(part, int)

@@ -77,6 +77,22 @@ def mean_of(x):
     return float(np.mean(x)) if len(x) else None
 
 
+def skew(x, book, where, shown):
+    """Skewness, what it takes from the coverage of Student's t, and Johnson's interval."""
+    n = len(x)
+    if n < 3 or np.ptp(x) <= 1e-9 * np.abs(x).max():
+        return book.same(where, None, shown)
+    s = np.std(x, ddof=1)
+    third = sum((value - np.mean(x)) ** 3 for value in x) * n / ((n - 1) * (n - 2))
+    short = 0.25 * (third / s**3) ** 2 / n
+    move, ends = third / (6 * s**2 * n), t_interval(x)
+    mine = [third / s**3, short, [end + move for end in ends]]
+    book.same(where, mine, [shown[key] for key in ("skewness", "shortfall", "johnson")], 1e-7)
+    words = f"covers about {100 * max(0.0, 0.95 - short):.0f}%." if short > 0.02 else ""
+    agree = shown["words"].endswith(words) and bool(words) == bool(shown["words"])
+    return book.same(f"{where}.words", True, agree)
+
+
 def mean_figures(by_checkpoint, book, where, shown):
     """What is said of every mean over checkpoints; one that has none is None."""
     x = np.array([mean for mean in by_checkpoint.values() if mean is not None])
@@ -84,6 +100,7 @@ def mean_figures(by_checkpoint, book, where, shown):
     book.same(f"{where}.student_t", t_interval(x), shown["student_t"])
     book.same(f"{where}.bootstrap", resampled(x), shown["bootstrap"])
     book.same(f"{where}.p", [t_p(x), flip_p(x)], [shown["p_student_t"], shown["p_sign_flip"]])
+    skew(x, book, f"{where}.skew", shown["skew"])
     if "by_checkpoint" in shown:
         book.by_name(f"{where}.by_checkpoint", by_checkpoint, shown["by_checkpoint"])
 

@@ -13,6 +13,7 @@ import statistics
 import numpy as np
 from recompute_basics import LISTED_RESAMPLES, close, mean_figures, rank, t_interval
 from recompute_drawn import RESAMPLES, chosen, near_ends
+from recompute_inference import check_forecasts, check_max_t
 from recompute_policies import best_threshold, running
 
 EARLY = ("never", "always")
@@ -50,8 +51,9 @@ def check_deployments(study, registered, ledger, printed, holm, book):
                 task, policies, ledger, thresholds, registered, printed[task], book
             ).items()
         }
-    for kind in ("advantage", "evaluation", "over_always", "parted"):
+    for kind in ("advantage", "evaluation", "over_always", "parted", "parted_one_step", "parted_carried"):
         check_family(kind, judged, printed, holm, book)
+        check_max_t(kind, judged, printed, book)
     for task in deployed:
         book.same(f"{task}.family", sum(1 for _, name in judged if name != "never"), printed[task]["family"])
 
@@ -154,7 +156,7 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         f"{task}.size", [*size, best, points], [*(shown[name] for name in names), shown["best"], shown["points"]]
     )
     largest = max(np.abs(of["never"]).max() for of in (returns, evaluated))
-    judged, foreseen = {}, {}
+    judged, foreseen, counted, forecasts = {}, {}, {}, {"one_step": {}, "carried": {}}
     for name, policy in policies.items():
         at, one = f"{task} {name}", shown["policies"][name]
         gap = returns[name] - returns["never"]
@@ -186,12 +188,32 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
             # A policy that never fires there comes to 0 and ties with never: no rounding error may part them.
             said_by = {c: 0.0 if close(came[c], parted[str(c)]) else came[c] - parted[str(c)] for c in checkpoints}
         else:
-            said_by = over([earned for earned, _ in said])
-            book.same(f"{at}.ledger_updates", np.mean([fires for _, fires in said]), one["ledger_updates"])
+            said_by = over([earned for earned, *_ in said])
+            book.same(f"{at}.ledger_updates", np.mean([fires for _, fires, _ in said]), one["ledger_updates"])
         book.same(f"{at}.ledger_value", np.mean(list(said_by.values())), one["ledger_value"])
         foreseen[name], judged[name] = said_by, {}
+        forks = ledger[policy["arm"]][task]
+        mean = np.array([
+            (forks["update"] - forks["hold"])[
+                (forks["c"] == c) & (forks["d"] == d) & (forks["s"] == s)
+            ].mean()
+            for c, d, s in cells
+        ])  # fmt: skip
+        fires = one["ledger_updates"]
+        counted[name] = {c: fires * value for c, value in over(mean).items()}
+        came = over(gap.mean(axis=1))
+        for kind in ("one_step", "carried"):
+            if said is None:
+                parted = one[f"parted_{kind}"]["by_checkpoint"]
+                mine = {c: 0.0 if close(came[c], parted[str(c)]) else came[c] - parted[str(c)] for c in checkpoints}
+            else:
+                at_cells = over_episodes(policy, cells, ledger, task, [fired for *_, fired in said], size[2])
+                mine = over(at_cells[kind])
+            forecasts[kind][name] = mine
+            book.same(f"{at}.{kind}", np.mean(list(mine.values())), one[kind])
         if name == "never":
             kinds = ("advantage", "always", "evaluation", "over_always", "parted", "retained")
+            kinds = (*kinds, "parted_one_step", "parted_carried")
             book.same(f"{at} itself", [None] * len(kinds), [one[key] for key in kinds])
             continue
         gained = over(gap.mean(axis=1))
@@ -202,6 +224,8 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
             "evaluation": over(at_points.mean(axis=1)) if points else None,
             "over_always": beside(name),
             "parted": {c: gained[c] - said_by[c] for c in checkpoints},
+            "parted_one_step": {c: gained[c] - forecasts["one_step"][name][c] for c in checkpoints},
+            "parted_carried": {c: gained[c] - forecasts["carried"][name][c] for c in checkpoints},
         }
         for kind, values in judged[name].items():
             if book.there(f"{at}.{kind}", values is not None, one[kind]):
@@ -222,6 +246,15 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         if here or (shown["policies"][name]["ledger_updates"] or 0) > 0:
             updates.setdefault(policy["arm"], []).append(name)
     check_forecast(foreseen, realised, checkpoints, updates, book, f"{task}.forecast", shown["forecast"])
+    missed = {
+        kind: sum(
+            (one[f"parted_{kind}"] or {}).get("grade_holm") == "resolved" for one in shown["policies"].values()
+        )
+        for kind in forecasts
+    }
+    columns = {**forecasts, "count": counted}
+    at = f"{task}.forecasts"
+    check_forecasts(columns, realised, checkpoints, updates, book, at, shown["forecasts"], missed)
     return judged
 
 
@@ -243,7 +276,7 @@ def check_directions(at, cells, gap, updates, said, shown, book):
         if said is None:
             book.same(f"{at}.{way}.parted", gained.mean() - one["ledger_value"], one["parted"])
             continue
-        earned = over([value for value, _ in said])
+        earned = over([value for value, *_ in said])
         mine = [earned.mean(), (gained - earned).mean(), t_interval(gained - earned)]
         book.same(f"{at}.{way}.ledger", mine, [one[key] for key in ("ledger_value", "parted", "parted_student_t")])
 
@@ -268,8 +301,29 @@ def by_the_ledger(policy, cells, ledger, task, kept):
     found = []
     for c, d, s in cells:
         own = (forks["c"] == c) & (forks["d"] == d) & (forks["s"] == s)
-        found.append((np.where(fired[own], delta[own], 0.0).mean(), fired[own].sum()))
+        order = np.argsort(forks["k"][own])
+        found.append((np.where(fired[own], delta[own], 0.0).mean(), fired[own].sum(), fired[own][order]))
     return found
+
+
+def over_episodes(policy, cells, ledger, task, fired_at, episodes):
+    """Both forecasts over the decisions that an episode follows, cell by cell."""
+    forks = ledger[policy["arm"]][task]
+    delta, columns = forks["update"] - forks["hold"], {"one_step": [], "carried": []}
+    for (c, d, s), fires in zip(cells, fired_at, strict=True):
+        own = (forks["c"] == c) & (forks["d"] == d) & (forks["s"] == s)
+        order = np.argsort(forks["k"][own])
+        values, ks = delta[own][order], forks["k"][own][order]
+        one_step = carried = 0.0
+        begun = False
+        for k, value, fire in zip(ks, values, fires, strict=True):
+            begun = begun or fire
+            if k < episodes:
+                one_step += value if fire else 0.0
+                carried += value if begun else 0.0
+        columns["one_step"].append(one_step / episodes)
+        columns["carried"].append(carried / episodes)
+    return columns
 
 
 def check_forecast(foreseen, realised, checkpoints, updates, book, where, shown):

@@ -204,10 +204,9 @@ def test_forecasts_are_over_the_decisions_that_an_episode_follows():
 def test_labels_that_know_no_more_than_a_count_leave_nothing_to_order():
     draws = np.random.default_rng(7)
     fires = np.repeat(np.arange(1.0, 9.0)[:, None], 6, axis=1)
-    mean = np.full((8, 6), 2.0)
     noise = draws.normal(0, 0.01, (8, 6))
     found = compare_forecasts(
-        Foreseen(one_step=fires * 2, carried=fires * 3, fires=fires, mean=mean, realised=fires * 2 + noise),
+        Foreseen(one_step=fires * 2, carried=fires * 3, count=fires * 2, realised=fires * 2 + noise),
         missed={},
         updates={},
         seed=0,
@@ -218,9 +217,7 @@ def test_labels_that_know_no_more_than_a_count_leave_nothing_to_order():
     assert found.one_step.error < 0.1 < found.carried.error
     labels = draws.normal(size=(8, 6)) * 0.1 + np.arange(8.0)[::-1][:, None]
     known = compare_forecasts(
-        Foreseen(
-            one_step=labels, carried=labels, fires=fires[[3, 1, 2, 0, 7, 5, 6, 4]], mean=mean, realised=labels
-        ),
+        Foreseen(one_step=labels, carried=labels, count=fires[[3, 1, 2, 0, 7, 5, 6, 4]], realised=labels),
         missed={},
         updates={},
         seed=0,

@@ -281,11 +281,14 @@ class _Task:
             )
             for kind in ("one_step", "carried")
         }
+        values = {
+            column: np.stack([self.over_checkpoints(getattr(value, column)) for value in columns])
+            for column in ("one_step", "carried", "fires", "mean")
+        }
         foreseen = Foreseen(
-            **{
-                column: np.stack([self.over_checkpoints(getattr(value, column)) for value in columns])
-                for column in ("one_step", "carried", "fires", "mean")
-            },
+            one_step=values["one_step"],
+            carried=values["carried"],
+            count=values["fires"].mean(axis=1, keepdims=True) * values["mean"],
             realised=self.means - self.means[self.never],
         )
         return compare_forecasts(

@@ -160,8 +160,7 @@ class Foreseen:
 
     one_step: Values
     carried: Values
-    fires: Values
-    mean: Values  # dR of the update that each policy fires
+    count: Values  # how often a policy fires on the frozen stream, times the mean dR of its update
     realised: Values
 
     def rows(self, places: Sequence[int]) -> "Foreseen":
@@ -203,12 +202,10 @@ def compare_forecasts(
             **vars(order(values)), error=float(np.sqrt(np.mean(error**2))), missed=missed.get(name, 0)
         )
 
-    # The count is resampled as the product of two means, as it is computed.
-    count = foreseen.fires.mean(axis=1, keepdims=True) * foreseen.mean
     return Forecasts(
         one_step=sized("one_step", foreseen.one_step),
         carried=sized("carried", foreseen.carried),
-        count=order(count),
+        count=order(foreseen.count),
         partial=PartialOrder(
             value=_partial(foreseen),
             bootstrap=_partial_interval(foreseen, seed=seed, task=task),
@@ -229,7 +226,7 @@ def _partial(foreseen: Foreseen) -> Figure:
     policies = len(foreseen.realised)
     if policies < 4:
         return Undefined("an order given another one needs at least four policies")
-    columns = [foreseen.one_step, foreseen.realised, foreseen.fires, foreseen.mean]
+    columns = [foreseen.one_step, foreseen.realised, foreseen.count]
     value = float(_partials(*(column.mean(axis=1)[:, None] for column in columns))[0])
     return Undefined("given the count of fires nothing is left to order") if np.isnan(value) else value
 
@@ -240,7 +237,7 @@ def _partial_interval(foreseen: Foreseen, *, seed: int, task: str) -> Bounds:
         return value
     if policies < 4 or checkpoints < 3:
         return Undefined("an interval of an order given another one needs four policies and three checkpoints")
-    columns = [foreseen.one_step, foreseen.realised, foreseen.fires, foreseen.mean]
+    columns = [foreseen.one_step, foreseen.realised, foreseen.count]
     found = [
         _partials(*(column[:, chosen].mean(axis=2) for column in columns))
         for chosen in resamples(checkpoints, seed, task)
@@ -253,19 +250,23 @@ def _partial_interval(foreseen: Foreseen, *, seed: int, task: str) -> Bounds:
 Drawn = Float[np.ndarray, "policies draws"]
 
 
-def _partials(foreseen: Drawn, realised: Drawn, fires: Drawn, mean: Drawn) -> Float[np.ndarray, " draws"]:
+def _partials(foreseen: Drawn, realised: Drawn, count: Drawn) -> Float[np.ndarray, " draws"]:
     """Return the partial rank correlation of each draw; NaN where the count leaves nothing to order."""
-    ranks = [stats.rankdata(values, axis=0) for values in (foreseen, realised, fires * mean)]
+    ranks = [stats.rankdata(values, axis=0) for values in (foreseen, realised, count)]
     first, second, third = (values - values.mean(axis=0) for values in ranks)
 
-    def correlation(one_rank: Drawn, other_rank: Drawn) -> Float[np.ndarray, " draws"]:
-        spread = np.sqrt((one_rank**2).sum(axis=0) * (other_rank**2).sum(axis=0))
-        return np.divide((one_rank * other_rank).sum(axis=0), spread, out=np.zeros(len(spread)), where=spread > 0)
+    def correlation(left: Drawn, right: Drawn) -> Float[np.ndarray, " draws"]:
+        spread = np.sqrt((left**2).sum(axis=0) * (right**2).sum(axis=0))
+        return np.divide((left * right).sum(axis=0), spread, out=np.zeros(len(spread)), where=spread > 0)
 
-    both, left, right = correlation(first, second), correlation(first, third), correlation(second, third)
-    rest = (1 - left**2) * (1 - right**2)
+    both, with_first, with_second = (
+        correlation(first, second),
+        correlation(first, third),
+        correlation(second, third),
+    )
+    rest = np.maximum((1 - with_first**2) * (1 - with_second**2), 0.0)
     out = np.full(len(both), np.nan)
-    return np.divide(both - left * right, np.sqrt(np.maximum(rest, 0.0)), out=out, where=rest > 1e-12)
+    return np.divide(both - with_first * with_second, np.sqrt(rest), out=out, where=rest > 1e-12)
 
 
 def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bounds:
