@@ -540,6 +540,63 @@ def test_the_index_shows_every_verdict_and_its_size_on_a_phone(browser, material
     opened.close()
 
 
+def test_studies_of_an_index_are_found_and_sorted(browser, material, tmp_path):
+    index = tmp_path / "index.html"
+    table = gather(ledgers.flat(tmp_path / "t.parquet", tasks=("walker",)), permutations=20)
+    lines = [
+        index_line(material, tmp_path / "zebra.html", index=index, name="zebra"),
+        index_line(table, tmp_path / "ant.html", index=index, name="ant"),
+    ]
+    opened = browser.open(render_index(lines).save(index).path.as_uri())
+    shown = (
+        "[...document.querySelectorAll('.study')].filter(one => one.offsetParent)"
+        ".map(one => one.querySelector('a').textContent)"
+    )
+
+    def ask(control, value):
+        box = f"document.getElementById('{control}')"
+        opened.evaluate(f"{box}.value = {json.dumps(value)}; {box}.dispatchEvent(new Event('input'))")
+        return opened.evaluate(shown)
+
+    assert opened.evaluate(shown) == ["zebra", "ant"]
+    assert ask("sort", "name") == ["ant", "zebra"]
+    assert ask("sort", "forks") == [one.name for one in sorted(lines, key=lambda line: -line.forks)]
+    assert ask("sort", "given") == ["zebra", "ant"]
+    assert ask("task", "walker") == ["ant"]
+    assert opened.evaluate("document.getElementById('count').textContent") == "1 of 2 studies"
+    assert ask("task", "") == ["zebra", "ant"]
+    assert ask("find", "stay text") == ["zebra"]
+    assert ask("find", "") == ["zebra", "ant"]
+    for kind in ("resolved", "helpful", "harmful", "unresolved"):
+        assert ask("verdict", kind) == [line.name for line in lines if kind in line.kinds]
+    assert opened.complaints() == []
+    opened.close()
+
+
+def test_the_drift_of_each_direction_stands_above_its_forks(page, material):
+    forks = material.score["n-10", TASK].evidence.forks
+    shown = page.evaluate("[...document.querySelectorAll('#evidence rect.band title')].map(one => one.textContent)")
+    levels = {}
+    for cell, k, level in zip(forks.prefork.cell, forks.prefork.k, forks.prefork.level, strict=True):
+        levels.setdefault((forks.prefork.cells[cell].direction, int(k)), set()).add(round(float(level), 3))
+    assert {len(found) for found in levels.values()} == {1}  # checkpoints of a direction meet the same drift
+    expected = [f"k = {k}: drift level {found.pop():.4g}" for (_, k), found in sorted(levels.items())]
+    assert [re.sub(r"(\.\d{3})\d*", r"\1", one) for one in shown] == [
+        re.sub(r"(\.\d{3})\d*", r"\1", one) for one in expected
+    ]
+
+
+def test_the_head_names_four_groups_and_each_leads_to_its_sections(page):
+    groups = page.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)")
+    assert groups == ["Answer", "Evidence", "Triggers", "Record"]
+    members = page.evaluate(
+        "[...document.querySelectorAll('main section')].map(one => [one.dataset.group, one.id])"
+    )
+    assert [group for group, _ in itertools.groupby(members, key=lambda one: one[0])] == groups
+    linked = page.evaluate("[...document.querySelectorAll('.group-head a')].map(one => one.hash.slice(1))")
+    assert linked == [name for group, name in members if group != "Answer"]
+
+
 def test_a_study_with_arms_says_first_whether_updating_is_worth_it_at_all(page, material):
     """A difference between arms does not: every arm's card has its verdict, its size and its advice in sight."""
     cards = page.evaluate(
