@@ -80,11 +80,12 @@ class ControlSuiteSimulation(ModelSimulation):
 
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
-        self._error = _control().PhysicsError
+        control = control_suite().control
+        self._error = control.PhysicsError
         self._plugin, random = plugin, np.random.RandomState(0)
         env = plugin.make(random)
         self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
-        self.can_end = type(env.task).get_termination is not _control().Task.get_termination
+        self.can_end = type(env.task).get_termination is not control.Task.get_termination
         self._substeps = round(env.control_timestep() / env.physics.timestep())
         self._use(env.physics, env.task)
         self._actions = ActionRange(env.action_spec().minimum, env.action_spec().maximum)
@@ -236,12 +237,6 @@ def control_suite() -> Any:
         if asked is None:
             del os.environ["MUJOCO_GL"]
     return suite
-
-
-def _control() -> Any:
-    from dm_control.rl import control
-
-    return control
 
 
 def _fields(model: Any) -> dict[str, np.ndarray]:

@@ -142,7 +142,7 @@ class HopperHop(SuiteEnvironment):
 
 
 class SuitePlugin(EnvironmentPlugin):
-    """One of these tasks by its name; it has no settings."""
+    """A task by its name, without settings."""
 
     task: ClassVar[type[SuiteEnvironment]]
 
