@@ -586,6 +586,20 @@ def test_the_drift_of_each_direction_stands_above_its_forks(page, material):
     ]
 
 
+def test_a_card_leads_to_how_far_its_own_model_had_fallen(browser, tmp_path):
+    study = Path(__file__).parents[3] / "results" / "power-cartpole.tar.xz"
+    saved = render(gather(study, permutations=10)).save(tmp_path / "page.html")
+    opened = browser.open(saved.path.as_uri())
+    opened.evaluate("document.querySelectorAll('#answer a[href=\"#contraction\"]')[1].click()")
+    opened.settle()
+    assert "part=1" in opened.evaluate("location.hash")
+    assert abs(opened.evaluate("document.getElementById('contraction').getBoundingClientRect().top")) < 200
+    told = "[...document.querySelectorAll('#contraction .headline')].filter(one => !one.hidden)"
+    (sentence,) = opened.evaluate(f"{told}.map(one => one.textContent)")
+    assert sentence in opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
+    opened.close()
+
+
 def test_the_head_names_four_groups_and_each_leads_to_its_sections(page):
     groups = page.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)")
     assert groups == ["Answer", "Evidence", "Triggers", "Record"]

@@ -34,12 +34,11 @@ function choices() {
         threshold: null,
       }),
     );
-  for (const node of document.querySelectorAll("button[data-to-part]"))
+  for (const node of document.querySelectorAll("[data-to-part]"))
     node.addEventListener("click", () => {
       const { toPart, toFork } = node.dataset;
       change({ part: Number(toPart) });
-      if (toFork === undefined) goTo("evidence", {});
-      else goTo("stream", { fork: Number(toFork) });
+      if (toFork !== undefined) goTo("stream", { fork: Number(toFork) });
     });
   // Inside a notebook a fragment would lead to the notebook's own address.
   for (const link of document.querySelectorAll("a[href^='#']"))
