@@ -41,7 +41,7 @@ EQUIVALENT = ROOT / "benchmarks" / "mutations_equivalent.toml"
 # A room's folder below src/worldfork, and the tests beside it, cheap ones first: the first failure ends a mutant.
 ROOMS = {
     "registration": ("tests/registration", "tests/ledger/test_store.py", "tests/lab/forks/test_label.py"),
-    "lab/episodes": ("tests/lab/episodes", "tests/lab/forks/test_label.py", "tests/lab/stream"),
+    "lab/episodes.py": ("tests/lab/episodes", "tests/lab/forks/test_label.py", "tests/lab/stream"),
     "analysis/score": ("tests/analysis/score",),
     "ledger": ("tests/ledger", "tests/lab/test_deployments.py"),
     "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),
@@ -247,7 +247,8 @@ COLUMNS = ("mutants", "tried", "killed", "timeout", "equivalent", "survived")
 
 
 def _of_room(room: str) -> Iterator[Mutant]:
-    for path in sorted((ROOT / SOURCE / room).rglob("*.py")):
+    place = ROOT / SOURCE / room
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
         yield from mutants(path.read_bytes(), str(path.relative_to(ROOT / SOURCE)))
 
 
@@ -257,7 +258,7 @@ def _left_behind(folder: str, names: list[str]) -> set[str]:
 
 
 def _room_of(path: str) -> str | None:
-    return next((room for room in ROOMS if path.startswith(f"{room}/")), None)
+    return next((room for room in ROOMS if path == room or path.startswith(f"{room}/")), None)
 
 
 def _sample(every: list[Mutant], size: int | None, rooms: Sequence[str], seed: int) -> list[Mutant]:

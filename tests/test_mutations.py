@@ -76,7 +76,7 @@ def test_a_mutant_differs_in_its_place_alone_and_keeps_its_name_when_lines_move(
 
 def test_rooms_and_their_tests_exist(runner: ModuleType) -> None:
     for room, tests in runner.ROOMS.items():
-        assert (runner.ROOT / runner.SOURCE / room).is_dir()
+        assert (runner.ROOT / runner.SOURCE / room).exists()
         assert all((runner.ROOT / path).exists() for path in tests)
 
 
