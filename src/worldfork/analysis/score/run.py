@@ -116,6 +116,7 @@ def score(
         )
         for key, found in evidence.items()
     }
+    family = registered_family(whole or arms, rules)
     nulls = control_totals(
         [tested_policies(found) for found in evidence.values()],
         permutations=rules.permutations,
@@ -123,10 +124,9 @@ def score(
         advance=_counter(progress, sum(map(len, every.values()))),
     )
     measured = {
-        key: finite(measure_triggers(found, null, baselines=baselines[key], rules=rules))
+        key: finite(measure_triggers(found, null, baselines=baselines[key], family=family, rules=rules))
         for (key, found), null in zip(evidence.items(), nulls, strict=True)
     }
-    family = registered_family(whole or arms, rules)
     judgements = judge_means({key: found.all_attempted for key, found in effect.items()}, family, seed=rules.seed)
     attempted = judge_triggers({key: found.all_attempted for key, found in measured.items()}, family)
     retained = judge_triggers({key: found.retained for key, found in measured.items()}, family)
