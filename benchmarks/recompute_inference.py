@@ -20,7 +20,7 @@ from recompute_drawn import RESAMPLES, WIDE, Near, chosen, near_ends
 from recompute_policies import best_threshold, loco
 from scipy import stats
 
-PLACES, FEWEST = 8, 5  # of a curve, and checkpoints that a band rests on
+PLACES, FEWEST = 8, 8  # of a curve, and checkpoints that a band rests on
 MOST_EPISODES = 4
 
 
