@@ -20,7 +20,7 @@ from recompute_drawn import RESAMPLES, WIDE, Near, chosen, near_ends
 from recompute_policies import best_threshold, loco
 from scipy import stats
 
-PLACES, FEWEST = 8, 5  # of a curve, and checkpoints that a band rests on
+PLACES, FEWEST = 8, 8  # of a curve, and checkpoints that a band rests on
 MOST_EPISODES = 4
 
 
@@ -40,7 +40,13 @@ def check_inference(f, retained, book, where, score, candidates):
     fires = decisions(f, delta)
     trials(f, fires, book, f"{where}.trials", score["trials"])
     prices(f, delta, fires, book, f"{where}.prices", score, candidates)
+    signals = {}
+    for name in candidates:
+        values = np.array([row.get(name, np.nan) for row in f["signals"]], dtype=float)
+        if not np.isnan(values).any():
+            signals[name] = values
     for side, kept in (("triggers", retained), ("triggers_all_attempted", np.ones(len(delta), bool))):
+        refitted(f, delta, kept, signals, book, f"{where}.{side}", score[side])
         of_triggers(f, delta, kept, book, f"{where}.{side}", score, side)
 
 
@@ -328,6 +334,64 @@ def of_triggers(f, delta, kept, book, where, score, side):
         mine = [None if total is None else total / cells]
         mine += [None if interval is None else [end / of_checkpoint for end in interval]]
         book.same(f"{where}.{name}.per_deployment", mine, [seen["mean"], seen["student_t"]])
+
+
+def refitted(f, delta, kept, signals, book, where, shown):
+    """Gains with thresholds, table and the better of never and always chosen anew without each checkpoint."""
+    part = {name: values[kept] for name, values in f.items() if name != "signals"}
+    d, names = delta[kept], sorted(set(f["c"][kept]))
+    place = np.unique(np.char.add(part["d"].astype(str), part["k"].astype(str)), return_inverse=True)[1]
+    for trigger in signals:
+        gains = shown[trigger]["gains"]
+        if gains is None:
+            continue
+        if len(names) < 4:
+            for seen in gains.values():
+                book.same(f"{where}.{trigger}.refitted", None, seen["refitted"])
+            continue
+        values = signals[trigger][kept]
+        rows = [_gains_without(left, names, part["c"], d, place, values) for left in (None, *names)]
+        for name in ("never", "always", "better_of_both", "position_table"):
+            theta = np.array([row[name] for row in rows])
+            left = theta[1:]
+            error = math.sqrt((len(left) - 1) / len(left) * ((left - left.mean()) ** 2).sum())
+            half = stats.t.ppf(0.975, len(left) - 1) * error
+            mine = [theta[0] - half, theta[0] + half]
+            book.same(f"{where}.{trigger}.{name}.refitted", mine, gains[name]["refitted"], 1e-7)
+
+
+def _gains_without(left, names, c, d, place, values):
+    """The mean over the other checkpoints of what the policy earns more than each baseline, all of it fitted on the
+    others of these."""
+    there = [name for name in names if name != left]
+    always = {name: d[c == name].sum() for name in there}
+    better = sum(always.values()) > 0
+    found = {"never": [], "always": [], "better_of_both": [], "position_table": []}
+    for own in there:
+        rest, mine = (c != own) & (c != left), c == own
+        earned = d[mine & (values >= _cut(values[rest], d[rest]))].sum()
+        tabled = 0.0
+        for i in np.flatnonzero(mine):
+            same = d[rest & (place == place[i])]
+            tabled += d[i] if len(same) and same.sum() > 1e-9 * np.abs(same).sum() else 0.0
+        found["never"].append(earned)
+        found["always"].append(earned - always[own])
+        found["better_of_both"].append(earned - (always[own] if better else 0.0))
+        found["position_table"].append(earned - tabled)
+    return {name: np.mean(gains) for name, gains in found.items()}
+
+
+def _cut(signal, delta):
+    """The threshold that earns the most: the largest of several."""
+    down = np.argsort(-signal, kind="stable")
+    values, totals = signal[down], np.r_[0.0, np.cumsum(delta[down])]
+    ends = [j for j in range(len(values) + 1) if j in (0, len(values)) or values[j - 1] - values[j]
+            > 1e-9 * max(abs(values[j - 1]), abs(values[j]))]  # fmt: skip
+    best = max(totals[j] for j in ends)
+    j = next(j for j in ends if totals[j] >= best - 1e-9 * max(1.0, abs(best)))
+    if j == 0:
+        return math.inf
+    return -math.inf if j == len(values) else (values[j - 1] + values[j]) / 2
 
 
 def check_normalised(ledger, printed, book):

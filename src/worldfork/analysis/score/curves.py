@@ -20,7 +20,7 @@ from worldfork.analysis.score.records import Curve, CurvePoint, Curves
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 PLACES: Final = 8  # of a curve over drift: runs of levels, as equal as possible
-FEWEST: Final = 5  # checkpoints; with fewer a resampled spread says nothing
+FEWEST: Final = 8  # checkpoints; with fewer a band is too wide to be of use
 
 
 def curves(forks: Forks, clean: Float[np.ndarray, "forks"], *, edges: Sequence[float], seed: int) -> Curves:
@@ -135,23 +135,23 @@ def _point(
 def critical_value(means: Float[np.ndarray, "places checkpoints"], *, seed: int, task: str) -> Figure:
     """Return the 95% quantile of the largest studentised deviation over places in resampled checkpoints.
 
-    A place takes part where at least five checkpoints have a fork there. In a resample in which all of them are the
+    A place takes part where at least eight checkpoints have a fork there. In a resample in which all of them are the
     same one it has no spread, and says nothing.
     """
     present = ~np.isnan(means)
     rows = present.sum(axis=1) >= FEWEST
     if not rows.any():
         return Undefined(f"a band over checkpoints needs at least {FEWEST} of them")
-    values, there = np.where(present, means, 0.0)[rows], present[rows].astype(np.float64)
-    whole = values.sum(axis=1) / there.sum(axis=1)
+    there = present[rows].astype(np.float64)
+    whole = np.nanmean(means[rows], axis=1, keepdims=True)
+    values = np.where(present[rows], means[rows] - whole, 0.0)  # deviations, whose squares lose no digits
     largest = []
     for counts in times_drawn(means.shape[1], seed, task):
         size, total, squares = counts @ there.T, counts @ values.T, counts @ (values**2).T
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = total / size
-            variance = (squares / size - mean**2) * size / (size - 1)
-            error = np.sqrt(np.maximum(variance, 0.0) / size)
-            deviation = np.abs(mean - whole) / error
-        enough = (size >= 2) & (error > 1e-9 * np.abs(values).max())
+            mean, square = total / size, squares / size
+            variance = square - mean**2
+            deviation = np.abs(mean) / np.sqrt(variance / (size - 1))
+        enough = (size >= 2) & (variance > 1e-12 * square)
         largest.append(np.where(enough, deviation, 0.0).max(axis=1))
     return float(np.quantile(np.concatenate(largest), 0.95))

@@ -24,7 +24,7 @@ from worldfork.analysis.score import intervals, policy_returns
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.intervals import student_t
 from worldfork.analysis.score.judgement import Components
-from worldfork.analysis.score.power import design_components
+from worldfork.analysis.score.power import between_forks, design_components
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.errors import WorldforkError
 from worldfork.registration import Arm, Registration
@@ -84,7 +84,7 @@ def components(
         )
     draw, episode, rest = _within_fork(table)
     means = table.mean(axis=(1, 2))
-    of_checkpoint, of_point, between = _between_forks(means, checkpoint, point)
+    of_checkpoint, of_point, between = between_forks(means, checkpoint, point)
     fork: Figure = between
     if not isinstance(between, Undefined) and not isinstance(episode, Undefined):
         noise = episode / episodes
@@ -221,30 +221,6 @@ def _both_signs(table: Float[np.ndarray, "forks draws episodes"]) -> Figure:
         return Undefined("there is one draw of each update")
     means = table.mean(axis=2)
     return float(((means > 0).any(axis=1) & (means < 0).any(axis=1)).mean())
-
-
-def _between_forks(
-    means: Float[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"], point: Int[np.ndarray, "forks"]
-) -> tuple[Figure, Figure, Figure]:
-    """Return the components of checkpoint, decision point and fork, by two-way analysis of variance."""
-    checkpoints, row = np.unique(checkpoint, return_inverse=True)
-    points, column = np.unique(point, return_inverse=True)
-    grid = np.full((len(checkpoints), len(points)), np.nan)
-    grid[row, column] = means
-    if len(means) != grid.size or np.isnan(grid).any():
-        uneven = Undefined("checkpoints do not fork at the same decision points, once each")
-        return uneven, uneven, uneven
-    if min(grid.shape) < 2:
-        few = Undefined("it needs at least two checkpoints and two decision points")
-        return few, few, few
-    rows, columns = grid.mean(axis=1), grid.mean(axis=0)
-    residual = grid - rows[:, None] - columns + grid.mean()
-    rest = float((residual**2).sum()) / ((len(rows) - 1) * (len(columns) - 1))
-    return (
-        float(rows.var(ddof=1)) - rest / len(columns),
-        float(columns.var(ddof=1)) - rest / len(rows),
-        rest,
-    )
 
 
 NOT_GUESSED: Final = Undefined("a guess does not say it")

@@ -136,20 +136,29 @@ def forecast(
     defined = [value for value in without if not isinstance(value, Undefined)]
     return LedgerForecast(
         policies=len(realised),
-        rank_correlation=_spearman(foreseen.mean(axis=1), realised.mean(axis=1)),
-        bootstrap=_interval(foreseen, realised, seed=seed, task=task),
+        **vars(_order(foreseen, realised, updates, seed=seed, task=task)),
         without_one_low=min(defined) if defined else few,
         without_one_high=max(defined) if defined else few,
         by_checkpoint={name: _spearman(foreseen[:, i], realised[:, i]) for i, name in enumerate(names)},
         ordered_alike=_ordered_alike(foreseen.mean(axis=1), realised.mean(axis=1)),
+    )
+
+
+def _order(
+    foreseen: Values, realised: Values, updates: Mapping[str, Sequence[int]], *, seed: int, task: str
+) -> Order:
+    """Return how a forecast orders policies, and those of each update where there are several."""
+    several = {arm: list(places) for arm, places in updates.items() if len(updates) > 1}
+    return Order(
+        rank_correlation=_spearman(foreseen.mean(axis=1), realised.mean(axis=1)),
+        bootstrap=_interval(foreseen, realised, seed=seed, task=task),
         within={
             arm: WithinUpdate(
                 policies=len(places),
                 rank_correlation=_spearman(foreseen[places].mean(axis=1), realised[places].mean(axis=1)),
                 bootstrap=_interval(foreseen[places], realised[places], seed=seed, task=task),
             )
-            for arm, places in ((arm, list(places)) for arm, places in updates.items())
-            if len(updates) > 1
+            for arm, places in several.items()
         },
     )
 
@@ -183,18 +192,7 @@ def compare_forecasts(
     several = {arm: list(places) for arm, places in updates.items() if len(updates) > 1}
 
     def order(values: Values) -> Order:
-        return Order(
-            rank_correlation=_spearman(values.mean(axis=1), foreseen.realised.mean(axis=1)),
-            bootstrap=_interval(values, foreseen.realised, seed=seed, task=task),
-            within={
-                arm: WithinUpdate(
-                    policies=len(places),
-                    rank_correlation=_spearman(values[places].mean(axis=1), foreseen.realised[places].mean(axis=1)),
-                    bootstrap=_interval(values[places], foreseen.realised[places], seed=seed, task=task),
-                )
-                for arm, places in several.items()
-            },
-        )
+        return _order(values, foreseen.realised, updates, seed=seed, task=task)
 
     def sized(name: str, values: Values) -> SizedForecast:
         error = (values - foreseen.realised).mean(axis=1)

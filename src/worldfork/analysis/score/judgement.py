@@ -36,6 +36,7 @@ __all__ = [
     "Usefulness",
 ]
 
+NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 Grade = Literal["resolved", "leaning", "unresolved"]
 Standing = Literal["candidate", "exploratory", "reference"]
 
@@ -197,6 +198,8 @@ class Gain:
     p_sign_flip: Figure
     checkpoints: int
     won: int  # checkpoints in which it earns more
+    # Student's t with thresholds and baselines fitted anew without each checkpoint: of registered candidates alone.
+    refitted: Bounds = NOT_REFITTED
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

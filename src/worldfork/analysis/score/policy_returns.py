@@ -19,7 +19,7 @@ from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, 
 from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_ps, student_p
 from worldfork.analysis.score.judgement import Earned, Gain, MeanOf, Usefulness
 from worldfork.analysis.score.records import ReferencePolicies
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, divide, divide_bounds
 
 
 def checkpoint_totals(
@@ -100,17 +100,27 @@ def baseline_totals(
     return {"never": never, "always": always, "better_of_both": better, **positions}
 
 
-def usefulness(adjusted: Mapping[str, Figure], gains: Mapping[str, Figure]) -> Usefulness:
+def usefulness(
+    adjusted: Mapping[str, Figure], gains: Mapping[str, Figure], refitted: Mapping[str, Bounds] | None = None
+) -> Usefulness:
     """Return whether a policy is useful: every adjusted p value is below .05, and every gain above 0.
 
     `adjusted` has a p for each control and for each baseline that has to be beaten (the larger of Student-t's and
-    the sign flips'), `gains` the mean gain over each baseline. An undefined p beats nothing.
+    the sign flips'), `gains` the mean gain over each baseline. An undefined p beats nothing. Where thresholds and
+    baselines were `refitted`, that interval lies above 0 as well: the naive one takes what is fitted as given.
     """
-    missed = []
+    missed, refitted = [], refitted or {}
     for name, p in adjusted.items():
         mean = gains.get(name, 1.0)
         beaten = not isinstance(p, Undefined) and p < SIGNIFICANT
-        if not beaten or isinstance(mean, Undefined) or mean <= 0:
+        interval = refitted.get(name, Interval(1.0, 1.0))
+        if (
+            not beaten
+            or isinstance(mean, Undefined)
+            or mean <= 0
+            or isinstance(interval, Undefined)
+            or interval.low <= 0
+        ):
             missed.append(name)
     return Usefulness(useful=not missed, does_not_beat=tuple(missed))
 

@@ -9,12 +9,14 @@ import math
 from typing import Final
 
 import numpy as np
+from jaxtyping import Float, Int
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks, join
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import diverged
 from worldfork.analysis.score.effects import effect
+from worldfork.analysis.score.policy_returns import strata
 from worldfork.analysis.score.records import DesignAdvice, DesignComponents, Effect, VarianceComponents
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
@@ -91,29 +93,49 @@ def design_components(forks: Forks) -> DesignComponents:
             fork=nested.fork,
             episode=episode,
         )
-    checkpoints, points = crossed.shape
-    mean = crossed.mean()
-    by_checkpoint, by_point = crossed.mean(axis=1, keepdims=True), crossed.mean(axis=0, keepdims=True)
-    rest = float(((crossed - by_checkpoint - by_point + mean) ** 2).sum()) / ((checkpoints - 1) * (points - 1))
+    of_checkpoint, of_point, between = crossed
     return DesignComponents(
-        checkpoint=float(by_checkpoint.var(ddof=1)) - rest / points,
-        decision_point=float(by_point.var(ddof=1)) - rest / checkpoints,
-        fork=rest - episode / _episode_variance(forks)[1],
+        checkpoint=of_checkpoint,
+        decision_point=of_point,
+        fork=between - episode / _episode_variance(forks)[1],
         episode=episode,
     )
 
 
-def _crossed(forks: Forks) -> np.ndarray | None:
-    """Return dR by checkpoint and decision point, where every pair of them has one fork."""
-    prefork = forks.prefork
-    places: dict[tuple[str, int, int], dict[str, float]] = {}
-    for cell, k, delta in zip(prefork.cell, prefork.k, forks.delta, strict=True):
-        key = prefork.cells[cell]
-        places.setdefault((key.direction, key.stream_seed, int(k)), {})[key.checkpoint] = float(delta)
-    names = {name for place in places.values() for name in place}
-    if len(names) < 2 or len(places) < 2 or any(place.keys() != names for place in places.values()):
+def _crossed(forks: Forks) -> tuple[float, float, float] | None:
+    """Return the components of checkpoint, decision point and fork, where every pair of the former has one fork."""
+    parts, prefork = partition(forks.prefork), forks.prefork
+    stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
+    point = strata(strata(parts.direction, stream), prefork.k)
+    found = between_forks(forks.delta, parts.checkpoint, point)
+    checkpoint, at_point, rest = found
+    if isinstance(checkpoint, Undefined) or isinstance(at_point, Undefined) or isinstance(rest, Undefined):
         return None
-    return np.array([[place[name] for place in places.values()] for name in sorted(names)])
+    return checkpoint, at_point, rest
+
+
+def between_forks(
+    means: Float[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"], point: Int[np.ndarray, "forks"]
+) -> tuple[Figure, Figure, Figure]:
+    """Return the components of checkpoint, decision point and fork, by two-way analysis of variance."""
+    checkpoints, row = np.unique(checkpoint, return_inverse=True)
+    points, column = np.unique(point, return_inverse=True)
+    grid = np.full((len(checkpoints), len(points)), np.nan)
+    grid[row, column] = means
+    if len(means) != grid.size or np.isnan(grid).any():
+        uneven = Undefined("checkpoints do not fork at the same decision points, once each")
+        return uneven, uneven, uneven
+    if min(grid.shape) < 2:
+        few = Undefined("it needs at least two checkpoints and two decision points")
+        return few, few, few
+    rows, columns = grid.mean(axis=1), grid.mean(axis=0)
+    residual = grid - rows[:, None] - columns + grid.mean()
+    rest = float((residual**2).sum()) / ((len(rows) - 1) * (len(columns) - 1))
+    return (
+        float(rows.var(ddof=1)) - rest / len(columns),
+        float(columns.var(ddof=1)) - rest / len(rows),
+        rest,
+    )
 
 
 def design_advice(forks: Forks, components: DesignComponents) -> DesignAdvice | Undefined:

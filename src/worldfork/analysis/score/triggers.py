@@ -27,8 +27,10 @@ from worldfork.analysis.score.records import (
     Ranking,
     TriggerFigures,
 )
+from worldfork.analysis.score.refitting import refitted_gains
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Undefined, divide, divide_bounds
+from worldfork.analysis.score.undefined import Bounds, Undefined, divide, divide_bounds
+from worldfork.analysis.score.verdicts import Family
 
 NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
 Fires = Bool[np.ndarray, "forks"]
@@ -108,6 +110,7 @@ def measure_triggers(
     nulls: Iterable[Mapping[str, Float[np.ndarray, "permutations _"]]],
     *,
     baselines: Estimands[Baselines],
+    family: Family,
     rules: Rules,
 ) -> Estimands[dict[str, TriggerFigures]]:
     """Return the figures of every trigger on all attempted and on retained forks.
@@ -130,6 +133,14 @@ def measure_triggers(
             name: endpoint(fired[scored], kept.delta, scales, seed=rules.seed, task=kept.task)
             for name, fired in (fitted | running).items()
         }
+        refitted = refitted_gains(
+            kept,
+            {
+                name: decision.fired[scored] if decision.signal is None else decision.signal[scored]
+                for name, decision in decided.items()
+                if family.standing(name) == "candidate" and not isinstance(decision.fired, Undefined)
+            },
+        )
         measured[side] = {}
         for name, decision in decided.items():
             fired, later = (
@@ -137,6 +148,8 @@ def measure_triggers(
                 for which in (decision.fired, decision.running)
             )
             policy = _undefined_policy(fired) if isinstance(fired, Undefined) else policies[fired]
+            if name in refitted:
+                policy = _with_refitted(policy, refitted[name])
             control: dict[str, Any] = (
                 dict.fromkeys(_CONTROLS, fired) if isinstance(fired, Undefined) else controls[fired]
             )
@@ -221,6 +234,18 @@ def _policies(
                 swapped=control,
             ),
         )
+
+
+def _with_refitted(policy: PolicyFigures, refitted: Mapping[str, Bounds]) -> PolicyFigures:
+    """Return the figures of a policy of which a trigger's own threshold, and no other's, was fitted anew."""
+    gains = policy.gains
+    if isinstance(gains, Undefined):
+        return policy
+    both = {
+        name: dataclasses.replace(gain, refitted=refitted[name]) if name in refitted else gain
+        for name, gain in gains.items()
+    }
+    return dataclasses.replace(policy, gains=both)
 
 
 def _undefined_policy(why: Undefined) -> PolicyFigures:

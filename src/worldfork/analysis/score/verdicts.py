@@ -208,5 +208,9 @@ def _judged(trigger: TriggerFigures, adjusted: dict[str, Figure], standing: Stan
         adjusted=adjusted,
         control_p=control_p,
         passes_control=not isinstance(control_p, Undefined) and control_p < SIGNIFICANT,
-        useful=usefulness(adjusted, {name: why[name].mean for name in BASELINES}),
+        useful=usefulness(
+            adjusted,
+            {name: why[name].mean for name in BASELINES},
+            {name: why[name].refitted for name in BASELINES} if standing == "candidate" else None,
+        ),
     )
