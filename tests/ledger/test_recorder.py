@@ -1,7 +1,9 @@
 """A recorded ledger is chained, resumed and read like any other, whatever happens to the loop that writes it."""
 
+import hashlib
 import json
 import multiprocessing
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -197,6 +199,16 @@ def test_what_a_forger_chains_anew_is_still_calculated(tmp_path: Path, change: A
     forge(ledger / "forks.jsonl", lambda row: change(row) if row["k"] == 4 else None, configuration="recorder.json")
     assert problem in " ".join(verify(ledger).problems)
     assert identity(ledger)[2] != before
+
+
+def test_another_spelling_of_a_row_is_found(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    path = tmp_path / "mine" / "forks.jsonl"
+    *before, last = path.read_text().splitlines()
+    payload = re.sub(r'"digest":"\w+",', "", last).replace('"level":1.0', '"level":1')
+    signed = f'"digest":"{hashlib.sha256(payload.encode()).hexdigest()}",'
+    path.write_text("\n".join([*before, payload.replace('"prev"', f'{signed}"prev"'), ""]))
+    assert "is not in canonical form; it was edited" in verify(tmp_path / "mine").problems[0]
 
 
 def test_settings_that_differ_are_refused_with_the_difference(tmp_path: Path) -> None:
