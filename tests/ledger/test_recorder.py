@@ -304,6 +304,18 @@ def test_costs_are_turned_once(tmp_path: Path) -> None:
         wf.score(tmp_path / "mine", higher_is_better=False)
 
 
+def test_a_price_is_taken_off_every_update(tmp_path: Path) -> None:
+    for name, settings in (("free", {}), ("priced", {"update_cost": 2.0})):
+        recorded(tmp_path / name, **settings)
+    free, priced = (wf.score(tmp_path / name, permutations=5)["churn model"].effect for name in ("free", "priced"))
+    assert priced.all_attempted.mean == free.all_attempted.mean - 2.0
+    again = wf.score(tmp_path / "priced", permutations=5, update_cost=0.0)["churn model"]
+    assert again.effect.all_attempted.mean == free.all_attempted.mean
+    done = CliRunner().invoke(app, ["score", str(tmp_path / "free"), "--update-cost", "2", "--json"])
+    task = json.loads(done.stdout)["arms"][""]["tasks"]["churn model"]
+    assert task["effect"]["all_attempted"]["mean"] == priced.all_attempted.mean
+
+
 def test_an_empty_ledger_verifies_and_is_not_scored(tmp_path: Path) -> None:
     wf.Recorder(tmp_path / "mine", **TASK)
     assert verify(tmp_path / "mine").complete
