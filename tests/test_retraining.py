@@ -1,5 +1,6 @@
 """The example on retraining: what it prints is what its page says, and nothing in it needs a simulator."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,9 @@ def test_the_example_finds_when_retraining_pays(tmp_path: Path) -> None:
     assert "Updating every time helps (resolved)" in free
     assert "Not resolved" in paid
     assert "Update only when error reaches" in paid
+    prices = re.findall(r"From a price of ([\d.]+) on: (\w+)\.", done.stdout)
+    assert [policy for _, policy in prices] == ["always", "error", "never"]
+    assert 0 < float(prices[1][0]) < 10 < float(prices[2][0])
     verdict = verify(tmp_path / "retraining")
     assert (verdict.rows, verdict.cells, verdict.problems) == (120, 12, ())
     assert not [word for word in PHYSICS if word in done.stdout.lower()]

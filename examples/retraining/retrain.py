@@ -6,7 +6,6 @@ python examples/retraining/retrain.py runs/retraining
 import sys
 
 import numpy as np
-import polars as pl
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -54,8 +53,11 @@ if __name__ == "__main__":
         question=f"When does retraining pay, if it costs {PRICE:g} correct answers?",
         common_random_numbers=True,  # both models answer the same requests
         exact_restore=True,  # the deployed model is never changed
+        update_cost=PRICE,
     )
     record(recorder)
-    print(wf.score(recorder.path, triggers="error").summary())
-    paid = recorder.forks().drop("hold", "update").with_columns(pl.col("r_update") - PRICE)
-    print(wf.score(paid, triggers="error").summary())
+    for price in (0.0, PRICE):
+        score = wf.score(recorder.path, triggers="error", update_cost=price)
+        print(score.summary())
+    for best in score["classifier"].prices.best:
+        print(f"From a price of {best.above:.1f} on: {best.policy}.")

@@ -48,6 +48,7 @@ class Recorder:
         exact_restore: whether both branches begin in exactly the same state.
         higher_is_better: False where returns are costs, losses or latencies.
         failure_return: return that a failed branch counts as, in the sign of your returns.
+        update_cost: price of an update in the unit of your returns, taken off every update's value by `score`.
         notify: called with a sentence when a torn line is cut off.
 
     >>> import tempfile, worldfork as wf
@@ -69,6 +70,7 @@ class Recorder:
         exact_restore: bool | None = None,
         higher_is_better: bool = True,
         failure_return: float | None = None,
+        update_cost: float = 0.0,
         notify: Notify = log,
     ) -> None:
         self.path = Path(folder)
@@ -80,6 +82,7 @@ class Recorder:
             guarantees=Guarantees(common_random_numbers=common_random_numbers, exact_restore=exact_restore),
             higher_is_better=higher_is_better,
             failure_return=None if failure_return is None else float(failure_return),
+            update_cost=float(update_cost),
         )
         self._known: set[Identity] = set()
         self._last = self._settings.digest

@@ -1,7 +1,9 @@
 """A recorded ledger is chained, resumed and read like any other, whatever happens to the loop that writes it."""
 
+import hashlib
 import json
 import multiprocessing
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +201,16 @@ def test_what_a_forger_chains_anew_is_still_calculated(tmp_path: Path, change: A
     assert identity(ledger)[2] != before
 
 
+def test_another_spelling_of_a_row_is_found(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=1)
+    path = tmp_path / "mine" / "forks.jsonl"
+    *before, last = path.read_text().splitlines()
+    payload = re.sub(r'"digest":"\w+",', "", last).replace('"level":1.0', '"level":1')
+    signed = f'"digest":"{hashlib.sha256(payload.encode()).hexdigest()}",'
+    path.write_text("\n".join([*before, payload.replace('"prev"', f'{signed}"prev"'), ""]))
+    assert "is not in canonical form; it was edited" in verify(tmp_path / "mine").problems[0]
+
+
 def test_settings_that_differ_are_refused_with_the_difference(tmp_path: Path) -> None:
     recorded(tmp_path / "mine", checkpoints=1)
     with pytest.raises(WorldforkError, match=r"guarantees\.exact_restore: null -> true"):
@@ -290,6 +302,18 @@ def test_costs_are_turned_once(tmp_path: Path) -> None:
     assert score["latency"].effect.all_attempted.by_checkpoint["1"] == 3.0
     with pytest.raises(WorldforkError, match="a recorder states what its returns mean"):
         wf.score(tmp_path / "mine", higher_is_better=False)
+
+
+def test_a_price_is_taken_off_every_update(tmp_path: Path) -> None:
+    for name, settings in (("free", {}), ("priced", {"update_cost": 2.0})):
+        recorded(tmp_path / name, **settings)
+    free, priced = (wf.score(tmp_path / name, permutations=5)["churn model"].effect for name in ("free", "priced"))
+    assert priced.all_attempted.mean == free.all_attempted.mean - 2.0
+    again = wf.score(tmp_path / "priced", permutations=5, update_cost=0.0)["churn model"]
+    assert again.effect.all_attempted.mean == free.all_attempted.mean
+    done = CliRunner().invoke(app, ["score", str(tmp_path / "free"), "--update-cost", "2", "--json"])
+    task = json.loads(done.stdout)["arms"][""]["tasks"]["churn model"]
+    assert task["effect"]["all_attempted"]["mean"] == priced.all_attempted.mean
 
 
 def test_an_empty_ledger_verifies_and_is_not_scored(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def score(
         "--failure-return",
         help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
     ),
+    update_cost: float | None = typer.Option(
+        None, "--update-cost", min=0, help="Price of an update in return units; as registered, else 0."
+    ),
     columns: str | None = typer.Option(
         None, help="Columns of a flat table under names of its own, with commas: seed=checkpoint,acc=r_hold."
     ),
@@ -91,6 +94,7 @@ def score(
     changes |= {} if rate is None else {"rate": rate}
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
     changes |= {"triggers": triggers} if triggers else {}
+    changes |= {} if update_cost is None else {"update_cost": update_cost}
     opened = open_ledger(
         ledger,
         higher_is_better=not lower_is_better,

@@ -59,6 +59,7 @@ class RecorderSettings(Record):
     guarantees: Guarantees = Guarantees()
     higher_is_better: bool = True
     failure_return: float | None = None  # return that a failed branch counts as
+    update_cost: float = Field(default=0.0, ge=0)  # price of an update in return units
 
     @property
     def digest(self) -> str:

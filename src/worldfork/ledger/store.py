@@ -114,8 +114,7 @@ class Study:
 
     def cell(self, cell_id: str) -> CellFolder:
         """Return the folder of one cell, which need not exist yet."""
-        if Path(cell_id).name != cell_id or cell_id in ("", ".."):
-            raise WorldforkError(f"A cell's name is that of a folder; got `{cell_id}`.")
+        _require_folder_names(cell_id)
         return self._cells.setdefault(cell_id, CellFolder(self.path / "cells" / cell_id))
 
     def cells(self) -> list[CellFolder]:
@@ -124,9 +123,7 @@ class Study:
 
     def deployment(self, policy: str, cell_id: str) -> DeploymentFolder:
         """Return the folder of one policy on one cell, which need not exist yet."""
-        for name in (policy, cell_id):
-            if Path(name).name != name or name in ("", ".."):
-                raise WorldforkError(f"A policy's or a cell's name is that of a folder; got `{name}`.")
+        _require_folder_names(policy, cell_id)
         path = self.path / "deployments" / policy / cell_id
         return self._deployments.setdefault((policy, cell_id), DeploymentFolder(path))
 
@@ -334,6 +331,13 @@ def writing(
             with contextlib.suppress(OSError):
                 for empty in reversed(created):
                     empty.rmdir()
+
+
+def _require_folder_names(*names: str) -> None:
+    """Raise for a name of a cell or policy that would lead to another folder."""
+    for name in names:
+        if Path(name).name != name or name in ("", ".."):
+            raise WorldforkError(f"The name of a cell or policy is that of a folder; got `{name}`.")
 
 
 def _naming(modules: Sequence[str], changes: Sequence[str]) -> tuple[str, ...]:

@@ -322,6 +322,8 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
     if changes.get("triggers") is not None:
         changes["triggers"] = chosen_triggers(changes["triggers"])
     rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)
+    if ledger.recorder is not None:
+        rules = dataclasses.replace(rules, update_cost=ledger.recorder.update_cost)
     return dataclasses.replace(rules, **changes)
 
 
