@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from worldfork.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from worldfork import benchmark as benchmark
     from worldfork import testing as testing
     from worldfork.analysis.present import figures as plot
     from worldfork.analysis.score import Rules as Rules
@@ -42,6 +43,7 @@ __all__ = [
     "Score",
     "Study",
     "__version__",
+    "benchmark",
     "check",
     "plot",
     "power",
@@ -62,6 +64,7 @@ _NAMES = {
     "Rules": "worldfork.analysis.score:Rules",
     "Score": "worldfork.analysis.score:Score",
     "Study": "worldfork.api:Study",
+    "benchmark": "worldfork.benchmark",
     "check": "worldfork.api:check",
     "plot": "worldfork.analysis.present.figures",
     "power": "worldfork.api:power",

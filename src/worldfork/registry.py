@@ -66,6 +66,8 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "periodic": "worldfork.triggers.references:Periodic",
         "clock": "worldfork.triggers.references:Clock",
         "random": "worldfork.triggers.references:Coin",
+        "ridge": "worldfork.triggers.learned:Ridge",
+        "stumps": "worldfork.triggers.learned:BoostedStumps",
     },
     "signals": {
         "residual": "worldfork.lab.signals:Residual",

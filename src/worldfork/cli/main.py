@@ -12,9 +12,11 @@ from typing import Any
 import typer
 
 from worldfork import __version__
+from worldfork.cli.benchmark import benchmark
 from worldfork.cli.calibrate import calibrate
 from worldfork.cli.calibrate_drift import calibrate_drift
 from worldfork.cli.check import check
+from worldfork.cli.dataset import dataset
 from worldfork.cli.demo import demo
 from worldfork.cli.evaluate import evaluate
 from worldfork.cli.export import export
@@ -46,6 +48,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "replay": replay,
     "export": export,
+    "dataset": dataset,
+    "benchmark": benchmark,
     "calibrate": calibrate,
     "pretrain": pretrain,
     "evaluate": evaluate,

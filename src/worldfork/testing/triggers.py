@@ -17,7 +17,16 @@ from worldfork.testing.contract import (
     resolved,
     rule,
 )
-from worldfork.triggers import Answer, CellKey, Segment, Trigger, draw_event, feed, feed_together
+from worldfork.triggers import (
+    Answer,
+    CellKey,
+    LabelledDeployment,
+    Segment,
+    Trigger,
+    draw_event,
+    feed,
+    feed_together,
+)
 
 __all__ = ["check_trigger"]
 
@@ -55,10 +64,14 @@ def check_trigger(
 
 
 class _Bench:
-    """A trigger, and deployments whose error jumps half-way. Each rule begins on one that was not seen before."""
+    """A trigger, and deployments whose error jumps half-way. Each rule begins on one that was not seen before.
+
+    A trigger that learns is fitted first, so that every rule holds for what it learnt.
+    """
 
     def __init__(self, trigger: Trigger, columns: tuple[str, ...]) -> None:
-        self.trigger, self.columns = trigger, columns
+        self.columns, self.unfitted = columns, trigger
+        self.trigger = trigger.fit(self.labelled())
 
     @rule("A trigger answers with numbers, or with alarms", foundation=True)
     def answers_in_one_kind(self) -> None:
@@ -116,6 +129,21 @@ class _Bench:
             seen = f"asked of several deployments at once it answered {after}, and {before} of one alone."
             demand(_same(before, after), seen, "`decide_together` answers for each deployment as `decide` does.")
 
+    @rule("It learns from what it is given, and from nothing else")
+    def learns_from_labels(self) -> None:
+        deployments = self.labelled()
+        for each in deployments:
+            each.delta.flags.writeable = False
+        with (
+            no_global_draws("`fit`", "Take a seed as a setting."),
+            no_writes("`fit` writes into labels.", IN_MEMORY),
+        ):
+            again = self.unfitted.fit(deployments)
+        seen = f"fitted twice on the same labels it came out as {again!r:.200}, and as {self.trigger!r:.200}."
+        demand(
+            again == self.trigger, seen, "Return `self.model_copy(update=...)` with what was learnt, and keep none."
+        )
+
     @rule("Numbers that are missing break nothing")
     def survives_gaps(self) -> None:
         broken = self.deployment(0)
@@ -140,6 +168,11 @@ class _Bench:
         again = type(self.trigger).model_validate_json(self.trigger.model_dump_json())
         remedy = "Settings are fields with types that JSON can hold."
         demand(again == self.trigger, f"it comes back from its own JSON as {again!r}.", remedy)
+
+    def labelled(self) -> list[LabelledDeployment]:
+        """Return deployments of other models, in which updates pay once the error has jumped."""
+        delta = np.where(np.arange(POINTS) >= 3, 50.0, -20.0)
+        return [LabelledDeployment(tuple(self.deployment(cell)), delta + cell) for cell in range(10, 20)]
 
     def feed(self, segments: Sequence[Segment], cell: int) -> list[Answer]:
         return feed(self.trigger, segments, cell=CELLS[cell], event=_event(CELLS[cell]))

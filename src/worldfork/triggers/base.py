@@ -24,7 +24,7 @@ from jaxtyping import Float
 from worldfork.randomness import Event
 from worldfork.registry import Plugin
 
-__all__ = ["Answer", "CellKey", "Segment", "Trigger"]
+__all__ = ["Answer", "CellKey", "LabelledDeployment", "Segment", "Trigger"]
 
 Answer = float | bool | None
 
@@ -48,6 +48,14 @@ class Segment:
     signals: Mapping[str, float]  # what was recorded in the row before the fork; NaN is a missing signal
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class LabelledDeployment:
+    """A deployment of another model, and dR at each of its decision points: what `Trigger.fit` learns from."""
+
+    segments: tuple[Segment, ...]
+    delta: Float[np.ndarray, "points"]  # NaN where a decision point has no label
+
+
 class Trigger(Plugin):
     """A trigger by name; its fields are its settings.
 
@@ -56,6 +64,9 @@ class Trigger(Plugin):
     """
 
     reference: ClassVar[bool] = False  # a baseline (schedule, oracle, coin), not a candidate
+    predicts: ClassVar[bool] = (
+        False  # its numbers are the dR that it expects: it fires above the price of an update
+    )
     needs: ClassVar[tuple[str, ...]] = ()  # what must be logged at every step; without it the trigger is not asked
     silent: ClassVar[str] = "it had nothing to say at any fork"  # why it is left out where it only answered None
 
@@ -78,3 +89,10 @@ class Trigger(Plugin):
         are the same.
         """
         return [self.decide(memory, segment) for memory, segment in zip(memories, segments, strict=True)]
+
+    def fit(self, deployments: Sequence[LabelledDeployment]) -> "Trigger":
+        """Return the trigger with what it learnt from labelled deployments of other models; most learn nothing.
+
+        That is in its settings, as numbers and lists: it can be registered and deployed like any other.
+        """
+        return self

@@ -1,0 +1,115 @@
+"""The table of entries: what each earns on every task and price, as a frame and for a reader."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from worldfork.analysis.present.table import Column, Table
+from worldfork.benchmark.dataset import Dataset, load
+from worldfork.benchmark.entries import built_in, find_entry
+from worldfork.benchmark.harness import PRICES, Entry, Gain, score_entry
+from worldfork.benchmark.tasks import TASKS, read_task
+from worldfork.errors import WorldforkError
+
+__all__ = ["enter", "table_of_entries", "table_of_one"]
+
+
+def enter(
+    entries: Sequence[str | Entry] = (),
+    *,
+    data: Dataset | None = None,
+    tasks: Sequence[str] = (),
+    prices: Sequence[float] = PRICES,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> pl.DataFrame:
+    """Return what entries earn: one row per task, entry and price.
+
+    Args:
+        entries: names, `module:attribute`, or `Entry` objects; none are all that come with worldfork.
+        data: a data set; the published one without it.
+        tasks: names of `TASKS`, or STUDY/ARM/WORLD; none are all that the data set has.
+        prices: of one update, in units of return.
+        progress: called with (what, done, total).
+
+    >>> import worldfork as wf
+    >>> board = wf.benchmark.enter(["ridge", "kl"], tasks=["walker-ewc"], prices=[30])
+    >>> board.select("entry", "price", "best_baseline", "models").rows()
+    [('ridge', 30.0, 'never', 10), ('kl', 30.0, 'never', 10)]
+    """
+    data = data if data is not None else load()
+    held = set(data.forks.select("study", "arm", "task").unique().rows())
+    chosen = list(tasks) or [name for name, where in TASKS.items() if where in held]
+    if not chosen:
+        raise WorldforkError("The data set has none of the benchmark's tasks. Name yours: --task STUDY/ARM/WORLD")
+    rows: list[Gain] = []
+    for done, name in enumerate(chosen):
+        task = read_task(data, name)
+        progress("tasks", done, len(chosen))
+        asked = [find_entry(each, task) if isinstance(each, str) else each for each in entries] or built_in(task)
+        for entry in asked:
+            try:
+                rows += score_entry(task, entry, prices=prices)
+            except WorldforkError as error:
+                label = entry if isinstance(entry, str) else entry.name
+                rows += [_left_out(name, label, price, str(error), len(task.models)) for price in prices]
+    progress("tasks", len(chosen), len(chosen))
+    return pl.DataFrame([dataclasses.asdict(row) for row in rows], infer_schema_length=None)
+
+
+def _left_out(task: str, entry: str, price: float, why: str, models: int) -> Gain:
+    nothing = dict.fromkeys(("earned", "gain", "low", "high", "headroom", "updates"), math.nan)
+    return Gain(
+        task=task, entry=entry, price=float(price), best_baseline="", models=models, left_out=why, **nothing
+    )
+
+
+def table_of_entries(board: pl.DataFrame, price: float) -> Table:
+    """Return entries against tasks at one price: the gain over the best baseline, and its interval."""
+    at = board.filter(price=price)
+    tasks = list(dict.fromkeys(at["task"]))
+    cells = {(row["entry"], row["task"]): _gain(row) for row in at.iter_rows(named=True)}
+    entries = list(dict.fromkeys(at["entry"]))
+    return Table(
+        "benchmark",
+        f"Gain per deployment over the best of never, always, position table and one trial, at a price of {price:g}"
+        " per update, with 95% intervals (jackknife over models, fitted anew).",
+        (Column("Entry", words=True), *(Column(task) for task in tasks)),
+        tuple((entry, *(cells.get((entry, task), "") for task in tasks)) for entry in entries),
+    )
+
+
+def table_of_one(board: pl.DataFrame) -> Table:
+    """Return the rows of a few entries in full."""
+    heads = ("Entry", "Task", "Price", "Earns", "Best baseline", "Its lead", "Of the oracle's", "Updates")
+    rows = [
+        (
+            row["entry"],
+            row["task"],
+            f"{row['price']:g}",
+            _number(row["earned"]),
+            row["best_baseline"],
+            _gain(row),
+            "" if math.isnan(row["headroom"]) or row["gain"] <= 0 else f"{row['headroom']:.0%}",
+            "" if math.isnan(row["updates"]) else f"{row['updates']:.1f}",
+        )
+        for row in board.iter_rows(named=True)
+        if not row["left_out"]
+    ]
+    words = ("Entry", "Task", "Best baseline")
+    columns = tuple(Column(head, words=head in words) for head in heads)
+    return Table(
+        "benchmark", "What entries earn per deployment, less the price of their updates.", columns, tuple(rows)
+    )
+
+
+def _gain(row: dict[str, float]) -> str:
+    if math.isnan(row["gain"]):
+        return "–"
+    interval = "" if math.isnan(row["low"]) else f" [{row['low']:+.0f}, {row['high']:+.0f}]"
+    return f"{_number(row['gain'], sign=True)}{interval}"
+
+
+def _number(value: float, *, sign: bool = False) -> str:
+    return f"{round(value) + 0:+,d}" if sign else f"{round(value) + 0:,d}"
