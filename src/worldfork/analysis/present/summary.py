@@ -9,7 +9,15 @@ from typing import Final
 
 from worldfork.analysis.present import render
 from worldfork.analysis.present.table import Block, Heading, Paragraph, Table
-from worldfork.analysis.present.tables import deployments, design, effects, scores_of, triggers, without_lone_arm
+from worldfork.analysis.present.tables import (
+    deployments,
+    design,
+    effects,
+    scores_of,
+    triggers,
+    value,
+    without_lone_arm,
+)
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.text import (
     MANY,
@@ -23,6 +31,7 @@ from worldfork.analysis.present.text import (
     corrected,
     deployment_words,
     detectable,
+    digits_for,
     dose_means,
     followed_answer,
     forecast_words,
@@ -31,6 +40,7 @@ from worldfork.analysis.present.text import (
     read_as,
     sweep_words,
 )
+from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.undefined import settle
@@ -43,7 +53,8 @@ LARGER_P: Final = "p, Holm: the larger of two, against random and against shifte
 FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
 VERBOSE: Final = (
-    *(effects.effects, effects.directions, effects.quartiles, effects.contraction),
+    *(effects.effects, value.robust, effects.directions, effects.quartiles, effects.contraction),
+    *(value.curve, value.trials, value.prices),
     *(design.variance, design.budget),
 )
 SWEPT: Final = "Every figure: worldfork score STUDY --tables {}."
@@ -146,11 +157,15 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield Heading(name)
     yield Paragraph(f": {verdict.size}", lead=verdict.lead, tone=verdict.tone)
     yield Paragraph(f" {verdict.advice.certainty}", lead=verdict.advice.what)
+    if lead := curve_lead(score):
+        yield Paragraph(f" {curve_words(score)}", lead=lead)
+    yield from (Paragraph(words) for words in (trial_words(score), price_words(score)) if words)
     if verdict.triggers:
         yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
     yield Paragraph(
         f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
-        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}.",
+        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}. "
+        f"{skew_words(attempted.skew, digits_for(attempted))}".rstrip(),
         faint=True,
     )
     points = int(score.evidence.forks.prefork.k.max())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from worldfork.analysis.present.table import Table
-from worldfork.analysis.present.tables import deployments, design, effects, triggers
+from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
 from worldfork.analysis.read.outcomes import Forks
@@ -21,6 +21,10 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "directions": effects.directions,
     "quartiles": effects.quartiles,
     "severity": effects.severities,
+    "curve": value.curve,
+    "trials": value.trials,
+    "price": value.prices,
+    "robust": value.robust,
     "triggers": triggers.rivals,
     "useful": triggers.usefulness,
     "earnings": triggers.earnings,
