@@ -21,7 +21,6 @@ from worldfork.analysis.present.tables import (
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.text import (
     MANY,
-    TERMS,
     answer,
     arms_of,
     auc_note,
@@ -215,13 +214,13 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
         caption = "What the trigger adds to its update: over always firing the same."
         yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
-        f"p: the larger of Student's t and sign flips, corrected over {deployed.family} comparisons with never, or "
-        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some "
-        "decisions. Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the "
-        f"ledger: {TERMS['by the ledger']}",
+        f"p: the larger of Student's t and sign flips, by Holm over {deployed.family} comparisons with never or "
+        "over all with always; and by step-down max-T over policies, which share checkpoints. Better at: so many "
+        "checkpoints. One step: dR where a policy fires; carried: dR of the present decision from its first fire "
+        "on; both over the decisions that an episode follows. Rank: by one step / deployed.",
         faint=True,
     )
-    yield Paragraph(forecast_words(deployed.forecast))
+    yield Paragraph(forecast_words(deployed))
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:

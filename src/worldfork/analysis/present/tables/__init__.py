@@ -45,6 +45,7 @@ OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
     "deployments": lambda score: deployments.deployments(score.deployment),
     "over_always": lambda score: deployments.over_always(score.deployment),
     "forecasts": lambda score: deployments.forecasts(score.deployment),
+    "orders": lambda score: deployments.orders(score.deployment),
     "followed_directions": lambda score: deployments.followed_directions(score.deployment),
 }
 LABELS: Final = ("gate", *list(OF_TASKS)[:5], "seedrep", *list(OF_TASKS)[5:], *OF_STUDY)

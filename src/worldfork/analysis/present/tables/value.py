@@ -1,4 +1,4 @@
-"""Tables of what would pay: dR along drift, trying before keeping, prices, and figures few checkpoints can carry."""
+"""Tables of what would pay: dR along drift, trying before keeping, prices; and how far a mean is to be trusted."""
 
 from collections.abc import Iterator
 
@@ -110,8 +110,8 @@ def trials(scores: Scores) -> Table:
         "trials",
         "Try, then keep: each update is evaluated on some of the matched episodes and kept only if it won there; "
         "the other episodes value the rule, over every way to choose them. Mean dR per episode with its Student-t "
-        "95% interval over checkpoints, all attempted forks. The trial is not counted: `pays up to` is the price of "
-        "a trial episode up to which the rule is worth more than the better of never and always, `best at` the "
+        "95% interval over checkpoints, all attempted forks. The trial is not counted: `pays up to` is the price "
+        "of a trial episode up to which the rule is worth more than the better of never and always, `best at` the "
         "prices at which no other number of trials is worth more. The best trigger is the candidate that earns "
         "the most. Better and best are in hindsight.",
         (

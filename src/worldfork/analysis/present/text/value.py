@@ -1,4 +1,4 @@
-"""What would pay, in sentences: where updates pay, trying before keeping, and the price of an update."""
+"""Sentences on what would pay: where updates do, trying before keeping, and the price of an update."""
 
 import itertools
 from collections.abc import Sequence
