@@ -367,7 +367,7 @@ def test_intervals_over_few_checkpoints_come_with_a_caution(score: wf.Score) -> 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_what_the_ledger_says_of_a_policy_comes_with_what_it_leaves_open(score: wf.Score, width: int) -> None:
-    """A count of fires stands beside the order that labels give, and a table says what the ledger's value counts."""
+    """A count of fires stands beside the order that labels give; a table says what the ledger counts."""
     shown = " ".join(plain(of_deployment(TASK, score.deployment[TASK]), width=width).split())
     assert "foresee" not in shown
     assert forecast_words(score.deployment[TASK]) in shown

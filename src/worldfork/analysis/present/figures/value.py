@@ -61,7 +61,7 @@ def _level(axes: Axes, shown: Curve | Undefined) -> None:
 
 def _share(axes: Axes, shown: Curve | Undefined) -> None:
     points = _drawn(axes, shown)
-    _line(axes, list(range(len(points))), points)
+    _line(axes, [float(place) for place in range(len(points))], points)
     axes.set_xticks(range(len(points)), [f"{place_words(point.low, point.high)}" for point in points], fontsize=7)
     axes.set_xlabel("HOLD's return over the clean return", fontsize=8)
 
