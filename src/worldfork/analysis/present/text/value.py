@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from worldfork.analysis.present.text.formatting import (
     defined,
@@ -15,7 +16,18 @@ from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
 from worldfork.analysis.score.records import Curve, CurvePoint, Prices, TaskScore
 from worldfork.analysis.score.undefined import Interval, Undefined
 
+CURVE_CAVEAT: Final = (
+    "Some of a fork's episodes say how far the model had fallen and the others what updating was worth, so chance "
+    "does not count for both."
+)
+CROSSING_CAVEAT: Final = (
+    "The crossing was fitted to these very forks: a rule made of it has yet to be tested on others."
+)
+
 __all__ = [
+    "CROSSING_CAVEAT",
+    "CURVE_CAVEAT",
+    "crossing_words",
     "curve_lead",
     "curve_words",
     "level_words",
@@ -166,3 +178,16 @@ def skew_words(skew: Skew | Undefined, digits: int) -> str:
     if isinstance(skew, Undefined) or not skew.words:
         return ""
     return f"{skew.words} Corrected for skewness (Johnson): {span(skew.johnson, digits)}."
+
+
+def crossing_words(score: TaskScore) -> str:
+    """Return below which return updating gains; empty where the slope may be 1, or no forks lie on both sides."""
+    fit = score.contraction
+    slope, crossing, ends = defined(fit.slope_interval), defined(fit.crossing), defined(fit.crossing_interval)
+    means = [mean for part in defined(fit.bins) or () if (mean := defined(part.mean)) is not None]
+    seen = bool(means) and means[0] > 0 > means[-1]  # else the line is followed to where nothing was forked
+    if slope is None or slope.high >= 1 or crossing is None or ends is None or not seen:
+        return ""
+    digits = max(0, digits_for(score.effect.all_attempted) - 1)
+    where = with_span(crossing, ends, digits).replace("+", "")
+    return f"On average an update gains where the frozen model returns less than {where}, and loses above."
