@@ -121,8 +121,10 @@ def test_the_sentence_names_size_and_scale():
 
 def test_forks_that_diverged_stand_beside_the_mean():
     """UPDATE at or below 30% of the cell's mean HOLD return of 100: a fork of each checkpoint."""
-    said = only(score(lambda c, k: -90.0 if k == 1 else -30.0 - c))
-    assert said.helped_words == "Updating helped at 0% of the decision points; 8 of 96 forks diverged"
+    diverged = only(score(lambda c, k: -90.0 if k == 1 else -30.0 - c))
+    assert diverged.size.startswith(f"{diverged.mean} return per episode on this schedule, ")
+    assert "; 8% of the forks diverged, and without them it is -33.5 [" in diverged.size
+    assert "diverged" not in only(score(lambda c, k: -30.0 - c)).size
 
 
 @pytest.mark.parametrize(("slow", "words"), [(0.0, "are worth"), (-10.0, "cost")])

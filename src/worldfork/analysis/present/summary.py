@@ -9,11 +9,18 @@ from typing import Final
 
 from worldfork.analysis.present import render
 from worldfork.analysis.present.table import Block, Heading, Paragraph, Table
-from worldfork.analysis.present.tables import deployments, design, effects, scores_of, triggers, without_lone_arm
+from worldfork.analysis.present.tables import (
+    deployments,
+    design,
+    effects,
+    scores_of,
+    triggers,
+    value,
+    without_lone_arm,
+)
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.text import (
     MANY,
-    TERMS,
     answer,
     arms_of,
     auc_note,
@@ -23,6 +30,7 @@ from worldfork.analysis.present.text import (
     corrected,
     deployment_words,
     detectable,
+    digits_for,
     dose_means,
     followed_answer,
     forecast_words,
@@ -31,6 +39,7 @@ from worldfork.analysis.present.text import (
     read_as,
     sweep_words,
 )
+from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.undefined import settle
@@ -43,7 +52,8 @@ LARGER_P: Final = "p, Holm: the larger of two, against random and against shifte
 FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
 VERBOSE: Final = (
-    *(effects.effects, effects.directions, effects.quartiles, effects.contraction),
+    *(effects.effects, value.robust, effects.directions, effects.quartiles, effects.contraction),
+    *(value.curve, value.trials, value.prices),
     *(design.variance, design.budget),
 )
 SWEPT: Final = "Every figure: worldfork score STUDY --tables {}."
@@ -146,11 +156,15 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield Heading(name)
     yield Paragraph(f": {verdict.size}", lead=verdict.lead, tone=verdict.tone)
     yield Paragraph(f" {verdict.advice.certainty}", lead=verdict.advice.what)
+    if lead := curve_lead(score):
+        yield Paragraph(f" {curve_words(score)}", lead=lead)
+    yield from (Paragraph(words) for words in (trial_words(score), price_words(score)) if words)
     if verdict.triggers:
         yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
     yield Paragraph(
         f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
-        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}.",
+        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}. "
+        f"{skew_words(attempted.skew, digits_for(attempted))}".rstrip(),
         faint=True,
     )
     points = int(score.evidence.forks.prefork.k.max())
@@ -200,13 +214,13 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
         caption = "What the trigger adds to its update: over always firing the same."
         yield dataclasses.replace(added, caption=caption, folded="")
     yield Paragraph(
-        f"p: the larger of Student's t and sign flips, corrected over {deployed.family} comparisons with never, or "
-        "over all with always. Better at: so many checkpoints. Evaluated: on matched episodes after some "
-        "decisions. Regret: what the best in hindsight returned more. Rank: by the ledger / deployed. By the "
-        f"ledger: {TERMS['by the ledger']}",
+        f"p: the larger of Student's t and sign flips, by Holm over {deployed.family} comparisons with never or "
+        "over all with always; and by step-down max-T over policies, which share checkpoints. Better at: so many "
+        "checkpoints. One step: dR where a policy fires; carried: dR of the present decision from its first fire "
+        "on; both over the decisions that an episode follows. Rank: by one step / deployed.",
         faint=True,
     )
-    yield Paragraph(forecast_words(deployed.forecast))
+    yield Paragraph(forecast_words(deployed))
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:

@@ -56,7 +56,7 @@ class Score:
     >>> list(score), len(score), score["table"].effect.all_attempted.mean
     (['table'], 1, -9.0)
     >>> print(str(score.summary()).splitlines()[3])
-    Updating every time hurts (leaning): -9.0 [-11.5, -6.5] return per episode, -10% of the 90.0 that
+    Updating every time hurts (leaning): -9.0 [-11.5, -6.5] return per episode on this schedule, -10% of
     """
 
     # Set by `worldfork.analysis.present`, which knows how a score is written; this room knows no medium.

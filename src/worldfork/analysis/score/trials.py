@@ -17,7 +17,7 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.prices import break_even
+from worldfork.analysis.score.prices import best_by_price, break_even
 from worldfork.analysis.score.records import Trial, Trials
 from worldfork.analysis.score.undefined import Undefined
 
@@ -69,9 +69,13 @@ def trials(
         for count in range(1, min(delta.shape[1] - 1, MOST_EPISODES) + 1)
         if math.comb(delta.shape[1], count) <= MOST_SPLITS
     ]
+    by_episodes = {str(count): valued(count, every) for count in counts}
+    worth = {"never": 0.0, "always": float(always.mean())}
+    spent = {"never": 0.0, "always": 0.0} | {name: float(trial.episodes) for name, trial in by_episodes.items()}
+    worth |= {name: mean for name, trial in by_episodes.items() if not isinstance(mean := trial.mean, Undefined)}
     return Trials(
         margin=margin,
-        by_episodes={str(count): valued(count, every) for count in counts},
+        by_episodes=by_episodes,
         proposed_by={
             name: valued(1, decision.fired[whole])
             for name, decision in decisions.items()
@@ -79,6 +83,7 @@ def trials(
         },
         always=float(always.mean()),
         oracle=float(_over_checkpoints(np.maximum(delta.mean(axis=1), 0.0), parts).mean()),
+        best=best_by_price(worth, spent),
     )
 
 

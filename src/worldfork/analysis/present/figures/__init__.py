@@ -11,15 +11,18 @@ from worldfork.analysis.present.figures.drawing import Drawing
 from worldfork.analysis.present.figures.effects import arms, contraction, effects
 from worldfork.analysis.present.figures.policies import deployment, followed, policies
 from worldfork.analysis.present.figures.saving import write_figures
+from worldfork.analysis.present.figures.value import curve, price
 
 __all__ = [
     "Drawing",
     "arms",
     "contraction",
+    "curve",
     "deployment",
     "effects",
     "followed",
     "ledger",
     "policies",
+    "price",
     "write_figures",
 ]

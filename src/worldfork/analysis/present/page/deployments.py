@@ -6,6 +6,8 @@ from typing import Final
 
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.view import Axis, Strip, near_axis
+from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.tables.deployments import orders
 from worldfork.analysis.present.text import (
     FollowedAnswer,
     best_first,
@@ -78,6 +80,11 @@ class Deployment:
     height: int = HEIGHT
     left: int = LEFT
     base: int = BASE
+
+    @property
+    def orders(self) -> Table:
+        """Return how well each forecast orders policies."""
+        return orders({self.task: self.one}).without("Task")
 
     @property
     def digits(self) -> int:

@@ -1,13 +1,16 @@
 """Filters of the templates: numbers with a true minus sign, and a word with its reason where there is none."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Final
 
 from markupsafe import Markup, escape
 
+from worldfork.analysis.present import render
 from worldfork.analysis.present import text as wording
-from worldfork.analysis.present.page.view import Bar, Part, rule_strip
-from worldfork.analysis.present.text.fallen import crossing_words, fallen_lead, severity_words, share_of_clean
+from worldfork.analysis.present.page.view import Bar, Part, curve_strip, rule_strip
+from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.text import value as value_words
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 
 __all__ = ["FILTERS", "is_figure"]
@@ -79,6 +82,11 @@ def forks_of(part: Part, side: str) -> int:
     return part.forks(side)
 
 
+def as_html(table: Table) -> Markup:
+    """Return a table without its caption, which stands above it."""
+    return Markup(render.html(dataclasses.replace(table, caption="")))  # noqa: S704 - render.html escapes every cell
+
+
 def ticked(text: str) -> Markup:
     """Return a sentence with what stands between backticks as code."""
     pieces = [
@@ -106,11 +114,16 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "span": span,
     "with_span": with_span,
     "rate": rate,
+    "curve_strip": curve_strip,
     "rule_strip": rule_strip,
-    "crossing_words": crossing_words,
-    "fallen_lead": fallen_lead,
-    "severity_words": severity_words,
-    "share_of_clean": share_of_clean,
+    "as_html": as_html,
+    "crossing_words": value_words.crossing_words,
+    "curve_lead": value_words.curve_lead,
+    "curve_words": value_words.curve_words,
+    "trial_words": value_words.trial_words,
+    "price_words": value_words.price_words,
+    "place_words": value_words.place_words,
+    "level_words": value_words.level_words,
     "percent": percent,
     "count": count,
     "tick": tick,

@@ -34,7 +34,7 @@ from worldfork.analysis.present.text import (
     read_as,
     triggers_everywhere,
 )
-from worldfork.analysis.present.text.fallen import CROSSING_CAVEAT, SEVERITY_CAVEAT
+from worldfork.analysis.present.text.value import CROSSING_CAVEAT, CURVE_CAVEAT
 from worldfork.analysis.read.files import encode
 from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.ledger import Source
@@ -180,7 +180,7 @@ def environment() -> jinja2.Environment:
         "compare_axis": view.compare_axis,
         "strip_of": view.effect_strip,
         "crossing_caveat": CROSSING_CAVEAT,
-        "severity_caveat": SEVERITY_CAVEAT,
+        "curve_caveat": CURVE_CAVEAT,
     }
     return templates
 

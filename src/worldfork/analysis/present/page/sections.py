@@ -38,6 +38,7 @@ SECTIONS: Final = (
     Section("predictions", "Predictions", "Answer", when=_predicted),
     Section("deployment", "Episode by episode", "Answer", when=was_deployed),
     Section("compare", "Side by side", "Answer"),
+    Section("pays", "What would pay", "Evidence"),
     Section("evidence", "Map of forks", "Evidence", script=True),
     Section("contraction", "How far the model had fallen", "Evidence", script=True),
     Section("stream", "A stream", "Evidence", script=True),

@@ -13,6 +13,9 @@ from jaxtyping import Float
 from worldfork.analysis.present.page.forks import places
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.thresholds import SIDES
+from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.tables.effects import KEYS
+from worldfork.analysis.present.tables.value import prices, trials
 from worldfork.analysis.present.text import (
     Answer,
     Group,
@@ -24,10 +27,22 @@ from worldfork.analysis.present.text import (
     rule_groups,
     update_words,
 )
-from worldfork.analysis.score.records import Effect, TaskScore
+from worldfork.analysis.score.records import CurvePoint, Effect, TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["Axis", "Bar", "Part", "Strip", "axis", "bars", "compare_axis", "effect_strip", "near_axis", "parts"]
+__all__ = [
+    "Axis",
+    "Bar",
+    "Part",
+    "Strip",
+    "axis",
+    "bars",
+    "compare_axis",
+    "curve_strip",
+    "effect_strip",
+    "near_axis",
+    "parts",
+]
 
 BARS: Final = 36  # about so many, whatever the range
 TICKS: Final = 5  # at most so many steps: a label each must fit on a phone
@@ -109,6 +124,11 @@ def effect_strip(effect: Effect, *, checkpoints: bool = False) -> Strip:
     """Return the strip of a mean over checkpoints."""
     dots = tuple(effect.by_checkpoint.values()) if checkpoints else ()
     return Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap, checkpoints=dots)
+
+
+def curve_strip(point: CurvePoint) -> Strip:
+    """Return the strip of a place along a curve: the band of all places, and in bold the interval of this one."""
+    return Strip(mean=point.mean, student_t=point.band, bootstrap=point.student_t)
 
 
 def rule_strip(rule: Rule) -> Strip:
@@ -226,11 +246,16 @@ class Part:
         }
 
     @property
-    def severity_strips(self) -> list[Strip]:
-        """Mean dR of each class of severity."""
-        return [
-            Strip(mean=one.checkpoint_mean, student_t=one.student_t) for one in defined(self.score.severity) or ()
-        ]
+    def curves(self) -> Mapping[str, Sequence[CurvePoint]]:
+        """Places along drift, and along what the frozen model still returns, where these are known."""
+        shown = {"level": self.score.curves.level, "hold_share": self.score.curves.hold_share}
+        return {name: curve.points for name, curve in shown.items() if not isinstance(curve, Undefined)}
+
+    @property
+    def value_tables(self) -> Sequence[Table]:
+        """Trials before an update is kept, and prices of an update."""
+        tables = (build({("", ""): self.score}).without(*KEYS) for build in (trials, prices))
+        return [table for table in tables if table.rows]
 
     @property
     def bin_strips(self) -> list[Strip]:

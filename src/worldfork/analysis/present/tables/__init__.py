@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from worldfork.analysis.present.table import Table
-from worldfork.analysis.present.tables import deployments, design, effects, triggers
+from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
 from worldfork.analysis.read.outcomes import Forks
@@ -21,6 +21,10 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "directions": effects.directions,
     "quartiles": effects.quartiles,
     "severity": effects.severities,
+    "curve": value.curve,
+    "trials": value.trials,
+    "price": value.prices,
+    "robust": value.robust,
     "triggers": triggers.rivals,
     "useful": triggers.usefulness,
     "earnings": triggers.earnings,
@@ -41,6 +45,7 @@ OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
     "deployments": lambda score: deployments.deployments(score.deployment),
     "over_always": lambda score: deployments.over_always(score.deployment),
     "forecasts": lambda score: deployments.forecasts(score.deployment),
+    "orders": lambda score: deployments.orders(score.deployment),
     "followed_directions": lambda score: deployments.followed_directions(score.deployment),
 }
 LABELS: Final = ("gate", *list(OF_TASKS)[:5], "seedrep", *list(OF_TASKS)[5:], *OF_STUDY)

@@ -16,14 +16,21 @@ from worldfork.analysis.present.text import (
     rate,
     realised,
     silent_policies,
+    span,
     unsigned,
     with_span,
     word,
 )
-from worldfork.analysis.score.deployment_records import Advantage, InDirection, PolicyOutcome, TaskDeployment
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.deployment_records import (
+    Advantage,
+    InDirection,
+    PolicyOutcome,
+    SizedForecast,
+    TaskDeployment,
+)
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
-__all__ = ["deployments", "followed_directions", "forecasts", "over_always"]
+__all__ = ["deployments", "followed_directions", "forecasts", "orders", "over_always"]
 
 Tasks = Mapping[str, TaskDeployment]
 KEYS = ("Task", "Policy")
@@ -43,19 +50,30 @@ def deployments(tasks: Tasks) -> Table:
     table = Table.of(
         "deployments",
         "Policies in closed-loop deployment: updates of one deployment, the mean return of an episode above that "
-        "of never (paired difference, Student-t interval over checkpoints, the larger adjusted p of Student-t and "
-        "sign flips, grade), the mean return, the difference on the matched evaluations, what the best policy in "
-        f"hindsight returned more, and gradient steps.{''.join(f' {caution}' for caution in cautions)}",
+        "of never (paired difference, Student-t interval over checkpoints), p after Holm's adjustment (the larger "
+        "of Student-t and sign flips) and after step-down max-T over policies, which share checkpoints, the grade "
+        "by the registered one of both (Holm's where none is) and by max-T; the mean return, the interval of the "
+        "difference corrected for skewness (Johnson), the difference on the matched evaluations, what the best "
+        f"policy in hindsight returned more, and gradient steps.{''.join(f' {caution}' for caution in cautions)}",
         KEYS,
         _policies(tasks),
         [
             ("updates", lambda policy, _: f"{policy.outcome.updates:.1f}"),
             ("over never", lambda policy, digits: estimate(policy.outcome.advantage, digits)),
-            ("p", lambda policy, _: _adjusted_p(policy.outcome.advantage)),
+            ("p, Holm", lambda policy, _: _adjusted_p(policy.outcome.advantage)),
+            ("p, max-T", lambda policy, _: _max_t_p(policy.outcome.advantage)),
             ("grade", lambda policy, _: _grade(policy.outcome.advantage)),
-            ("return", lambda policy, digits: unsigned(policy.outcome.returned, digits)),
-            ("evaluated over never", lambda policy, digits: estimate(policy.outcome.evaluation, digits)),
-            ("regret", lambda policy, digits: unsigned(policy.outcome.regret, digits)),
+            ("by max-T", lambda policy, _: _max_t_grade(policy.outcome.advantage)),
+            (Column("return", optional=True), lambda policy, digits: unsigned(policy.outcome.returned, digits)),
+            (
+                Column("corrected for skew", optional=True),
+                lambda policy, digits: _johnson(policy.outcome.advantage, digits),
+            ),
+            (
+                Column("evaluated over never", optional=True),
+                lambda policy, digits: estimate(policy.outcome.evaluation, digits),
+            ),
+            (Column("regret", optional=True), lambda policy, digits: unsigned(policy.outcome.regret, digits)),
             (Column("gradient steps", optional=True), lambda policy, _: f"{policy.outcome.gradient_steps:,.0f}"),
         ],
     )
@@ -67,15 +85,17 @@ def over_always(tasks: Tasks) -> Table:
     table = Table.of(
         "over_always",
         "What a trigger adds to its update: the paired difference of the return of an episode with the policy that "
-        "always fires the same update, named beside it (Student-t interval over checkpoints, the larger adjusted p "
-        "of Student-t and sign flips, grade), and at how many checkpoints it returned more.",
+        "always fires the same update, named beside it (Student-t interval over checkpoints, p and grades as in "
+        "the table of policies), and at how many checkpoints it returned more.",
         KEYS,
         [row for row in _policies(tasks) if not isinstance(row[1].outcome.over_always, Undefined)],
         [
             ("beside", lambda policy, _: policy.outcome.always or DASH),
             ("over always", lambda policy, digits: estimate(policy.outcome.over_always, digits)),
-            ("p", lambda policy, _: _adjusted_p(policy.outcome.over_always)),
+            ("p, Holm", lambda policy, _: _adjusted_p(policy.outcome.over_always)),
+            (Column("p, max-T", optional=True), lambda policy, _: _max_t_p(policy.outcome.over_always)),
             ("grade", lambda policy, _: _grade(policy.outcome.over_always)),
+            ("by max-T", lambda policy, _: _max_t_grade(policy.outcome.over_always)),
             ("better at", lambda policy, _: _won(policy)),
         ],
     )
@@ -83,28 +103,80 @@ def over_always(tasks: Tasks) -> Table:
 
 
 def forecasts(tasks: Tasks) -> Table:
-    """Return what the one-step ledger says of each policy, and what it came to."""
+    """Return what one-step labels forecast of each policy, and what it came to."""
     table = Table.of(
         "forecasts",
-        "What the one-step ledger says of a policy; what deploying it returned more than never, per episode, less "
-        "that; and the rank by each. Then the grade of the difference, what was realised, and how often the policy "
-        f"fires there and here. By the ledger: {TERMS['by the ledger']}",
+        "What one-step labels say that deploying a policy returns more than never, per episode, over the decisions "
+        "that an episode follows, and what was realised less that. One step: the mean of dR where it fires, which "
+        "is to order policies. Carried: dR of the present decision from its first fire on, which is to say how "
+        "much they return. Then the rank by one step and by what was realised. By the ledger: "
+        f"{TERMS['by the ledger']}",
         KEYS,
         _policies(tasks),
         [
+            ("one step", lambda policy, digits: number(policy.outcome.one_step, digits)),
+            ("realised less one step", lambda policy, digits: estimate(policy.outcome.parted_one_step, digits)),
+            ("carried", lambda policy, digits: number(policy.outcome.carried, digits)),
+            ("realised less carried", lambda policy, digits: estimate(policy.outcome.parted_carried, digits)),
+            ("rank", lambda policy, _: _rank(policy)),
+            (Column("realised", optional=True), lambda policy, digits: number(realised(policy.outcome), digits)),
             (
-                Column("by the ledger", term="by the ledger"),
+                Column("by the ledger", term="by the ledger", optional=True),
                 lambda policy, digits: number(policy.outcome.ledger_value, digits),
             ),
-            ("realised less ledger", lambda policy, digits: estimate(policy.outcome.parted, digits)),
-            ("rank", lambda policy, _: _rank(policy)),
-            (Column("its grade", optional=True), lambda policy, _: _grade(policy.outcome.parted)),
-            (Column("realised", optional=True), lambda policy, digits: number(realised(policy.outcome), digits)),
             (Column("updates there", optional=True), lambda policy, _: unsigned(policy.outcome.ledger_updates, 1)),
             (Column("updates here", optional=True), lambda policy, _: f"{policy.outcome.updates:.1f}"),
         ],
     )
     return _with_silent(table, tasks)
+
+
+def orders(tasks: Tasks) -> Table:
+    """Return how well each forecast orders policies, and how far it is off."""
+    return Table.of(
+        "orders",
+        "Spearman's correlation over policies of a forecast with what was realised (bootstrap over checkpoints), "
+        "of all and of those that fire one update; the root mean square error, and how many policies were resolved "
+        "to return something else. The count of fires times the mean dR of the update needs no label of a fork. "
+        "Given the count: the partial correlation, which is what labels of single forks know beyond it.",
+        ("Task", "Forecast", "Policies"),
+        [
+            ((task, name, policies), line, followed_digits(deployed))
+            for task, deployed in tasks.items()
+            for name, policies, line in _orders(deployed)
+        ],
+        [
+            ("rank correlation", lambda line, _: with_span(line.correlation, defined(line.bootstrap), 2)),
+            ("error", lambda line, digits: unsigned(line.sized.error, digits) if line.sized else ""),
+            ("missed", lambda line, _: str(line.sized.missed) if line.sized else ""),
+        ],
+    )
+
+
+class _Order(NamedTuple):
+    """Rank correlation of a forecast, and its error where it has one."""
+
+    correlation: Figure
+    bootstrap: Bounds
+    sized: SizedForecast | None = None
+
+
+def _orders(deployed: TaskDeployment) -> Iterator[tuple[str, str, _Order]]:
+    """Yield every forecast over all policies, and over those of one update."""
+    shown = defined(deployed.forecasts)
+    if shown is None:
+        return
+    given = shown.partial
+    found = [
+        ("one step", _Order(shown.one_step.rank_correlation, shown.one_step.bootstrap, shown.one_step)),
+        ("carried", _Order(shown.carried.rank_correlation, shown.carried.bootstrap, shown.carried)),
+        ("count of fires", _Order(shown.count.rank_correlation, shown.count.bootstrap)),
+        ("one step, given the count", _Order(given.value, given.bootstrap)),
+    ]
+    within = (shown.one_step.within, shown.carried.within, shown.count.within, given.within)
+    for (name, of_all), arms in zip(found, within, strict=True):
+        yield name, "all", of_all
+        yield from ((name, arm, _Order(order.rank_correlation, order.bootstrap)) for arm, order in arms.items())
 
 
 def followed_directions(tasks: Tasks) -> Table:
@@ -161,6 +233,20 @@ def _adjusted_p(gained: Advantage | Undefined) -> str:
     return DASH if isinstance(gained, Undefined) else rate(gained.adjusted_p)
 
 
+def _max_t_p(gained: Advantage | Undefined) -> str:
+    return DASH if isinstance(gained, Undefined) else rate(gained.adjusted_max_t)
+
+
+def _max_t_grade(gained: Advantage | Undefined) -> str:
+    return DASH if isinstance(gained, Undefined) else word(gained.grade_max_t)
+
+
+def _johnson(gained: Advantage | Undefined, digits: int) -> str:
+    """Return the interval corrected for skewness, where skewness takes anything from the other."""
+    skew = None if isinstance(gained, Undefined) else defined(gained.skew)
+    return span(skew.johnson, digits) if skew and skew.words else ""
+
+
 def _grade(gained: Advantage | Undefined) -> str:
     return DASH if isinstance(gained, Undefined) else word(gained.grade)
 
@@ -171,11 +257,11 @@ def _won(policy: _Policy) -> str:
 
 
 def _rank(policy: _Policy) -> str:
-    """Return the rank of a policy by the ledger and by what it returned."""
+    """Return the rank of a policy by its one-step forecast and by what it returned."""
     outcomes = policy.deployed.policies
-    by_ledger = _ranks({name: defined(outcome.ledger_value) for name, outcome in outcomes.items()})
+    forecast = _ranks({name: defined(outcome.one_step) for name, outcome in outcomes.items()})
     by_return = _ranks({name: realised(outcome) or 0.0 for name, outcome in outcomes.items()})
-    return f"{by_ledger.get(policy.name, DASH)} / {by_return[policy.name]}"
+    return f"{forecast.get(policy.name, DASH)} / {by_return[policy.name]}"
 
 
 def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:

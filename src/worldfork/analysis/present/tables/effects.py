@@ -11,6 +11,7 @@ from worldfork.analysis.present.text import (
     digits_for,
     estimate,
     number,
+    percent,
     predicted_digits,
     rate,
     span,
@@ -48,7 +49,7 @@ BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student
 def overview(scores: Scores) -> Table:
     """Return a line for every arm of every task: the screen's table where there are many."""
     columns: list[tuple[str | Column, Callable[[TaskScore, int], str]]] = [
-        ("mean dR", lambda score, digits: number(score.effect.all_attempted.mean, digits)),
+        ("mean dR", lambda score, digits: f"{number(score.effect.all_attempted.mean, digits)}{_diverged(score)}"),
         (
             Column("Student-t 95%", term="Student-t 95%"),
             lambda score, digits: span(score.effect.all_attempted.student_t, digits),
@@ -295,7 +296,13 @@ def _retained(score: TaskScore) -> str:
     forks = score.forks
     failed = [(forks.failed_update, "UPDATE"), (forks.failed_hold, "HOLD")]
     counted = [f"{count} failed in {branch}" for count, branch in failed if count]
-    return ", ".join([f"{forks.retained} of {forks.attempted}", *counted])
+    return ", ".join([f"{forks.retained} of {forks.attempted}{_diverged(score)}", *counted])
+
+
+def _diverged(score: TaskScore) -> str:
+    """Return the share of forks that diverged, in brackets."""
+    share = defined(score.forks.diverged_share)
+    return f" ({percent(share, signed=False)} diverged)" if share else ""
 
 
 def _cells(score: TaskScore) -> str:

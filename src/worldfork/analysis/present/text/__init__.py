@@ -24,7 +24,6 @@ from worldfork.analysis.present.text.arms import (
     update_words,
 )
 from worldfork.analysis.present.text.deployments import (
-    AN_ORDER,
     FollowedAnswer,
     best_first,
     deployment_words,
@@ -61,7 +60,6 @@ from worldfork.analysis.present.text.triggers import Group, Rule, rule_groups, t
 from worldfork.counting import plural
 
 __all__ = [
-    "AN_ORDER",
     "AUC_RESTS_ON",
     "BEATEN",
     "DASH",

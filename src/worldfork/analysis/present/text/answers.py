@@ -56,7 +56,7 @@ class Answer:
     scale: Scale
     of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
     helped: Helped
-    diverged: str  # how many forks did, as the end of a sentence; empty where none did
+    diverged: str  # the share of forks that did, and the mean without them; empty where none did
     advice: Advice
     triggers: str  # did any candidate know when to update
     not_beaten: str  # which trigger comes nearest to being useful; empty where one is
@@ -84,8 +84,8 @@ class Answer:
 
     @property
     def size(self) -> str:
-        """The mean with its unit, and what it is of the frozen and the clean return."""
-        return f"{self.mean}{UNIT}{f', {self.of}' if self.of else ''}."
+        """The mean with its unit, what it is of the frozen and the clean return, and without diverged forks."""
+        return f"{self.mean}{UNIT} on this schedule{f', {self.of}' if self.of else ''}{self.diverged}."
 
     @property
     def sentence(self) -> str:
@@ -94,12 +94,12 @@ class Answer:
 
     @property
     def helped_words(self) -> str:
-        """Share of decision points at which updating helped, and how many updates diverged."""
+        """Share of decision points at which updating helped."""
         share, low, high = (
             percent(part, signed=False) for part in (self.helped.share, self.helped.low, self.helped.high)
         )
         spread = "" if low == high else f" ({low} to {high} by checkpoint)"
-        return f"Updating helped at {share} of the decision points{spread}{self.diverged}"
+        return f"Updating helped at {share} of the decision points{spread}"
 
 
 NO_DIFFERENCE: Final = "No difference"
@@ -112,20 +112,31 @@ WORDS: Final = {
 
 def answer(score: TaskScore) -> Answer:
     """Return the answer of one task, on all attempted forks."""
-    effect, forks = score.effect.all_attempted, score.forks
     verdict = defined(score.verdict) or "undecided"
     return Answer(
         word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
         verdict=verdict,
         grade=defined(score.judgement.grade),
-        mean=estimate(effect),
+        mean=estimate(score.effect.all_attempted),
         scale=score.scale,
         of=_shares(score.scale),
         helped=score.helped,
-        diverged=f"; {forks.diverged} of {plural(forks.attempted, 'fork')} diverged" if forks.diverged else "",
+        diverged=_diverged(score),
         advice=advise(score),
         triggers=trigger_words(score),
         not_beaten=not_beaten(score),
+    )
+
+
+def _diverged(score: TaskScore) -> str:
+    """Return the share of forks that diverged, and the mean of the others: the paper's second estimand."""
+    share = defined(score.forks.diverged_share)
+    if not share:
+        return ""
+    digits = digits_for(score.effect.all_attempted)
+    return (
+        f"; {percent(share, signed=False)} of the forks diverged, and without them it is "
+        f"{estimate(score.effect.retained, digits)}"
     )
 
 

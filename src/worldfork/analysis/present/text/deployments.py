@@ -11,12 +11,11 @@ from worldfork.analysis.present.text.formatting import (
     digits_for,
     estimate,
     listed,
-    number,
     percent,
     unsigned,
     with_span,
 )
-from worldfork.analysis.score.deployment_records import Advantage, LedgerForecast, PolicyOutcome, TaskDeployment
+from worldfork.analysis.score.deployment_records import Advantage, Order, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.judgement import Grade
 from worldfork.analysis.score.undefined import Undefined
@@ -24,10 +23,6 @@ from worldfork.counting import plural
 
 NEVER: Final = "never"  # the policy that every other one is compared with
 NAMED: Final = 4  # policies that a sentence lists by name
-AN_ORDER: Final = (
-    "An order alone does not show that the ledger's labels of single forks know anything: how often a policy "
-    "fires, times the mean dR of its update, may order policies as well."
-)
 UNIT: Final = "return per episode"
 WORDS: Final = {
     "helpful": "{} beats never updating",
@@ -152,20 +147,35 @@ def deployment_words(deployed: TaskDeployment) -> str:
     )
 
 
-def forecast_words(forecast: LedgerForecast) -> str:
-    """Return how far the one-step ledger orders policies as deploying them does."""
-    if isinstance(forecast.rank_correlation, Undefined):
-        return f"Rank correlation with the ledger: undefined, {forecast.rank_correlation.why}."
+def forecast_words(deployed: TaskDeployment) -> str:
+    """Return how far one-step labels order policies as deploying them does, and what a count of fires does."""
+    shown, digits = deployed.forecasts, followed_digits(deployed)
+    if isinstance(shown, Undefined):
+        return f"Forecasts from one-step labels: undefined, {shown.why}."
+    if isinstance(shown.one_step.rank_correlation, Undefined):
+        return f"Order of policies by one-step labels: undefined, {shown.one_step.rank_correlation.why}."
+    one_step, carried, partial = shown.one_step, shown.carried, shown.partial
     words = (
-        f"Rank correlation with the ledger over {forecast.policies} policies: "
-        f"{with_span(forecast.rank_correlation, forecast.bootstrap, 2)}, without one checkpoint "
-        f"{number(forecast.without_one_low, 2)} to {number(forecast.without_one_high, 2)}. {AN_ORDER}"
+        f"One-step labels and deploying them order {deployed.forecast.policies} policies alike by "
+        f"{_order(one_step)} (rank correlation), off by {unsigned(one_step.error, digits)} an episode (root mean "
+        f"square; {one_step.missed} missed); carried forward from the first fire by {_order(carried)}, off by "
+        f"{unsigned(carried.error, digits)} ({carried.missed} missed). A count of fires times the mean dR, which "
+        f"needs no label of a fork: {_order(shown.count)}"
     )
+    if isinstance(partial.value, Undefined):
+        return f"{words}."
+    interval = defined(partial.bootstrap)
+    verdict = "labels know more" if interval and interval.low > 0 else "labels are not shown to know more"
     within = [
-        f"{arm} {with_span(found.rank_correlation, found.bootstrap, 2)} ({found.policies} that fired)"
-        for arm, found in forecast.within.items()
+        f"{arm} {with_span(order.rank_correlation, defined(order.bootstrap), 2)}"
+        for arm, order in partial.within.items()
     ]
-    return words + (f" Among those that fire one update: {'; '.join(within)}." if within else "")
+    among = f"; among those that fire one update {', '.join(within)}" if within else ""
+    return f"{words}; given it, {verdict} (partial {with_span(partial.value, interval, 2)}{among})."
+
+
+def _order(order: Order) -> str:
+    return with_span(order.rank_correlation, defined(order.bootstrap), 2)
 
 
 def _size(deployed: TaskDeployment, name: str) -> str:

@@ -1,0 +1,200 @@
+"""Tables of what would pay: dR along drift, trying before keeping, prices; and how far a mean is to be trusted."""
+
+from collections.abc import Iterator
+
+from worldfork.analysis.present.table import Column, Table
+from worldfork.analysis.present.tables.effects import KEYS, Scores
+from worldfork.analysis.present.text import (
+    DASH,
+    defined,
+    digits_for,
+    estimate,
+    number,
+    percent,
+    rate,
+    span,
+    unsigned,
+    with_span,
+)
+from worldfork.analysis.present.text.value import level_words, place_words, price
+from worldfork.analysis.score.judgement import PriceRange
+from worldfork.analysis.score.records import CurvePoint, TaskScore, Trial
+from worldfork.analysis.score.undefined import divide, divide_bounds
+from worldfork.counting import plural
+
+__all__ = ["curve", "prices", "robust", "trials"]
+
+
+def robust(scores: Scores) -> Table:
+    """Return what skewness takes from each interval, and figures that one checkpoint can not carry alone."""
+    return Table.of(
+        "robust",
+        "Mean dR of all attempted forks, and how far its Student-t interval is to be trusted: the skewness of the "
+        "means of checkpoints, what a nominal 95% covers with it, about, and Johnson's interval, which is "
+        "corrected for it. Sign flips assume symmetry and correct nothing. Then the interquartile mean of "
+        "checkpoints (bootstrap), and how probably UPDATE returns more than HOLD on the same episode, ties a half "
+        "(Student-t over checkpoints).",
+        KEYS,
+        [(key, score, digits_for(score.effect.all_attempted)) for key, score in scores.items()],
+        [
+            ("mean dR", lambda score, digits: estimate(score.effect.all_attempted, digits)),
+            ("skewness, coverage", lambda score, _: _skewness(score)),
+            ("corrected (Johnson)", lambda score, digits: _johnson(score, digits)),
+            (
+                "interquartile mean",
+                lambda score, digits: with_span(
+                    score.robust.interquartile_mean, defined(score.robust.interquartile_bootstrap), digits
+                ),
+            ),
+            ("P(UPDATE > HOLD)", lambda score, _: _probability(score)),
+        ],
+    )
+
+
+def _skewness(score: TaskScore) -> str:
+    skew = defined(score.effect.all_attempted.skew)
+    return f"{skew.skewness:+.1f}, {percent(max(0.0, 0.95 - skew.shortfall), signed=False)}" if skew else DASH
+
+
+def _johnson(score: TaskScore, digits: int) -> str:
+    skew = defined(score.effect.all_attempted.skew)
+    return span(skew.johnson, digits) if skew else DASH
+
+
+def _probability(score: TaskScore) -> str:
+    share, interval = score.robust.probability_of_improvement, defined(score.robust.probability_student_t)
+    if interval is None:
+        return rate(share)
+    return f"{rate(share)} [{rate(max(0.0, interval.low))}, {rate(min(1.0, interval.high))}]"
+
+
+def curve(scores: Scores) -> Table:
+    """Return mean dR along drift and along what the frozen model still returns, with a band for all places."""
+    return Table.of(
+        "curve",
+        "Mean dR along the drift level, in either half of it, and by r_hold over the checkpoint's clean return "
+        "(half of a fork's episodes place it, the others value it), all attempted forks, mean over checkpoints. "
+        "Alone: Student-t 95%, for this place alone. Band: 95% for all places of a curve at once.",
+        (*KEYS, "Where"),
+        [
+            ((*key, where), point, digits_for(score.effect.all_attempted))
+            for key, score in scores.items()
+            for where, point in _places(score)
+        ],
+        [
+            ("forks", lambda point, _: str(point.forks)),
+            ("checkpoints", lambda point, _: str(point.checkpoints)),
+            ("mean dR", lambda point, digits: number(point.mean, digits)),
+            ("alone", lambda point, digits: span(point.student_t, digits)),
+            ("band", lambda point, digits: span(point.band, digits)),
+        ],
+    )
+
+
+def _places(score: TaskScore) -> Iterator[tuple[str, CurvePoint]]:
+    """Yield every place of the curves with its name."""
+    shown = score.curves
+    levels = defined(shown.level)
+    for point in levels.points if levels else ():
+        yield f"drift {level_words(point.low, point.high)}", point
+    for point in defined(shown.halves) or ():
+        yield f"half: drift {level_words(point.low, point.high)}", point
+    shares = defined(shown.hold_share)
+    for point in shares.points if shares else ():
+        yield f"r_hold / clean {place_words(point.low, point.high)}", point
+
+
+def trials(scores: Scores) -> Table:
+    """Return what trying each update before keeping it comes to, beside rules that try none."""
+    return Table(
+        "trials",
+        "Try, then keep: each update is evaluated on some of the matched episodes and kept only if it won there; "
+        "the other episodes value the rule, over every way to choose them. Mean dR per episode with its Student-t "
+        "95% interval over checkpoints, all attempted forks. The trial is not counted: `pays up to` is the price "
+        "of a trial episode up to which the rule is worth more than the better of never and always, `best at` the "
+        "prices at which no other number of trials is worth more. The best trigger is the candidate that earns "
+        "the most. Better and best are in hindsight.",
+        (
+            *(*KEYS, "Rule", Column("proposed", optional=True), Column("kept", optional=True), "mean dR"),
+            *("over never and always", "pays up to", "best at"),
+        ),
+        [
+            (*key, *row)
+            for key, score in scores.items()
+            for row in _rules(score, digits_for(score.effect.all_attempted))
+        ],
+        keys=3,
+    )
+
+
+def _rules(score: TaskScore, digits: int) -> Iterator[tuple[str, ...]]:
+    """Yield always, each number of trials, the best trigger without and with a trial, and the oracle."""
+    tried = defined(score.trials)
+    if tried is None:
+        return
+    best_at = {part.policy: part for part in tried.best}
+    yield ("always", "1", "1", number(tried.always, digits), DASH, DASH, _range(best_at.get("always"), digits))
+    for trial in tried.by_episodes.values():
+        at = _range(best_at.get(str(trial.episodes)), digits)
+        yield (plural(trial.episodes, "trial"), *_trial(trial, digits), at)
+    triggers = score.triggers.all_attempted
+    earned = {
+        name: gained
+        for name, figures in triggers.items()
+        if figures.standing == "candidate" and (gained := defined(figures.per_deployment.mean)) is not None
+    }
+    if earned:
+        best = max(earned, key=lambda name: earned[name])
+        points = int(score.evidence.forks.prefork.k.max())
+        gained = triggers[best].per_deployment
+        mean = with_span(divide(gained.mean, points), defined(divide_bounds(gained.student_t, points)), digits)
+        yield (f"best trigger: {best}", DASH, DASH, mean, DASH, DASH, "")
+        if best in tried.proposed_by:
+            yield (f"1 trial where {best} fires", *_trial(tried.proposed_by[best], digits), "")
+    yield ("oracle", DASH, DASH, number(tried.oracle, digits), DASH, DASH, "")
+
+
+def _trial(trial: Trial, digits: int) -> tuple[str, ...]:
+    return (
+        rate(trial.proposed, 2),
+        rate(trial.kept, 2),
+        estimate(trial, digits),
+        estimate(trial.over_better, digits),
+        price(trial.break_even, digits),
+    )
+
+
+def prices(scores: Scores) -> Table:
+    """Return the prices of an update between which each policy is worth more than never and than always."""
+    return Table(
+        "price",
+        "Prices of an update, in return of an episode, before any price that is registered: up to which a policy "
+        "is worth more than never, from which it is worth more than always, and at which it is worth the most of "
+        "never, always and the candidates, in hindsight, with thresholds fitted at no price. The interval holds "
+        "every price at which the paired t test does not tell the two apart (Fieller).",
+        (*KEYS, "Policy", "over never up to", "over always from", "best at"),
+        [
+            (*key, *row)
+            for key, score in scores.items()
+            for row in _prices(score, digits_for(score.effect.all_attempted))
+        ],
+        keys=3,
+    )
+
+
+def _prices(score: TaskScore, digits: int) -> Iterator[tuple[str, ...]]:
+    shown = score.prices
+    best = {part.policy: part for part in shown.best}
+    yield ("always", price(shown.always, digits), DASH, _range(best.get("always"), digits))
+    for name, even in shown.triggers.items():
+        if score.triggers.all_attempted[name].standing != "reference":
+            cells = (price(even.over_never, digits), price(even.over_always, digits))
+            yield (name, *cells, _range(best.get(name), digits))
+    yield ("never", DASH, DASH, _range(best.get("never"), digits))
+
+
+def _range(part: PriceRange | None, digits: int) -> str:
+    if part is None:
+        return ""
+    low = unsigned(part.above, digits)
+    return f"from {low}" if part.below is None else f"{low} to {unsigned(part.below, digits)}"

@@ -1,0 +1,215 @@
+"""Sentences and tables of what would pay: claimed where intervals exclude 0, in the figures of the record."""
+
+import dataclasses
+
+import ledgers
+import pytest
+
+import worldfork as wf
+from worldfork.analysis.present.summary import summarise
+from worldfork.analysis.present.tables import value as tables
+from worldfork.analysis.present.text import value
+from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
+from worldfork.analysis.score.records import Curve, CurvePoint
+from worldfork.analysis.score.undefined import Interval, Undefined
+
+ABSENT = Undefined("not part of this test")
+
+
+@pytest.fixture(scope="module")
+def score(tmp_path_factory):
+    """Eight checkpoints whose updates gain late in the drift and cost early, with four episodes a fork."""
+    path = tmp_path_factory.mktemp("value") / "t.parquet"
+    ledgers.flat(path, checkpoints=tuple("01234567"), episodes=4)
+    return wf.score(path, permutations=50)
+
+
+@pytest.fixture
+def task(score):
+    return score["cartpole"]
+
+
+def along(*means, half=10.0):
+    """A curve through these means, with a band of the same width everywhere."""
+    edges = [None, *[place / len(means) for place in range(1, len(means))], None]
+    points = tuple(
+        CurvePoint(
+            low=low,
+            high=high,
+            forks=9,
+            checkpoints=8,
+            mean=mean,
+            student_t=ABSENT,
+            band=Interval(mean - half, mean + half),
+        )
+        for low, high, mean in zip(edges, edges[1:], means, strict=False)
+    )
+    return Curve(points=points, critical=2.5)
+
+
+def by_share(task, *means):
+    curves = dataclasses.replace(task.curves, hold_share=along(*means), level=ABSENT)
+    return dataclasses.replace(task, curves=curves)
+
+
+def test_where_updates_pay_and_where_they_cost_is_one_sentence(task):
+    told = by_share(task, 200.0, 40.0, 5.0, -100.0)
+    assert value.curve_lead(told) == "It depends on how far the model has fallen:"
+    assert value.curve_words(told) == (
+        "Updating is worth +40.0 to +200.0 where the frozen model returns below 50% of its clean return, and "
+        "-100.0 [-110.0, -90.0] where it returns 75% and more (simultaneous 95% band)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("means", "lead", "words"),
+    [
+        (
+            (30.0, 5.0),
+            "Where it pays:",
+            "Updating is worth +30.0 [+20.0, +40.0] where the frozen model returns below",
+        ),
+        ((-30.0, -50.0), "Where it costs:", "Updating is worth -50.0 to -30.0 whatever the frozen model still"),
+        ((5.0, -5.0), "", ""),
+    ],
+)
+def test_a_place_is_named_only_where_the_band_excludes_0(task, means, lead, words):
+    told = by_share(task, *means)
+    assert value.curve_lead(told) == lead
+    assert value.curve_words(told).startswith(words)
+    assert bool(value.curve_words(told)) is bool(words)
+
+
+def test_drift_levels_stand_where_the_clean_return_is_not_known(task):
+    points = tuple(
+        dataclasses.replace(point, low=level, high=level)
+        for point, level in zip(along(0.0, 30.0, 40.0).points, (0.0, 0.5, 1.0), strict=True)
+    )
+    level = Curve(points=points, critical=2.5)
+    told = dataclasses.replace(task, curves=dataclasses.replace(task.curves, hold_share=ABSENT, level=level))
+    assert "worth +30.0 to +40.0 at drift 0.5 to 1 (" in value.curve_words(told)
+
+
+def tried(task, *, always, mean, over, half=5.0):
+    """The task with these means of always updating, of one trial, and of the trial over the better of both."""
+    trial = task.trials.by_episodes["1"]
+    better = dataclasses.replace(trial.over_better, mean=over, student_t=Interval(over - half, over + half))
+    trial = dataclasses.replace(
+        trial,
+        mean=mean,
+        student_t=Interval(mean - half, mean + half),
+        over_better=better,
+        break_even=BreakEven(price=over, interval=Interval(over - half, over + half)),
+    )
+    return dataclasses.replace(
+        task, trials=dataclasses.replace(task.trials, always=always, by_episodes={"1": trial})
+    )
+
+
+@pytest.mark.parametrize(
+    ("always", "mean", "over", "end"),
+    [
+        (-35.0, 73.5, 73.5, "not counted. A trial may cost up to 73.5 [68.5, 78.5]."),
+        (40.0, 42.0, 2.0, "not counted. That is not told from always updating (+2.0 [-3.0, +7.0])."),
+        (-90.0, -14.0, -14.0, "not counted. That is less than never updating."),
+    ],
+)
+def test_a_trial_is_advised_where_it_is_told_from_the_better_of_never_and_always(task, always, mean, over, end):
+    words = value.trial_words(tried(task, always=always, mean=mean, over=over))
+    assert f"{mean:+.1f} [" in words
+    assert f"where always updating is worth {always:+.1f}; the trial episode is" in words
+    assert words.endswith(end)
+    assert value.trial_words(dataclasses.replace(task, trials=ABSENT)) == ""
+
+
+def priced(task, *ranges):
+    """The task with these best policies, each up to a price; the last one above it."""
+    prices = task.prices
+    below = [price for _, price in ranges]
+    best = tuple(
+        PriceRange(policy=policy, above=above, below=price)
+        for (policy, price), above in zip(ranges, [0.0, *below], strict=False)
+    )
+    even = {"always": BreakEven(price=12.0, interval=Interval(8.0, 16.0))}
+    triggers = {
+        "residual": dataclasses.replace(
+            prices.triggers["residual"],
+            over_always=even["always"],
+            over_never=BreakEven(price=60.0, interval=Interval(50.0, 70.0)),
+        ),
+        "noise": prices.triggers["noise"],
+    }
+    return dataclasses.replace(
+        task, prices=dataclasses.replace(prices, best=best, triggers=triggers, always=even["always"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "words"),
+    [
+        (
+            [("always", 12.0), ("residual", 60.0), ("never", None)],
+            "always updating up to 12.0 [8.0, 16.0], residual up to 60.0 [50.0, 70.0], never updating above.",
+        ),
+        ([("always", 12.0), ("never", None)], "always updating up to 12.0 [8.0, 16.0], never updating above."),
+        (
+            [("noise", 3.0), ("residual", 60.0), ("never", None)],
+            "noise up to 3.0, residual up to 60.0 [50.0, 70.0], never updating above.",
+        ),
+    ],
+)
+def test_prices_are_told_in_order_each_with_the_interval_that_there_is(task, ranges, words):
+    assert value.price_words(priced(task, *ranges)).endswith(f"in hindsight: {words}")
+    assert value.price_words(priced(task, ("never", None))) == "Never updating is best at any price of an update."
+
+
+def test_skewness_is_told_with_the_corrected_interval_where_it_matters():
+    skew = Skew(skewness=-1.9, shortfall=0.07, johnson=Interval(-10.0, 5.0), words="It covers about 88%.")
+    assert value.skew_words(skew, 1) == "It covers about 88%. Corrected for skewness (Johnson): [-10.0, +5.0]."
+    assert value.skew_words(dataclasses.replace(skew, words=""), 1) == ""
+    assert value.skew_words(ABSENT, 1) == ""
+
+
+def test_the_screen_has_a_sentence_each_and_no_table_of_them_unless_asked(score, task):
+    shown = " ".join(str(summarise(score)).split())
+    for words in (value.curve_words(task), value.trial_words(task), value.price_words(task)):
+        assert words in shown
+    assert "Try, then keep" not in shown
+    assert "Try, then keep" in " ".join(str(summarise(score, verbose=True)).split())
+
+
+def test_tables_have_the_figures_of_the_record(task):
+    alone = {("cartpole", ""): task}
+    curve = tables.curve(alone).records()
+    places = [*task.curves.level.points, *task.curves.halves, *task.curves.hold_share.points]
+    assert [row["forks"] for row in curve] == [str(place.forks) for place in places]
+    assert [row["mean dR"] for row in curve] == [f"{place.mean:+,.1f}" for place in places]
+    trials = {row["Rule"]: row for row in tables.trials(alone).records()}
+    assert trials["1 trial"]["mean dR"].startswith(f"{task.trials.by_episodes['1'].mean:+.1f} [")
+    assert trials["oracle"]["mean dR"] == f"{task.trials.oracle:+.1f}"
+    assert {f"{name} trial" + ("s" if name != "1" else "") for name in task.trials.by_episodes} < set(trials)
+    prices = {row["Policy"]: row for row in tables.prices(alone).records()}
+    assert list(prices) == ["always", "residual", "noise", "never"]
+    assert prices["never"]["best at"] == f"from {task.prices.best[-1].above:,.1f}"
+    (robust,) = tables.robust(alone).records()
+    assert robust["mean dR"].startswith(f"{task.effect.all_attempted.mean:+.1f}")
+
+
+def test_each_number_of_trials_is_best_at_lower_prices_than_the_one_below_it(task):
+    numbers = [int(part.policy) for part in task.trials.best if part.policy.isdigit()]
+    assert numbers == sorted(numbers, reverse=True)
+    last = task.trials.best[-1]
+    assert last.policy in ("never", "always")
+    assert last.below is None
+
+
+def test_curves_and_prices_are_drawn_for_every_task(score):
+    curve, price = wf.plot.curve(score), wf.plot.price(score)
+    assert [len(axes.lines[0].get_xdata()) for axes in curve.axes] == [8, 4]
+    assert [label.get_text() for label in price.axes[0].get_yticklabels()] == [
+        "always",
+        "residual",
+        "noise",
+        "never",
+    ]
+    assert curve._repr_png_().startswith(b"\x89PNG")
