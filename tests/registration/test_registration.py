@@ -122,7 +122,7 @@ def test_settings_that_change_nothing_are_said() -> None:
         + '[[arms]]\nname = "wide"\nmechanism = {window = 200}\n'
     )
     said = "\n".join(idle_settings(parse(wide), STEPS))
-    assert "a window of 900 transitions is longer than the stream (200)" in said
+    assert "a window of 900 transitions holds the whole stream (200)" in said
     assert "wide and few are the same mechanism on linear_quadratic" in said
     assert "forward, linear_quadratic: at 3 of 4 decision points the drift has ended" in said
     assert idle_settings(parse(SMALL), STEPS) == []

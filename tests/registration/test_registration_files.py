@@ -65,11 +65,11 @@ def test_what_comes_with_the_package_is_found_by_name() -> None:
     [
         (find, "nothing.toml", "no registration at `nothing.toml`"),
         (find, "nothing", "no registration `nothing`: neither a file, nor one"),
-        (find, "dmeo", "comes with worldfork. Did you mean demo? There are cartpole-none, "),
+        (find, "dmeo", "comes with worldfork. Did you mean demo? `worldfork list registrations` names all "),
         (
             find_recipe,
             "pretrain-dem",
-            "comes with worldfork. Did you mean pretrain-demo? There are pretrain-cartpole, ",
+            "comes with worldfork. Did you mean pretrain-demo? `worldfork list recipes` names all ",
         ),
         (find, "pretrain-demo", "a recipe for pretraining, not a registration: worldfork pretrain pretrain-demo"),
         (find_recipe, "nothing.toml", "no recipe at `nothing.toml`"),

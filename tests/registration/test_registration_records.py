@@ -248,7 +248,7 @@ def test_a_window_as_long_as_the_stream_is_told_and_a_shorter_one_is_not() -> No
     short = "[stream]\ndecision_points = 4\ndrift_period = 800\n[mechanism]\n"
     assert advice(f"{short}window = 199") == []
     (line,) = advice(f"{short}window = 200")
-    assert "a window of 200 transitions is longer than the stream (200)" in line
+    assert "a window of 200 transitions holds the whole stream (200)" in line
     assert advice(f"{short}window = 200\nsteps = 0") == []  # an update of no steps has no use for a window
 
 
@@ -258,7 +258,7 @@ def test_what_is_true_of_several_arms_is_told_once_with_their_names() -> None:
         listed = [f'[[arms]]\nname = "{name}"\nmechanism = {{steps = {n}}}\n' for n, name in enumerate(names, 1)]
         return advice(short + "".join(listed) + others)
 
-    sentence = "world: a window of 300 transitions is longer than the stream (200): UPDATE sees everything since"
+    sentence = "world: a window of 300 transitions holds the whole stream (200): UPDATE sees everything since"
     for names, told in (("a", "a"), ("abc", "a, b, c"), ("abcd", "all 4 arms")):
         (line,) = arms(*names)
         assert line.startswith(f"{told}, {sentence}")

@@ -103,7 +103,7 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
     for line in checked.outside:
         typer.echo(f"code  {line}")
     if checked.stepped:
-        typer.echo(f"step  taken: {', '.join(checked.stepped)}")
+        typer.echo(f"step  a stream, an update and an evaluation work: {', '.join(checked.stepped)}")
     if checked.trial:
         typer.echo(f"probe {checked.trial}")
     arm_width = max([22, *(len(work.arm) + 2 for work in checked.work)])

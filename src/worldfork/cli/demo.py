@@ -63,4 +63,21 @@ def demo(
         if code := command.main(arguments, standalone_mode=False):
             raise typer.Exit(code)
     if name == "known-answer":
+        typer.echo(f"\n{_compared(folder)}")
         typer.echo("\nNext, with the lab: worldfork demo --cartpole. Your own numbers: worldfork new forks.csv")
+
+
+def _compared(folder: str) -> str:
+    """Return whether the interval of the study contains the true mean dR of its forks."""
+    import worldfork as wf
+    from worldfork.analysis.score.undefined import Undefined
+    from worldfork.lab.tools.calibration import calibrate
+
+    effect = wf.score(folder, permutations=1)["linear_quadratic"].effect.all_attempted
+    assert not isinstance(effect.student_t, Undefined)
+    truth = float(calibrate("known-answer", forks=768, episodes=3).truth.mean())
+    inside = effect.student_t.low <= truth <= effect.student_t.high
+    return (
+        f"The truth, by the closed form, is {truth:+.3f}: the interval [{effect.student_t.low:+.3f}, "
+        f"{effect.student_t.high:+.3f}] {'contains' if inside else 'does not contain'} it."
+    )

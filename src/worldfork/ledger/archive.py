@@ -55,8 +55,10 @@ def locate(path: Path) -> Path:
 
 def nearest_study(path: Path) -> str:
     """Return " Did you mean X?" for the study beside `path` with the closest name, else ""."""
-    names = {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)}
-    return nearest(path.name, sorted(names))
+    names = {
+        str(path.parent / name_of(other)) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)
+    }
+    return nearest(str(path), sorted(names))
 
 
 def no_study(path: Path) -> str:

@@ -39,7 +39,7 @@ def _windows(arm: Arm, control_steps: int, env_steps: int) -> Iterator[str]:
     length = arm.stream.decision_points * control_steps
     if arm.mechanism.window >= length and arm.mechanism.steps:
         yield (
-            f"a window of {arm.mechanism.window:,} transitions is longer than the stream ({length:,}): UPDATE sees "
+            f"a window of {arm.mechanism.window:,} transitions holds the whole stream ({length:,}): UPDATE sees "
             "everything since deployment."
         )
 

@@ -126,6 +126,12 @@ def annotated_example(name: str) -> str:
                 lines.append(f"# {key.name} = {key.default}" + (f"  # {key.about}" if key.about else ""))
     lines += [
         "",
+        "# What a study could detect, by `worldfork check`: standard deviations of dR that you guess, or --like LEDGER.",
+        "# [guess.linear_quadratic]",
+        "# checkpoint = 0.3",
+        "# fork = 0.5",
+        "# episode = 1.0",
+        "",
         "# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:",
         "# [[arms]]",
         '# name = "full"',
