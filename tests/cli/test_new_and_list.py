@@ -72,7 +72,7 @@ def test_a_registration_to_edit_runs_as_it_is(tmp_path: Path, monkeypatch: pytes
 def test_every_default_of_the_example_is_the_records(tmp_path: Path) -> None:
     """A key that is commented out can be put back without changing what is registered."""
     text = annotated_example("mine")
-    uncommented = re.sub(r"^# (\w+ = )", r"\1", text.partition("\n# Two arms")[0], flags=re.MULTILINE)
+    uncommented = re.sub(r"^# (\w+ = )", r"\1", text.partition("\n# What a study could")[0], flags=re.MULTILINE)
     assert uncommented != text
     assert parse(uncommented) == parse(text)
 

@@ -32,7 +32,7 @@ def find(name: str | Path) -> Path:
     if str(name) not in available:
         raise WorldforkError(
             f"There is no registration `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
+            f"{nearest(str(name), available)} `worldfork list registrations` names all {len(available)}."
         )
     return available[str(name)]
 
@@ -58,7 +58,7 @@ def find_recipe(name: str | Path) -> Path:
     if str(name) not in available:
         raise WorldforkError(
             f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), available)} There are {', '.join(sorted(available))}."
+            f"{nearest(str(name), available)} `worldfork list recipes` names all {len(available)}."
         )
     return available[str(name)]
 
