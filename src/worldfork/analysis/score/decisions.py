@@ -101,7 +101,7 @@ def _running_quantile(
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """Which forks the rule drops, and in which cells it does not apply."""
+    """The forks that the divergence rule drops, and the cells in which it does not apply."""
 
     dropped: Bool[np.ndarray, "forks"]
     off: tuple[str, ...]  # one reason per cell without the rule
