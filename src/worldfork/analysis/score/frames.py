@@ -144,8 +144,8 @@ def trials(tasks: Tasks) -> pl.DataFrame:
             **_ends("over_better", trial.over_better.student_t),
             "break_even_price": _plain(trial.break_even.price),
             **_ends("break_even", trial.break_even.interval),
-            "always": _plain(task.trials.always),
-            "oracle": _plain(task.trials.oracle),
+            "always": task.trials.always,
+            "oracle": task.trials.oracle,
         }
         for key, task in tasks.items()
         if not isinstance(task.trials, Undefined)
@@ -167,8 +167,8 @@ def prices(tasks: Tasks) -> pl.DataFrame:
             **_ends("over_always", price.over_always.interval),
             "over_never_to": _plain(price.over_never.price),
             **_ends("over_never", price.over_never.interval),
-            "best_from": _plain(best.above) if best else None,
-            "best_to": _plain(best.below) if best else None,
+            "best_from": best.above if best else None,
+            "best_to": best.below if best else None,
         }
         for key, task in tasks.items()
         for name, price in task.prices.triggers.items()

@@ -90,8 +90,8 @@ class PriceRange:
     """The prices of an update at which a policy is worth the most, of those compared."""
 
     policy: str
-    above: Figure
-    below: Figure  # undefined: at every higher price
+    above: float
+    below: float | None  # None: at every higher price
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

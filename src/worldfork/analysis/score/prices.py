@@ -8,7 +8,6 @@ Statistical Society B 1954).
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Final
 
 import numpy as np
 from jaxtyping import Float
@@ -20,8 +19,6 @@ from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.judgement import BreakEven, PriceRange
 from worldfork.analysis.score.records import Prices, TriggerPrices
 from worldfork.analysis.score.undefined import Interval, Undefined
-
-NO_END: Final = Undefined("it is worth the most at every higher price")
 
 
 def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "clusters"]) -> BreakEven:
@@ -68,7 +65,7 @@ def best_by_price(totals: Mapping[str, float], updates: Mapping[str, float]) -> 
             if updates[name] < updates[best]
         }
         if not overtaking:
-            ranges.append(PriceRange(policy=best, above=price, below=NO_END))
+            ranges.append(PriceRange(policy=best, above=price, below=None))
             return tuple(ranges)
         following = min(overtaking, key=lambda name: overtaking[name])
         until = max(price, overtaking[following][0])

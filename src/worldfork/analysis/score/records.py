@@ -371,8 +371,8 @@ class Trials:
     margin: float  # that the mean dR of the trial has to exceed
     by_episodes: Mapping[str, Trial]
     proposed_by: Mapping[str, Trial]
-    always: Figure  # mean dR, for comparison
-    oracle: Figure  # the mean of max(dR, 0) over forks: no rule that keeps or drops an update can be worth more
+    always: float  # mean dR, for comparison
+    oracle: float  # the mean of max(dR, 0) over forks: no rule that keeps or drops an update can be worth more
     # Of never, always and each number of episodes the best at each price of a trial episode, in hindsight.
     best: tuple[PriceRange, ...] = dataclasses.field(default=(), metadata=INTERNAL)
 
