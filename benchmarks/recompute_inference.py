@@ -207,7 +207,7 @@ def trials(f, fires, book, where, shown):
     book.same(f"{where}.ends", [0.0, always.mean(), oracle], [margin, shown["always"], shown["oracle"]])
     better = always if always.mean() > 0 else 0 * always
     m = each.shape[1]
-    counts = [q for q in range(1, min(m - 1, MOST_EPISODES) + 1) if math.comb(m, q) <= 30_000]
+    counts = [q for q in range(1, min(m - 1, MOST_EPISODES) + 1) if math.comb(m, q) <= 1_000]
     book.same(f"{where}.counts", [str(q) for q in counts], list(shown["by_episodes"]))
     worth = {q: tried(each, q, margin) for q in counts}
     every = np.ones(len(each), bool)

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Failed", "WorldforkError", "call", "nearest", "obeyed", "printable"]
+__all__ = ["Failed", "WorldforkError", "call", "closest", "nearest", "obeyed", "printable"]
 
 TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # Unicode, UAX #9
 
@@ -19,8 +19,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     >>> nearest("dmeo", ["corrected", "demo"])
     ' Did you mean demo?'
     """
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
+    near = closest(name, names)
+    return f" Did you mean {near}?" if near else ""
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """Return the closest of the names, or "" where none is close."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
 
 
 class WorldforkError(Exception):

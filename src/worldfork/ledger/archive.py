@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from worldfork.errors import WorldforkError, call, nearest
+from worldfork.errors import WorldforkError, call, closest
 from worldfork.ledger.documents import inside
 
 __all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "no_study", "pack", "unpack"]
@@ -55,10 +55,8 @@ def locate(path: Path) -> Path:
 
 def nearest_study(path: Path) -> str:
     """Return " Did you mean X?" for the study beside `path` with the closest name, else ""."""
-    names = {
-        str(path.parent / name_of(other)) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)
-    }
-    return nearest(str(path), sorted(names))
+    near = closest(path.name, {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)})
+    return f" Did you mean {path.parent / near}?" if near else ""
 
 
 def no_study(path: Path) -> str:

@@ -111,7 +111,10 @@ class RecordedRow(ChainedRow):
 
 def is_recorded(path: Path) -> bool:
     """Return whether the folder `path` is a recorded ledger."""
-    return (path / SETTINGS).is_file()
+    try:
+        return (path / SETTINGS).is_file()
+    except OSError:  # a name that no file can have: whoever opens it says so
+        return False
 
 
 class RecordedLedger:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import worldfork as wf
 from worldfork.analysis.read import read_table
+from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 
@@ -213,4 +214,4 @@ def test_the_smallest_returns_there_are_have_a_page():
 )
 def test_a_rule_that_is_none_is_refused_in_a_sentence(rule, message):
     with pytest.raises(WorldforkError, match=message):
-        wf.score(table(), **rule)
+        score_ledger(table(), **rule)

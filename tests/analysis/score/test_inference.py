@@ -10,6 +10,7 @@ from scipy import stats
 
 import worldfork as wf
 from worldfork.analysis.score.curves import critical_value
+from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.forecasts import Foreseen, _values_of_cell, compare_forecasts
 from worldfork.analysis.score.intervals import sign_flip_p
 from worldfork.analysis.score.max_t import max_t
@@ -244,3 +245,37 @@ def test_rows_without_what_was_recorded_before_a_fork_are_no_decisions():
         assert both[0].n_defined == both[1].n_defined == 48
         assert both[0].policy_total == both[1].policy_total
     assert mixed.policies.all_attempted.always == alone.policies.all_attempted.always
+
+
+def test_fitting_anew_leaves_each_checkpoint_out_of_everything_that_is_fitted():
+    """Against a loop that fits every threshold and every table from nothing."""
+    draws = np.random.default_rng(9)
+    count, points = 6, 10
+    signal, worth = draws.normal(size=(count, points)), draws.normal(0.2, 3, (count, points))
+    worth += 2 * signal
+    rows = [
+        {"checkpoint": str(c), "k": k + 1, "r_hold": 0.0, "r_update": worth[c, k], "signal_a": signal[c, k]}
+        for c in range(count)
+        for k in range(points)
+    ]
+    gains = wf.score(pl.DataFrame(rows), permutations=9)["table"].triggers.all_attempted["a"].gains
+
+    def gained(there):
+        found = {"never": [], "better_of_both": [], "position_table": []}
+        better = sum(worth[c].sum() for c in there) > 0
+        for c in there:
+            others = [other for other in there if other != c]
+            threshold = fit_threshold(signal[others].ravel(), worth[others].ravel())
+            earned = worth[c][signal[c] >= threshold].sum()
+            found["never"].append(earned)
+            found["better_of_both"].append(earned - worth[c].sum() * better)
+            found["position_table"].append(earned - worth[c][worth[others].mean(axis=0) > 0].sum())
+        return {name: np.mean(values) for name, values in found.items()}
+
+    whole = gained(list(range(count)))
+    left = [gained([c for c in range(count) if c != out]) for out in range(count)]
+    for name, gain in whole.items():
+        values = np.array([one_left[name] for one_left in left])
+        error = math.sqrt((count - 1) / count * ((values - values.mean()) ** 2).sum())
+        half = stats.t.ppf(0.975, count - 1) * error
+        assert list(gains[name].refitted) == pytest.approx([gain - half, gain + half])

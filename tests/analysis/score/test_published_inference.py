@@ -6,6 +6,7 @@ import pytest
 from published import folder_of
 
 import worldfork as wf
+from worldfork.analysis.score.undefined import Undefined
 
 
 @functools.cache
@@ -128,3 +129,15 @@ def test_an_update_has_a_price_up_to_which_it_is_best_to_update_always():
     assert list(task.prices.always.interval) == pytest.approx([118.58, 169.70], abs=0.005)
     assert task.prices.best[0].above == 0.0
     assert task.prices.best[-1].policy == "never"
+
+
+def test_with_everything_fitted_anew_no_signal_is_told_from_the_position_table():
+    """The naive intervals of five signals exclude 0; two checkpoints in three move their thresholds."""
+    score = score_of("power-cartpole")["corrected", "cartpole-swingup"]
+    gains = {name: score.triggers.all_attempted[name].gains["position_table"] for name in ("kl", "return_deficit")}
+    assert list(gains["kl"].student_t) == pytest.approx([348, 911], abs=0.5)
+    assert list(gains["kl"].refitted) == pytest.approx([-52, 1310], abs=0.5)
+    assert list(gains["return_deficit"].refitted) == pytest.approx([-143, 1593], abs=0.5)
+    candidates = [one for one in score.triggers.all_attempted.values() if one.standing == "candidate"]
+    assert not any(one.useful.useful for one in candidates if not isinstance(one.useful, Undefined))
+    assert "position_table" in score.triggers.all_attempted["kl"].useful.does_not_beat

@@ -17,7 +17,7 @@ from worldfork.errors import WorldforkError
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """Checkpoint and direction of every cell and every fork."""
+    """The checkpoint and direction that every cell and every fork belongs to."""
 
     checkpoints: tuple[str, ...]
     directions: tuple[str, ...]

@@ -135,8 +135,8 @@ def _point(
 def critical_value(means: Float[np.ndarray, "places checkpoints"], *, seed: int, task: str) -> Figure:
     """Return the 95% quantile of the largest studentised deviation over places in resampled checkpoints.
 
-    A place takes part where at least eight checkpoints have a fork there. In a resample in which all of them are the
-    same one it has no spread, and says nothing.
+    A place takes part where at least eight checkpoints have a fork there. A resample in which all of them are one
+    checkpoint has no spread, and says nothing.
     """
     present = ~np.isnan(means)
     rows = present.sum(axis=1) >= FEWEST

@@ -101,7 +101,7 @@ def _running_quantile(
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """Forks that the rule drops, and cells in which it does not apply."""
+    """The forks that the divergence rule drops, and the cells in which it does not apply."""
 
     dropped: Bool[np.ndarray, "forks"]
     off: tuple[str, ...]  # one reason per cell without the rule

@@ -1,4 +1,6 @@
-"""Diverged deployments: so far below never that a mean over checkpoints would rest on them alone.
+"""Policies in closed-loop deployment: what they returned, and which deployments diverged.
+
+A deployment diverged that lies so far below never that a mean over checkpoints would rest on it alone.
 
 An update that persists can leave a model whose controller does not hold the system, and where costs are unbounded
 one such deployment outweighs all others. Every figure of a policy is on all attempted deployments all the same.

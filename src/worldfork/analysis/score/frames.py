@@ -375,7 +375,8 @@ def _ends(name: str, interval: Bounds) -> dict[str, Cell]:
 def _skew(skew: Skew | Undefined) -> dict[str, Cell]:
     if isinstance(skew, Undefined):
         return dict.fromkeys(("skewness", "shortfall", "johnson_low", "johnson_high"))
-    return {"skewness": skew.skewness, "shortfall": skew.shortfall, **_ends("johnson", skew.johnson)}
+    figures = {"skewness": _plain(skew.skewness), "shortfall": _plain(skew.shortfall)}
+    return {**figures, **_ends("johnson", skew.johnson)}
 
 
 def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:

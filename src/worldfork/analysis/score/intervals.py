@@ -184,6 +184,7 @@ ENUMERATED_SIGNS: Final = 16  # up to so many clusters all 2**n patterns are lis
 ENUMERATED_WEIGHTS: Final = 6  # all 6**n of Webb's
 CLUSTER_RESAMPLES: Final = 100_000
 PATTERNS_AT_ONCE: Final = 4096  # of signs
+KEPT: Final = 256  # clusters up to which random signs are kept for all tests of a task: 26 MB
 DRAWN_AT_ONCE: Final = 64  # clusters up to which all random signs are drawn at once, beyond it in batches
 WILD_BELOW: Final = 12
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
@@ -215,14 +216,17 @@ def sign_flip_ps(values: Float[np.ndarray, "tests clusters"], *, seed: int, task
     clusters = values.shape[1]
     if clusters < 2:
         return [_too_few_clusters(clusters)] * len(values)
-    exact, signs = clusters <= ENUMERATED_SIGNS, sign_patterns(clusters, seed, task)
     reached = np.abs(values.sum(axis=1)) - 1e-9 * np.abs(values).sum(axis=1)
-    extreme = np.zeros(len(values))
-    for start in range(0, len(signs), PATTERNS_AT_ONCE):
-        sums = signs[start : start + PATTERNS_AT_ONCE].astype(np.float64) @ values.T
-        extreme += (np.abs(sums) >= reached).sum(axis=0)
-    shares = extreme / len(signs) if exact else (1 + extreme) / (1 + len(signs))
-    return list(shares.tolist())
+    extreme, count = np.zeros(len(values)), 0
+    for signs in sign_patterns(clusters, seed, task):
+        extreme += (np.abs(signs @ values.T) >= reached).sum(axis=0)
+        count += len(signs)
+    return list(share_of_patterns(extreme, count, clusters).tolist())
+
+
+def share_of_patterns(reached: Float[np.ndarray, "tests"], count: int, clusters: int) -> Float[np.ndarray, "tests"]:
+    """Return the p of tests by how many patterns of signs reach them; drawn ones count the data itself."""
+    return reached / count if clusters <= ENUMERATED_SIGNS else (1 + reached) / (1 + count)
 
 
 def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
@@ -299,22 +303,30 @@ def _squared_t(samples: Float[np.ndarray, "samples clusters"]) -> Float[np.ndarr
     return np.divide(mean**2, variance, out=np.full(len(samples), np.inf), where=~constant)
 
 
-@functools.lru_cache(maxsize=4)
-def sign_patterns(count: int, seed: int, task: str) -> Int8[np.ndarray, "patterns {count}"]:
-    """Return all patterns of signs with a first sign of +1 up to 16 clusters, and beyond that random ones.
+def sign_patterns(count: int, seed: int, task: str) -> Iterator[Float[np.ndarray, "some {count}"]]:
+    """Yield all patterns of signs with a first sign of +1 up to 16 clusters, and beyond that random ones.
 
-    One set serves all tests of a task. Flipping all signs changes no distance from 0.
+    Flipping all signs changes no distance from 0. What fits into memory is drawn once for all tests of a task.
     """
-    if count <= ENUMERATED_SIGNS:
-        every = 1 - 2 * ((np.arange(1 << (count - 1))[:, None] >> np.arange(count - 1)) & 1)
-        return np.hstack([np.ones((len(every), 1)), every]).astype(np.int8)
+    batches = _kept_signs(count, seed, task) if count <= KEPT else _drawn_signs(count, seed, task)
+    for signs in batches:
+        for start in range(0, len(signs), PATTERNS_AT_ONCE):
+            yield signs[start : start + PATTERNS_AT_ONCE].astype(np.float64)
+
+
+@functools.lru_cache(maxsize=4)
+def _kept_signs(count: int, seed: int, task: str) -> tuple[Int8[np.ndarray, "some {count}"], ...]:
+    if count > ENUMERATED_SIGNS:
+        return tuple(_drawn_signs(count, seed, task))
+    every = 1 - 2 * ((np.arange(1 << (count - 1))[:, None] >> np.arange(count - 1)) & 1)
+    return (np.hstack([np.ones((len(every), 1)), every]).astype(np.int8),)
+
+
+def _drawn_signs(count: int, seed: int, task: str) -> Iterator[Int8[np.ndarray, "some {count}"]]:
     draws = figure_draws("signs", seed=seed, task=task)
     rows = CLUSTER_RESAMPLES if count <= DRAWN_AT_ONCE else max(1, (1 << 22) // count)
-    drawn = [
-        2 * draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) - 1
-        for start in range(0, CLUSTER_RESAMPLES, rows)
-    ]
-    return np.concatenate(drawn)
+    for start in range(0, CLUSTER_RESAMPLES, rows):
+        yield 2 * draws.integers(0, 2, (min(rows, CLUSTER_RESAMPLES - start), count), dtype=np.int8) - 1
 
 
 @functools.lru_cache(maxsize=4)

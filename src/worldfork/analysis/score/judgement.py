@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
 __all__ = [
     "BreakEven",
@@ -71,9 +71,9 @@ class Judgement:
 class Skew:
     """Skewness of cluster means, and an interval of their mean that is corrected for it."""
 
-    skewness: float
-    shortfall: float  # of coverage: how far a nominal 95% Student-t interval falls short, about
-    johnson: Interval  # by Johnson's modified t
+    skewness: Figure
+    shortfall: Figure  # of coverage: how far a nominal 95% Student-t interval falls short, about
+    johnson: Bounds  # by Johnson's modified t
     words: str  # the shortfall in a sentence; empty where it is too small to matter
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from worldfork.analysis.score.intervals import PATTERNS_AT_ONCE, sign_patterns
+from worldfork.analysis.score.intervals import share_of_patterns, sign_patterns
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -34,16 +34,15 @@ def max_t(differences: Mapping[Key, Float[np.ndarray, "clusters"]], *, seed: int
         return adjusted
     values = np.array(list(there.values()))
     observed = _statistic(values.sum(axis=1)[None], values)[0]
-    signs = sign_patterns(values.shape[1], seed, task)
     order = np.argsort(-observed, kind="stable")
-    reached = np.zeros(len(values))
-    for start in range(0, len(signs), PATTERNS_AT_ONCE):
-        null = _statistic(signs[start : start + PATTERNS_AT_ONCE].astype(np.float64) @ values.T, values)[:, order]
+    reached, count = np.zeros(len(values)), 0
+    for signs in sign_patterns(values.shape[1], seed, task):
+        null = _statistic(signs @ values.T, values)[:, order]
         # Of each pattern the largest statistic among this test and all that are weaker.
         largest = np.maximum.accumulate(null[:, ::-1], axis=1)[:, ::-1]
         reached += (largest >= observed[order] * (1 - 1e-9)).sum(axis=0)
-    exact = len(signs) == 1 << (values.shape[1] - 1)
-    shares = np.maximum.accumulate(reached / len(signs) if exact else (1 + reached) / (1 + len(signs)))
+        count += len(signs)
+    shares = np.maximum.accumulate(share_of_patterns(reached, count, values.shape[1]))
     names = list(there)
     return adjusted | {names[place]: float(p) for place, p in zip(order, shares, strict=True)}
 

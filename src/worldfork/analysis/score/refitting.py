@@ -38,13 +38,13 @@ def refitted_gains(
     if count < 4:
         few = Undefined(f"fitting anew without a checkpoint needs at least four of them, and there are {count}")
         return {name: dict.fromkeys(_NAMES, few) for name in policies}
-    own = [checkpoint == index for index in range(count)]
-    always = np.array([float(delta[mine].sum()) for mine in own])
+    forks_of = [checkpoint == index for index in range(count)]
+    always = np.array([float(delta[mine].sum()) for mine in forks_of])
     baselines = _baselines(always, _table(forks, checkpoint, count))
     whole = _baselines_of_all(always, _table_of_all(forks, checkpoint, count))
     found = {}
     for name, values in policies.items():
-        totals, of_all = _policy(values, delta, own)
+        totals, of_all = _policy(values, delta, forks_of)
         found[name] = {
             baseline: _interval(
                 np.nanmean(totals - baselines[baseline], axis=1), float((of_all - whole[baseline]).mean())
@@ -60,24 +60,24 @@ _NAMES = ("never", "always", "better_of_both", "position_table")
 def _policy(
     values: Float[np.ndarray, "forks"] | Bool[np.ndarray, "forks"],
     delta: Float[np.ndarray, "forks"],
-    own: list[Bool[np.ndarray, "forks"]],
+    forks_of: list[Bool[np.ndarray, "forks"]],
 ) -> tuple[Totals, Float[np.ndarray, "checkpoints"]]:
     """Return the totals of a policy, with each checkpoint left out and with none."""
-    count = len(own)
+    count = len(forks_of)
     if values.dtype == bool:
-        fixed = np.array([float(delta[mine & values].sum()) for mine in own])
+        fixed = np.array([float(delta[mine & values].sum()) for mine in forks_of])
         totals = np.tile(fixed, (count, 1))
         np.fill_diagonal(totals, np.nan)
         return totals, fixed
     totals, of_all = np.full((count, count), np.nan), np.empty(count)
     for first in range(count):
-        rest = ~own[first]
-        of_all[first] = delta[own[first] & (values >= fit_threshold(values[rest], delta[rest]))].sum()
+        rest = ~forks_of[first]
+        of_all[first] = delta[forks_of[first] & (values >= fit_threshold(values[rest], delta[rest]))].sum()
         for second in range(first):  # the threshold without both serves either, where the other is left out
-            rest = ~(own[first] | own[second])
+            rest = ~(forks_of[first] | forks_of[second])
             fired = values >= fit_threshold(values[rest], delta[rest])
-            totals[second, first] = delta[own[first] & fired].sum()
-            totals[first, second] = delta[own[second] & fired].sum()
+            totals[second, first] = delta[forks_of[first] & fired].sum()
+            totals[first, second] = delta[forks_of[second] & fired].sum()
     return totals, of_all
 
 

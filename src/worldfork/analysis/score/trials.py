@@ -21,7 +21,7 @@ from worldfork.analysis.score.prices import best_by_price, break_even
 from worldfork.analysis.score.records import Trial, Trials
 from worldfork.analysis.score.undefined import Undefined
 
-MOST_SPLITS: Final = 30_000  # ways to choose the trial episodes that are listed; more episodes are not tried
+MOST_SPLITS: Final = 1_000  # ways to choose the trial episodes that are listed; more episodes are not tried
 MOST_EPISODES: Final = 4
 
 
