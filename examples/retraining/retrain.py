@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import worldfork as wf
 
-MODELS, HISTORY = 12, 1000  # models, each trained on so many examples of its own
+MODELS, HISTORY = 16, 1000  # models, each trained on so many examples of its own
 DECISIONS, BLOCK = 10, 200  # after each block of requests the model could be retrained
 DELAY, WINDOW = 100, 300  # a label arrives so many requests later; retraining uses the last so many labels
 PRICE = 10.0  # of a retraining, in correct answers
@@ -30,7 +30,8 @@ def record(recorder: wf.Recorder) -> None:
     for number in range(MODELS):
         random = np.random.default_rng(number)
         deployed = LogisticRegression().fit(*requests(random, HISTORY, HISTORY))
-        features, labels = requests(random, BLOCK * (DECISIONS + 1), BLOCK * int(random.integers(2, DECISIONS)))
+        change = BLOCK * int(random.integers(2, 2 * DECISIONS))  # for half of the models after the last decision
+        features, labels = requests(random, BLOCK * (DECISIONS + 1), change)
         for k in range(1, DECISIONS + 1):
             if recorder.has(checkpoint=number, k=k):
                 continue  # recorded before this script was interrupted
@@ -57,7 +58,4 @@ if __name__ == "__main__":
     )
     record(recorder)
     for price in (0.0, PRICE):
-        score = wf.score(recorder.path, triggers="error", update_cost=price)
-        print(score.summary())
-    for best in score["classifier"].prices.best:
-        print(f"From a price of {best.above:.1f} on: {best.policy}.")
+        print(wf.score(recorder.path, triggers="error", update_cost=price).summary())

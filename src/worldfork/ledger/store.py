@@ -337,7 +337,7 @@ def _require_folder_names(*names: str) -> None:
     """Raise for a name of a cell or policy that would lead to another folder."""
     for name in names:
         if Path(name).name != name or name in ("", ".."):
-            raise WorldforkError(f"The name of a cell or policy is that of a folder; got `{name}`.")
+            raise WorldforkError(f"A cell's name, or a policy's, is that of a folder; got `{name}`.")
 
 
 def _naming(modules: Sequence[str], changes: Sequence[str]) -> tuple[str, ...]:
