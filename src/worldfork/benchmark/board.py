@@ -21,7 +21,7 @@ def enter(
     *,
     data: Dataset | None = None,
     tasks: Sequence[str] = (),
-    prices: Sequence[float] = PRICES,
+    prices: Sequence[float | int] = PRICES,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> pl.DataFrame:
     """Return what entries earn: one row per task, entry and price.
@@ -36,7 +36,7 @@ def enter(
     >>> import worldfork as wf
     >>> board = wf.benchmark.enter(["ridge", "kl"], tasks=["walker-ewc"], prices=[30])
     >>> board.select("entry", "price", "best_baseline", "models").rows()
-    [('ridge', 30.0, 'never', 10), ('kl', 30.0, 'never', 10)]
+    [('ridge', 30.0, 'position', 10), ('kl', 30.0, 'position', 10)]
     """
     data = data if data is not None else load()
     held = set(data.forks.select("study", "arm", "task").unique().rows())
@@ -47,13 +47,14 @@ def enter(
     for done, name in enumerate(chosen):
         task = read_task(data, name)
         progress("tasks", done, len(chosen))
+        at = [float(price) for price in prices]
         asked = [find_entry(each, task) if isinstance(each, str) else each for each in entries] or built_in(task)
         for entry in asked:
             try:
-                rows += score_entry(task, entry, prices=prices)
+                rows += score_entry(task, entry, prices=at)
             except WorldforkError as error:
                 label = entry if isinstance(entry, str) else entry.name
-                rows += [_left_out(name, label, price, str(error), len(task.models)) for price in prices]
+                rows += [_left_out(name, label, price, str(error), len(task.models)) for price in at]
     progress("tasks", len(chosen), len(chosen))
     return pl.DataFrame([dataclasses.asdict(row) for row in rows], infer_schema_length=None)
 
@@ -61,7 +62,7 @@ def enter(
 def _left_out(task: str, entry: str, price: float, why: str, models: int) -> Gain:
     nothing = dict.fromkeys(("earned", "gain", "low", "high", "headroom", "updates"), math.nan)
     return Gain(
-        task=task, entry=entry, price=float(price), best_baseline="", models=models, left_out=why, **nothing
+        task=task, entry=entry, price=price, best_baseline="", models=models, left_out=why, **nothing
     )
 
 

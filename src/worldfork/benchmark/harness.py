@@ -1,9 +1,9 @@
 """The harness: it feeds entries, fits them on other models, and scores what they earn per deployment.
 
 Whatever needs labels or thresholds is fitted on the models of other folds. An entry's gain is its return less that
-of the best of four baselines, the best in hindsight. The interval comes from leaving out one model at a time, fitting
-anew and choosing the best baseline anew (the jackknife, with Student-t). Thresholds and the choice of a baseline jump,
-which the jackknife is not made for: with few models it is a rough interval.
+of the best of four baselines, the best in hindsight. Its interval is the jackknife's, with Student-t: one model at
+a time is left out, everything is fitted anew and the best baseline chosen anew. Thresholds and the choice of a
+baseline jump, which the jackknife is not made for: with few models it is a rough interval.
 """
 
 import dataclasses
@@ -22,7 +22,18 @@ from worldfork.errors import WorldforkError
 from worldfork.triggers import Answer, CellKey, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 
-__all__ = ["BASELINES", "PRICES", "Decided", "Entry", "Gain", "Policy", "entry_policy", "policies", "score_entry"]
+__all__ = [
+    "BASELINES",
+    "PRICES",
+    "Decided",
+    "Entry",
+    "Gain",
+    "Policy",
+    "entry_policy",
+    "gains_of",
+    "policies",
+    "score_entry",
+]
 
 PRICES: Final = (0.0, 10.0, 30.0, 100.0)
 BASELINES: Final = ("never", "always", "position", "one-trial")
@@ -64,7 +75,7 @@ class Gain:
     gain: float  # over the best baseline
     low: float  # 95% interval of the gain; NaN with fewer than three models
     high: float
-    headroom: float  # gain as a share of the oracle's; NaN where the oracle earns less than 1 more
+    headroom: float  # gain as a share of the oracle's; NaN where there is none
     updates: float  # per deployment
     models: int
     left_out: str = ""  # why there is no figure
@@ -208,8 +219,16 @@ def score_entry(
         raise WorldforkError(f"There is no `{entry}` on {task.name}: it has {', '.join(known)}.")
     policy = known[entry] if isinstance(entry, str) else entry_policy(task, entry)
     name = entry if isinstance(entry, str) else entry.name
+    return gains_of(task, name, policy, prices, intervals=intervals)
+
+
+def gains_of(
+    task: Task, name: str, policy: Policy, prices: Sequence[float], *, intervals: bool = True
+) -> list[Gain]:
+    """Return what any policy earns at each price, beside the baselines of the task."""
+    known = policies(task)
     baselines = {name: known[name] for name in BASELINES if name in known}
-    return [_gain(task, name, policy, baselines, known["oracle"], price, intervals) for price in prices]
+    return [_gain(task, name, policy, baselines, known["oracle"], float(price), intervals) for price in prices]
 
 
 def _gain(
@@ -248,7 +267,7 @@ def _gain(
         gain=gain,
         low=low,
         high=high,
-        headroom=gain / headroom if headroom >= 1.0 else math.nan,
+        headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
         updates=float(policy(price, everyone).made.sum() / len(task.deployments)),
         models=len(task.models),
     )

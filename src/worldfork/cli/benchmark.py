@@ -21,8 +21,8 @@ def benchmark(
 
     Example: worldfork benchmark my_module:Mine
 
-    Triggers are fed one decision point after another, and fitted on other models. One of your own is examined first:
-    if it reads the future, it is refused.
+    Triggers are fed one decision point after another, and fitted on other models. One of your own is examined
+    first: if it reads the future, it is refused.
     """
     from rich.console import Console
 

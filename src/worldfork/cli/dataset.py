@@ -27,6 +27,6 @@ def dataset(
     made = write([Study(path) for path in studies], output, streams=streams or ())
     size = sum(path.stat().st_size for path in output.iterdir())
     typer.echo(
-        f"{output}: {made.forks.height:,} forks, {made.streams['stream'].n_unique():,} streams, {size / 1e6:.1f} MB."
-        " README.md says what each column is."
+        f"{output}: {made.forks.height:,} forks, {made.streams['stream'].n_unique():,} streams, {size / 1e6:.1f} "
+        "MB. README.md says what each column is."
     )

@@ -7,7 +7,7 @@ Their answer is the dR that they expect, so a price can be set against it and no
 import abc
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +23,7 @@ SIGNED: Final = ("return_deficit",)  # may be negative: a difference of returns,
 FIRST: Final = 4  # decision points whose mean is a model's own baseline, in relative units
 TINY: Final = 1e-12
 Values = Float[np.ndarray, "points signals"]
+History = Float[np.ndarray, "_ signals"]  # of a deployment so far
 Features = Float[np.ndarray, "points features"]
 
 
@@ -39,11 +40,11 @@ class LearnedTrigger(Trigger):
     relative: bool = False
     state: dict[str, list[float] | float] | None = None  # as fitted
 
-    def begin(self, cell: CellKey, *, event: Event) -> Values:
+    def begin(self, cell: CellKey, *, event: Event) -> History:
         """Return an empty history of signals."""
         return np.empty((0, len(self.signals)))
 
-    def decide(self, memory: Values, segment: Segment) -> tuple[Values, Answer]:
+    def decide(self, memory: History, segment: Segment) -> tuple[History, Answer]:
         """Return the history with this segment's signals, and the expected dR; None before `fit`."""
         memory = np.vstack([memory, _signals(segment, self.signals)])
         if self.state is None:
@@ -52,7 +53,7 @@ class LearnedTrigger(Trigger):
             self.predict(features(memory, logarithmic=_logarithmic(self.signals, self.relative))[-1:])[0]
         )
 
-    def fit(self, deployments: Sequence[LabelledDeployment]) -> Self:
+    def fit(self, deployments: Sequence[LabelledDeployment]) -> "LearnedTrigger":
         """Return the trigger fitted to the labelled decision points of these deployments."""
         tables = [history(each, self.signals, self.relative) for each in deployments]
         inputs = np.concatenate([np.empty((0, 3 * len(self.signals))), *tables])
