@@ -110,10 +110,10 @@ def trials(scores: Scores) -> Table:
         "trials",
         "Try, then keep: each update is evaluated on some of the matched episodes and kept only if it won there; "
         "the other episodes value the rule, over every way to choose them. Mean dR per episode with its Student-t "
-        "95% interval over checkpoints, all attempted forks. The trial is not counted: `pays up to` is the price "
-        "of a trial episode up to which the rule is worth more than the better of never and always, `best at` the "
-        "prices at which no other number of trials is worth more. The best trigger is the candidate that earns "
-        "the most. Better and best are in hindsight.",
+        "95% interval over checkpoints, all attempted forks. The trial is not counted. Pays up to: the price of a "
+        "trial episode up to which the rule is worth more than the better of never and always. Best at: the prices "
+        "at which no other number of trials is worth more. The best trigger is the candidate that earns the most. "
+        "Better and best are in hindsight.",
         (
             *(*KEYS, "Rule", Column("proposed", optional=True), Column("kept", optional=True), "mean dR"),
             *("over never and always", "pays up to", "best at"),
