@@ -305,7 +305,8 @@ def usefulness(scores: Scores) -> Table:
         "useful",
         "Triggers on all attempted forks: the mean total of a checkpoint with its Student-t 95% interval, what it "
         "earns more than the better of never and always and than a table that knows only direction and k, and the "
-        "p value of the fires of other checkpoints. A useful trigger beats these and both random controls, "
+        "p value of the fires of other checkpoints. Anew: the 95% interval with thresholds and table fitted anew "
+        "without each checkpoint (jackknife). A useful trigger beats these and both random controls, "
         "adjusted over candidates, tasks and arms; otherwise the last column says what it does not beat.",
         KEYS_OF_TRIGGER,
         rows,
@@ -322,7 +323,11 @@ def usefulness(scores: Scores) -> Table:
 
 def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
     gains = defined(trigger.gains)
-    return f"{estimate(gains[baseline], digits)}, p {rate(gains[baseline].p_sign_flip)}" if gains else DASH
+    if gains is None:
+        return DASH
+    gain = gains[baseline]
+    anew = "" if isinstance(gain.refitted, Undefined) else f", anew {span(gain.refitted, digits)}"
+    return f"{estimate(gain, digits)}, p {rate(gain.p_sign_flip)}{anew}"
 
 
 def _not_beaten(trigger: TriggerScore) -> str:
