@@ -57,9 +57,9 @@ def test_one_checkpoint_has_no_verdict():
 
 
 def test_a_signal_that_beats_everything_is_the_advice():
-    draws = np.random.default_rng(0).random((8, 13))
+    draws = np.random.default_rng(0).random((12, 13))
     value = lambda c, k: float(draws[c, k])  # noqa: E731
-    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value))
+    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value, checkpoints=12))
     assert said.advice.kind == "when"
     assert said.advice.what.startswith("Update only when alarm reaches 0.")
     assert "(here at" in said.advice.what
