@@ -13,14 +13,10 @@ import numpy as np
 import pytest
 
 from worldfork.analysis.present.page import Watched, gather, index_line, render, render_index, server
-from worldfork.analysis.present.text import (
-    TERMS,
-    answer,
-    followed_answer,
-    gains_over_never,
-    minus,
-    silent_policies,
-)
+from worldfork.analysis.present.text.answers import answer
+from worldfork.analysis.present.text.deployments import followed_answer, gains_over_never, silent_policies
+from worldfork.analysis.present.text.formatting import minus
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score import fires, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.video import HOLD, UPDATE

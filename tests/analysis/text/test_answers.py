@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 import worldfork as wf
-from worldfork.analysis.present.text import TERMS, answer, contrast_answer, contrast_summary, corrected
+from worldfork.analysis.present.text.answers import answer, corrected
+from worldfork.analysis.present.text.arms import contrast_answer, contrast_summary
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.records import Estimands
 
 

@@ -15,7 +15,7 @@ from worldfork.analysis.present.figures.drawing import (
     literal,
     tidy,
 )
-from worldfork.analysis.present.text import defined
+from worldfork.analysis.present.text.formatting import defined
 from worldfork.analysis.present.text.value import place_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.judgement import BreakEven

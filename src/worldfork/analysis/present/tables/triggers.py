@@ -5,22 +5,21 @@ from collections.abc import Iterator
 
 from worldfork.analysis.present.table import Column, Table, Toned
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
     DASH,
-    Rule,
     auc_with_checkpoints,
     defined,
     digits_for,
     estimate,
     number,
     rate,
-    rule_groups,
     span,
     unsigned,
     with_span,
     word,
 )
+from worldfork.analysis.present.text.triggers import Rule, rule_groups
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.judgement import Gain
 from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore

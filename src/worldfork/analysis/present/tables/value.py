@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.formatting import (
     DASH,
     defined,
     digits_for,
