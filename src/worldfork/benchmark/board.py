@@ -61,9 +61,7 @@ def enter(
 
 def _left_out(task: str, entry: str, price: float, why: str, models: int) -> Gain:
     nothing = dict.fromkeys(("earned", "gain", "low", "high", "headroom", "updates"), math.nan)
-    return Gain(
-        task=task, entry=entry, price=price, best_baseline="", models=models, left_out=why, **nothing
-    )
+    return Gain(task=task, entry=entry, price=price, best_baseline="", models=models, left_out=why, **nothing)
 
 
 def table_of_entries(board: pl.DataFrame, price: float) -> Table:

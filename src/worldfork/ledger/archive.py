@@ -55,7 +55,9 @@ def locate(path: Path) -> Path:
 
 def nearest_study(path: Path) -> str:
     """Return " Did you mean X?" for the study beside `path` with the closest name, else ""."""
-    near = closest(path.name, {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)})
+    near = closest(
+        path.name, {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)}
+    )
     return f" Did you mean {path.parent / near}?" if near else ""
 
 

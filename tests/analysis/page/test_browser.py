@@ -13,14 +13,10 @@ import numpy as np
 import pytest
 
 from worldfork.analysis.present.page import Watched, gather, index_line, render, render_index, server
-from worldfork.analysis.present.text import (
-    TERMS,
-    answer,
-    followed_answer,
-    gains_over_never,
-    minus,
-    silent_policies,
-)
+from worldfork.analysis.present.text.answers import answer
+from worldfork.analysis.present.text.deployments import followed_answer, gains_over_never, silent_policies
+from worldfork.analysis.present.text.formatting import minus
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score import fires, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.video import HOLD, UPDATE
@@ -364,7 +360,7 @@ def test_a_deployment_study_says_first_whether_following_a_trigger_beats_never(b
         "[...document.querySelectorAll('#answer table.followed-policies tbody tr')]"
         ".filter(row => row.querySelector('td.large')).map(row => [row.cells[0].textContent, "
         "row.querySelector('td.large data').value, row.querySelector('.grade').textContent, "
-        "row.cells[6].querySelector('data').value])"
+        "row.cells[7].querySelector('data').value])"
     )
     silent = silent_policies(scored)
     gains = {name: gained for name, gained in gains_over_never(scored).items() if name not in silent}
@@ -590,13 +586,17 @@ def test_a_card_leads_to_how_far_its_own_model_had_fallen(browser, tmp_path):
     study = Path(__file__).parents[3] / "results" / "power-cartpole.tar.xz"
     saved = render(gather(study, permutations=10)).save(tmp_path / "page.html")
     opened = browser.open(saved.path.as_uri())
-    opened.evaluate("document.querySelectorAll('#answer a[href=\"#contraction\"]')[1].click()")
+    opened.evaluate("document.querySelectorAll('#answer .card')[1].querySelector('a[href=\"#pays\"]').click()")
     opened.settle()
     assert "part=1" in opened.evaluate("location.hash")
-    assert abs(opened.evaluate("document.getElementById('contraction').getBoundingClientRect().top")) < 200
-    told = "[...document.querySelectorAll('#contraction .headline')].filter(one => !one.hidden)"
-    (sentence,) = opened.evaluate(f"{told}.map(one => one.textContent)")
-    assert sentence in opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
+    assert abs(opened.evaluate("document.getElementById('pays').getBoundingClientRect().top")) < 200
+    shown = "[...document.querySelectorAll('#pays > div')].filter(one => !one.hidden)"
+    (sentences,) = opened.evaluate(
+        f"{shown}.map(one => [...one.querySelectorAll('.headline')].map(line => line.textContent))"
+    )
+    card = opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
+    assert len(sentences) == 3
+    assert all(sentence in card for sentence in sentences[:2])
     opened.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 from worldfork.analysis.present.page import gather, render, write_page
 from worldfork.analysis.present.page.index import compared, index_line, render_index
 from worldfork.analysis.present.page.videos import videos
-from worldfork.analysis.present.text import minus
+from worldfork.analysis.present.text.formatting import minus
 from worldfork.analysis.read import study_frame
 from worldfork.analysis.score.undefined import Interval
 from worldfork.errors import WorldforkError

@@ -17,7 +17,7 @@ from worldfork.analysis.present.page.forks import LEVELS, condense
 from worldfork.analysis.present.page.packing import bundle, pack, unbundle, unpack
 from worldfork.analysis.present.page.payload import embed, payload
 from worldfork.analysis.present.page.record import record
-from worldfork.analysis.present.text import changed, update_words
+from worldfork.analysis.present.text.arms import changed, update_words
 from worldfork.analysis.score.decisions import fit_threshold, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.errors import WorldforkError

@@ -21,7 +21,8 @@ from worldfork.analysis.present.render import markdown, plain
 from worldfork.analysis.present.summary import of_deployment
 from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.tables.deployments import deployments, forecasts
-from worldfork.analysis.present.text import TERMS, best_first, forecast_words, realised
+from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read import Table, open_ledger
 from worldfork.analysis.read.deployments import Deployed, read_deployments
 from worldfork.analysis.read.study import Rows

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import worldfork as wf
-from worldfork.analysis.present.text import answer
+from worldfork.analysis.present.text.answers import answer
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.undefined import Interval, Undefined

@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 import worldfork as wf
-from worldfork.analysis.present.text import TERMS, answer, contrast_answer, contrast_summary, corrected
+from worldfork.analysis.present.text.answers import answer, corrected
+from worldfork.analysis.present.text.arms import contrast_answer, contrast_summary
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.records import Estimands
 
 
@@ -57,9 +59,9 @@ def test_one_checkpoint_has_no_verdict():
 
 
 def test_a_signal_that_beats_everything_is_the_advice():
-    draws = np.random.default_rng(0).random((8, 13))
+    draws = np.random.default_rng(0).random((12, 13))
     value = lambda c, k: float(draws[c, k])  # noqa: E731
-    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value))
+    said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value, checkpoints=12))
     assert said.advice.kind == "when"
     assert said.advice.what.startswith("Update only when alarm reaches 0.")
     assert "(here at" in said.advice.what

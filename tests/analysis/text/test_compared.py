@@ -3,7 +3,7 @@
 import pytest
 from swept import GRID, arms, scored
 
-from worldfork.analysis.present.text import ContrastAnswer, PairSummary, contrast_headlines, summarise_pairs
+from worldfork.analysis.present.text.arms import ContrastAnswer, PairSummary, contrast_headlines, summarise_pairs
 
 MORE = "Updates are worth more with {} than with {} on walker (leaning): +{} return per episode."
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from worldfork.analysis.present.text import followed_answer
+from worldfork.analysis.present.text.deployments import followed_answer
 from worldfork.analysis.score.deployment_records import Advantage, LedgerForecast, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.judgement import LeaveOneOut
 from worldfork.analysis.score.undefined import Interval, Undefined

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from worldfork.analysis.present.text import predicted_digits, predictions_answered
+from worldfork.analysis.present.text.answers import predicted_digits, predictions_answered
 from worldfork.analysis.score.predictions import Prediction, Premise, answer
 from worldfork.analysis.score.undefined import Interval
 

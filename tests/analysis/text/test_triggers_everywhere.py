@@ -5,7 +5,7 @@ import dataclasses
 import polars as pl
 
 import worldfork as wf
-from worldfork.analysis.present.text import triggers_everywhere
+from worldfork.analysis.present.text.triggers import triggers_everywhere
 
 
 def scored(delta, *, signal=None, checkpoints=5):

@@ -10,7 +10,7 @@ from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.tables import value as tables
 from worldfork.analysis.present.text import value
 from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
-from worldfork.analysis.score.records import Curve, CurvePoint
+from worldfork.analysis.score.records import Bin, Curve, CurvePoint
 from worldfork.analysis.score.undefined import Interval, Undefined
 
 ABSENT = Undefined("not part of this test")
@@ -213,3 +213,22 @@ def test_curves_and_prices_are_drawn_for_every_task(score):
         "never",
     ]
     assert curve._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "slope", "told"),
+    [(50.0, -20.0, 0.5, True), (-5.0, -20.0, 0.5, False), (50.0, -20.0, 1.2, False)],
+)
+def test_a_crossing_is_told_where_forks_gained_below_and_lost_above(task, first, last, slope, told):
+    bins = (Bin(low=None, high=300.0, forks=4, mean=first, standard_error=1.0),)
+    bins += (Bin(low=300.0, high=None, forks=4, mean=last, standard_error=1.0),)
+    fit = dataclasses.replace(
+        task.contraction,
+        slope_interval=Interval(0.1, slope),
+        crossing=310.0,
+        crossing_interval=Interval(300.0, 320.0),
+        bins=bins,
+    )
+    words = value.crossing_words(dataclasses.replace(task, contraction=fit))
+    assert bool(words) is told
+    assert ("less than 310 [300, 320]" in words) is told

@@ -19,26 +19,11 @@ from worldfork.analysis.present.tables import (
     without_lone_arm,
 )
 from worldfork.analysis.present.tables.effects import Scores
-from worldfork.analysis.present.text import (
-    MANY,
-    answer,
-    arms_of,
-    auc_note,
-    changed,
-    contrast_answer,
-    contrast_summary,
-    corrected,
-    deployment_words,
-    detectable,
-    digits_for,
-    dose_means,
-    followed_answer,
-    forecast_words,
-    listed,
-    noise_words,
-    read_as,
-    sweep_words,
-)
+from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as
+from worldfork.analysis.present.text.arms import arms_of, changed, contrast_answer, contrast_summary
+from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
+from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
+from worldfork.analysis.present.text.sweeps import dose_means, noise_words, sweep_words
 from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment

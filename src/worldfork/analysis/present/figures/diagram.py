@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from worldfork.analysis.present.figures.drawing import Drawing, chosen
-from worldfork.analysis.present.text import digits_for, number, span, unsigned
+from worldfork.analysis.present.text.formatting import digits_for, number, span, unsigned
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.undefined import Undefined
 

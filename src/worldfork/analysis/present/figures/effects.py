@@ -17,7 +17,7 @@ from worldfork.analysis.present.figures.drawing import (
     pick,
     tidy,
 )
-from worldfork.analysis.present.text import defined, digits_for, number, unsigned
+from worldfork.analysis.present.text.formatting import defined, digits_for, number, unsigned
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.records import Bin
 from worldfork.analysis.score.undefined import Undefined

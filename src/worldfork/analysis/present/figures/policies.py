@@ -21,7 +21,8 @@ from worldfork.analysis.present.figures.drawing import (
     set_decades,
     tidy,
 )
-from worldfork.analysis.present.text import best_first, defined, followed_digits, number
+from worldfork.analysis.present.text.deployments import best_first, followed_digits
+from worldfork.analysis.present.text.formatting import defined, number
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.records import Estimand, RandomControl

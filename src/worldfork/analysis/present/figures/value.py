@@ -15,7 +15,7 @@ from worldfork.analysis.present.figures.drawing import (
     literal,
     tidy,
 )
-from worldfork.analysis.present.text import defined
+from worldfork.analysis.present.text.formatting import defined
 from worldfork.analysis.present.text.value import place_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.judgement import BreakEven
@@ -129,8 +129,15 @@ def _prices(axes: Axes, score: TaskScore, names: Sequence[str]) -> None:
     reach = 1.25 * largest
     for row, name in enumerate(names):
         if (part := best.get(name)) is not None:
-            until = reach if part.below is None else part.below
-            axes.plot([part.above, until], [row, row], color=HELP, lw=7, alpha=0.3, solid_capstyle="butt")
+            above, below = defined(part.above) or 0.0, defined(part.below)
+            axes.plot(
+                [above, reach if below is None else below],
+                [row, row],
+                color=HELP,
+                lw=7,
+                alpha=0.3,
+                solid_capstyle="butt",
+            )
         if name == "always":
             _dot(axes, row, shown.always, INK)
         elif name != "never":

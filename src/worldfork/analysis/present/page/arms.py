@@ -6,17 +6,9 @@ from typing import Final
 
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.view import Axis, Part, Strip, axis, effect_strip
-from worldfork.analysis.present.text import (
-    ContrastAnswer,
-    contrast_headlines,
-    digits_for,
-    dose_means,
-    listed,
-    noise_words,
-    summarise_pairs,
-    sweep_name,
-    sweep_words,
-)
+from worldfork.analysis.present.text.arms import ContrastAnswer, contrast_headlines, summarise_pairs
+from worldfork.analysis.present.text.formatting import digits_for, listed
+from worldfork.analysis.present.text.sweeps import dose_means, noise_words, sweep_name, sweep_words
 from worldfork.analysis.score.records import Contrast, Estimands
 from worldfork.analysis.score.sweeps import ArmPair, alike_but_for, compared_pairs
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined

@@ -8,17 +8,15 @@ from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.view import Axis, Strip, near_axis
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables.deployments import orders
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.deployments import (
     FollowedAnswer,
     best_first,
-    defined,
     followed_answer,
     followed_digits,
     gains_over_never,
-    minus,
-    number,
     silent_policies,
 )
+from worldfork.analysis.present.text.formatting import defined, minus, number
 from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.deployments import sentences
 from worldfork.analysis.score.undefined import Figure, Undefined

@@ -7,10 +7,12 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from worldfork.analysis.present import render
-from worldfork.analysis.present import text as wording
 from worldfork.analysis.present.page.view import Bar, Part, curve_strip, rule_strip
 from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.text import formatting as wording
 from worldfork.analysis.present.text import value as value_words
+from worldfork.analysis.present.text.answers import predicted_digits
+from worldfork.analysis.present.text.deployments import forecast_words
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 
 __all__ = ["FILTERS", "is_figure"]
@@ -127,10 +129,10 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "percent": percent,
     "count": count,
     "tick": tick,
-    "forecast_words": wording.forecast_words,
+    "forecast_words": forecast_words,
     "listed": wording.listed,
     "forks_of": forks_of,
     "minus": wording.minus,
-    "predicted_digits": wording.predicted_digits,
+    "predicted_digits": predicted_digits,
     "ticked": ticked,
 }

@@ -10,16 +10,10 @@ from typing import Final
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.page import Page, environment, page_name, policy, render, script, style
 from worldfork.analysis.present.page.view import Axis, Strip, axis, parts
-from worldfork.analysis.present.text import (
-    MANY,
-    VERBS,
-    Answer,
-    contrast_headlines,
-    digits_for,
-    followed_answer,
-    read_as,
-    summarise_pairs,
-)
+from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
+from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
+from worldfork.analysis.present.text.deployments import followed_answer
+from worldfork.analysis.present.text.formatting import digits_for
 from worldfork.analysis.score.records import Effect
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study

@@ -27,13 +27,9 @@ from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.page.thresholds import SIDES, threshold_permutations
 from worldfork.analysis.present.page.videos import replay_command, videos
 from worldfork.analysis.present.tables import all_tables
-from worldfork.analysis.present.text import (
-    TERMS,
-    corrected,
-    predictions_answered,
-    read_as,
-    triggers_everywhere,
-)
+from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as
+from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.present.text.triggers import triggers_everywhere
 from worldfork.analysis.present.text.value import CROSSING_CAVEAT, CURVE_CAVEAT
 from worldfork.analysis.read.files import encode
 from worldfork.analysis.read.frames import flat_frame

@@ -20,7 +20,7 @@ from worldfork.analysis.present.page.forks import (
 )
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.thresholds import trigger_columns
-from worldfork.analysis.present.text import defined, digits_for
+from worldfork.analysis.present.text.formatting import defined, digits_for
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.records import TaskScore
 from worldfork.registration import Cell

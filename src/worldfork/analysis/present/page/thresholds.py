@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from worldfork.analysis.present.page.forks import Places
 from worldfork.analysis.present.page.packing import MISSING, pack
-from worldfork.analysis.present.text import defined
+from worldfork.analysis.present.text.formatting import defined
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.records import TaskScore, TriggerScore
 from worldfork.analysis.score.rules import Rules

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from worldfork.analysis.present.page.material import Material
-from worldfork.analysis.present.text import minus, number
+from worldfork.analysis.present.text.formatting import minus, number
 from worldfork.registration import Cell
 
 __all__ = ["Video", "replay_command", "videos"]

@@ -16,17 +16,10 @@ from worldfork.analysis.present.page.thresholds import SIDES
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables.effects import KEYS
 from worldfork.analysis.present.tables.value import prices, trials
-from worldfork.analysis.present.text import (
-    Answer,
-    Group,
-    Rule,
-    answer,
-    changed,
-    defined,
-    digits_for,
-    rule_groups,
-    update_words,
-)
+from worldfork.analysis.present.text.answers import Answer, answer
+from worldfork.analysis.present.text.arms import changed, update_words
+from worldfork.analysis.present.text.formatting import defined, digits_for
+from worldfork.analysis.present.text.triggers import Group, Rule, rule_groups
 from worldfork.analysis.score.records import CurvePoint, Effect, TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 

@@ -5,22 +5,19 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from worldfork.analysis.present.table import Column, Table
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.deployments import best_first, followed_digits, realised, silent_policies
+from worldfork.analysis.present.text.formatting import (
     DASH,
-    TERMS,
-    best_first,
     defined,
     estimate,
-    followed_digits,
     number,
     rate,
-    realised,
-    silent_policies,
     span,
     unsigned,
     with_span,
     word,
 )
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.deployment_records import (
     Advantage,
     InDirection,

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.arms import arms_of
+from worldfork.analysis.present.text.formatting import (
     DASH,
-    arms_of,
     defined,
     digits_for,
     estimate,

@@ -4,22 +4,21 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from worldfork.analysis.present.table import Column, Table, Toned
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.answers import answer, predicted_digits
+from worldfork.analysis.present.text.formatting import (
     DASH,
-    answer,
     defined,
     digits_for,
     estimate,
     number,
     percent,
-    predicted_digits,
     rate,
     span,
     unsigned,
-    useful_triggers,
     with_span,
     word,
 )
+from worldfork.analysis.present.text.triggers import useful_triggers
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.judgement import FreshSeverity, Judgement, PredictionAnswer, Severity
 from worldfork.analysis.score.power import replicate

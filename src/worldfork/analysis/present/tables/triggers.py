@@ -5,22 +5,21 @@ from collections.abc import Iterator
 
 from worldfork.analysis.present.table import Column, Table, Toned
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
     DASH,
-    Rule,
     auc_with_checkpoints,
     defined,
     digits_for,
     estimate,
     number,
     rate,
-    rule_groups,
     span,
     unsigned,
     with_span,
     word,
 )
+from worldfork.analysis.present.text.triggers import Rule, rule_groups
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.judgement import Gain
 from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore
@@ -305,7 +304,8 @@ def usefulness(scores: Scores) -> Table:
         "useful",
         "Triggers on all attempted forks: the mean total of a checkpoint with its Student-t 95% interval, what it "
         "earns more than the better of never and always and than a table that knows only direction and k, and the "
-        "p value of the fires of other checkpoints. A useful trigger beats these and both random controls, "
+        "p value of the fires of other checkpoints. Anew: the 95% interval with thresholds and table fitted anew "
+        "without each checkpoint (jackknife). A useful trigger beats these and both random controls, "
         "adjusted over candidates, tasks and arms; otherwise the last column says what it does not beat.",
         KEYS_OF_TRIGGER,
         rows,
@@ -322,7 +322,11 @@ def usefulness(scores: Scores) -> Table:
 
 def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
     gains = defined(trigger.gains)
-    return f"{estimate(gains[baseline], digits)}, p {rate(gains[baseline].p_sign_flip)}" if gains else DASH
+    if gains is None:
+        return DASH
+    gain = gains[baseline]
+    anew = "" if isinstance(gain.refitted, Undefined) else f", anew {span(gain.refitted, digits)}"
+    return f"{estimate(gain, digits)}, p {rate(gain.p_sign_flip)}{anew}"
 
 
 def _not_beaten(trigger: TriggerScore) -> str:

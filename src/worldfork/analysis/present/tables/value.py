@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import (
+from worldfork.analysis.present.text.formatting import (
     DASH,
     defined,
     digits_for,
@@ -53,7 +53,10 @@ def robust(scores: Scores) -> Table:
 
 def _skewness(score: TaskScore) -> str:
     skew = defined(score.effect.all_attempted.skew)
-    return f"{skew.skewness:+.1f}, {percent(max(0.0, 0.95 - skew.shortfall), signed=False)}" if skew else DASH
+    shortfall = defined(skew.shortfall) if skew else None
+    if skew is None or shortfall is None:
+        return DASH
+    return f"{number(skew.skewness, 1)}, {percent(max(0.0, 0.95 - shortfall), signed=False)}"
 
 
 def _johnson(score: TaskScore, digits: int) -> str:
@@ -110,10 +113,10 @@ def trials(scores: Scores) -> Table:
         "trials",
         "Try, then keep: each update is evaluated on some of the matched episodes and kept only if it won there; "
         "the other episodes value the rule, over every way to choose them. Mean dR per episode with its Student-t "
-        "95% interval over checkpoints, all attempted forks. The trial is not counted: `pays up to` is the price "
-        "of a trial episode up to which the rule is worth more than the better of never and always, `best at` the "
-        "prices at which no other number of trials is worth more. The best trigger is the candidate that earns "
-        "the most. Better and best are in hindsight.",
+        "95% interval over checkpoints, all attempted forks. The trial is not counted. Pays up to: the price of a "
+        "trial episode up to which the rule is worth more than the better of never and always. Best at: the prices "
+        "at which no other number of trials is worth more. The best trigger is the candidate that earns the most. "
+        "Better and best are in hindsight.",
         (
             *(*KEYS, "Rule", Column("proposed", optional=True), Column("kept", optional=True), "mean dR"),
             *("over never and always", "pays up to", "best at"),
@@ -146,8 +149,8 @@ def _rules(score: TaskScore, digits: int) -> Iterator[tuple[str, ...]]:
     if earned:
         best = max(earned, key=lambda name: earned[name])
         points = int(score.evidence.forks.prefork.k.max())
-        gained = triggers[best].per_deployment
-        mean = with_span(divide(gained.mean, points), defined(divide_bounds(gained.student_t, points)), digits)
+        total = triggers[best].per_deployment
+        mean = with_span(divide(total.mean, points), defined(divide_bounds(total.student_t, points)), digits)
         yield (f"best trigger: {best}", DASH, DASH, mean, DASH, DASH, "")
         if best in tried.proposed_by:
             yield (f"1 trial where {best} fires", *_trial(tried.proposed_by[best], digits), "")
@@ -197,4 +200,5 @@ def _range(part: PriceRange | None, digits: int) -> str:
     if part is None:
         return ""
     low = unsigned(part.above, digits)
-    return f"from {low}" if part.below is None else f"{low} to {unsigned(part.below, digits)}"
+    high = defined(part.below)
+    return f"from {low}" if high is None else f"{low} to {unsigned(high, digits)}"

@@ -165,10 +165,19 @@ def forecast_words(deployed: TaskDeployment) -> str:
     if isinstance(partial.value, Undefined):
         return f"{words}."
     interval = defined(partial.bootstrap)
-    verdict = "labels know more" if interval and interval.low > 0 else "labels are not shown to know more"
+    # Two updates that lie far apart are easy to put in order: what labels know shows among policies of one update.
+    of_one_update = {
+        arm: order for arm, order in partial.within.items() if not isinstance(order.rank_correlation, Undefined)
+    }
+    ends = [defined(order.bootstrap) for order in of_one_update.values()]
+    verdict = "labels are not shown to know more"
+    if interval and interval.low > 0:
+        verdict = "labels know more"
+        if not all(end is not None and end.low > 0 for end in ends):
+            verdict += " of all policies, and are not shown to within each update"
     within = [
         f"{arm} {with_span(order.rank_correlation, defined(order.bootstrap), 2)}"
-        for arm, order in partial.within.items()
+        for arm, order in of_one_update.items()
     ]
     among = f"; among those that fire one update {', '.join(within)}" if within else ""
     return f"{words}; given it, {verdict} (partial {with_span(partial.value, interval, 2)}{among})."

@@ -127,14 +127,14 @@ def trial_words(score: TaskScore) -> str:
         f"{estimate(trial, digits)} where always updating is worth {number(tried.always, digits)}; the trial "
         "episode is not counted."
     )
-    better = defined(trial.over_better.student_t)
-    if better is None:
+    better, always = defined(trial.over_better.student_t), defined(tried.always)
+    if better is None or always is None:
         return words
     if better.low > 0:
         return f"{words} A trial may cost up to {price(trial.break_even, digits)}."
-    baseline = "always" if tried.always > 0 else "never"
+    baseline = "always" if always > 0 else "never"
     than = f"less than {baseline} updating" if better.high < 0 else f"not told from {baseline} updating"
-    difference = f" ({estimate(trial.over_better, digits)})" if tried.always > 0 else ""
+    difference = f" ({estimate(trial.over_better, digits)})" if always > 0 else ""
     return f"{words} That is {than}{difference}."
 
 
@@ -146,7 +146,7 @@ def price(even: BreakEven, digits: int) -> str:
 def price_words(score: TaskScore) -> str:
     """Return which policy is worth the most at which price of an update, in hindsight."""
     prices, digits = score.prices, digits_for(score.effect.all_attempted)
-    ranges = [part for part in prices.best if part.below is None or part.below > part.above]
+    ranges = [part for part in prices.best if defined(part.below) is None or part.below != part.above]
     if not ranges:
         return ""
     if len(ranges) == 1:
@@ -169,15 +169,16 @@ def _until(prices: Prices, part: PriceRange, following: str) -> BreakEven:
         return prices.always if part.policy == "always" else prices.triggers[part.policy].over_never
     if part.policy == "always":
         return prices.triggers[following].over_always
-    assert part.below is not None
-    return BreakEven(price=part.below, interval=Undefined("two triggers are not compared"))
+    end = defined(part.below)
+    assert end is not None  # another policy follows
+    return BreakEven(price=end, interval=Undefined("two triggers are not compared"))
 
 
 def skew_words(skew: Skew | Undefined, digits: int) -> str:
     """Return what skewed checkpoints take from an interval, and the corrected one; empty where that is little."""
     if isinstance(skew, Undefined) or not skew.words:
         return ""
-    return f"{skew.words} Corrected for skewness (Johnson): {span(skew.johnson, digits)}."
+    return f"{skew.words} Corrected for skewness (Johnson): {span(defined(skew.johnson), digits)}."
 
 
 def crossing_words(score: TaskScore) -> str:
