@@ -14,6 +14,7 @@ import typer
 
 from worldfork.cli.stages import Stages, spoken
 from worldfork.errors import WorldforkError
+from worldfork.progress import Progress
 
 if TYPE_CHECKING:
     from worldfork.ledger.verify import Verdict
@@ -186,11 +187,8 @@ def _require_promised(recipe: Path, task: str, index: int) -> None:
         )
 
 
-Told = Callable[[str, int, int], None]
-
-
 def _pretrain_in_turn(
-    jobs: list[_Job], registration: "Registration", stages: Stages, progress: Told
+    jobs: list[_Job], registration: "Registration", stages: Stages, progress: Progress
 ) -> Iterator[tuple[str, ...]]:
     """Everything first; then all tasks can be run."""
     import worldfork as wf
@@ -205,11 +203,13 @@ def _pretrain_side_by_side(
     jobs: list[_Job],
     registration: "Registration",
     stages: Stages,
-    progress: Told,
+    progress: Progress,
 ) -> Iterator[tuple[str, ...]]:
-    """One recipe after another in a process of its own, first the one that most tasks wait for. Tasks are told as
-    soon as their checkpoints are there, when the next training has begun: whoever runs them does so beside it.
-    Digits do not depend on what else is computed."""
+    """Train recipe after recipe in a process beside this one, first the one that most tasks wait for.
+
+    Yields tasks as soon as their checkpoints are there and the next training has begun, so that they run beside it.
+    Digits do not depend on what else is computed.
+    """
     queue = sorted(jobs, key=lambda job: -len(job.tasks))
     waiting = list(registration.tasks)
     failed: list[_Job] = []
@@ -224,7 +224,7 @@ def _pretrain_side_by_side(
                 training = _Training.begin(queue.pop(0)) if queue else None
             untrained = [*queue, *failed, *([] if training is None else [training.job])]
             lacking = {task for job in untrained for task in job.tasks}
-            # Policies that are followed all the way are fitted on all forks, and need all tasks at once.
+            # Thresholds of closed-loop deployments are fitted on all forks, and need all tasks at once.
             ready = () if registration.deployment and lacking else tuple(t for t in waiting if t not in lacking)
             if ready:
                 waiting = [task for task in waiting if task not in ready]

@@ -532,7 +532,7 @@ def test_the_index_shows_every_verdict_and_its_size_on_a_phone(browser, material
     shown = opened.evaluate("document.querySelector('#studies').innerText")
     for one in lines[0].verdicts:
         assert one.name in shown
-        assert minus(one.said.mean) in shown
+        assert minus(one.answer.mean) in shown
     opened.close()
 
 

@@ -287,8 +287,8 @@ def with_grade(line, *graded):
                 one,
                 task=task,
                 effect=dataclasses.replace(one.effect, mean=mean, student_t=Interval(mean - 5.0, mean + 5.0)),
-                said=dataclasses.replace(
-                    one.said,
+                answer=dataclasses.replace(
+                    one.answer,
                     grade=grade,
                     verdict=verdict,
                     word="Not resolved" if verdict == "unresolved" else "Updating every time helps",
@@ -318,12 +318,12 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
     walker, cheetah = compared([first, second])
     assert [(line.name, one.effect.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
     assert walker.task == "walker"
-    assert [(line.name, one.said.grade) for line, one in walker.others] == [
+    assert [(line.name, one.answer.grade) for line, one in walker.others] == [
         ("two", "leaning"),
         ("two", "unresolved"),
     ]
     assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
-    assert [(line.name, one.said.grade) for line, one in cheetah.others] == [("one", "leaning")]
+    assert [(line.name, one.answer.grade) for line, one in cheetah.others] == [("one", "leaning")]
     assert second.counted == "2 help (resolved), 1 helps (leaning), 1 not resolved"
     page = render_index([first, second]).html
     assert addresses(page) == [

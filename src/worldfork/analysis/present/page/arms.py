@@ -50,7 +50,10 @@ class Comparison:
         interval = contrast.student_t
         if not isinstance(interval, Undefined):
             interval = Interval(*(self._drawn(end) for end in interval))
-        dots = [one if isinstance(one, Undefined) else self._drawn(one) for one in contrast.by_checkpoint.values()]
+        dots = [
+            value if isinstance(value, Undefined) else self._drawn(value)
+            for value in contrast.by_checkpoint.values()
+        ]
         mean: Figure = contrast.mean
         if not isinstance(mean, Undefined):
             mean = self._drawn(mean)
@@ -72,12 +75,12 @@ class Question:
     @property
     def axis(self) -> Axis:
         """A line for all differences."""
-        return axis(one.strip for one in self.comparisons)
+        return axis(comparison.strip for comparison in self.comparisons)
 
     @property
     def one_task(self) -> bool:
         """True where naming the task would say the same on every line."""
-        return len({one.task for one in self.comparisons}) == 1
+        return len({comparison.task for comparison in self.comparisons}) == 1
 
 
 def question(material: Material, shown: Sequence[Part]) -> Question | None:
@@ -88,10 +91,10 @@ def question(material: Material, shown: Sequence[Part]) -> Question | None:
     comparisons = []
     for pair in pairs:
         tasks = material.score.contrasts[f"{pair.later} - {pair.earlier}"]
-        for task, said in pair.answers.items():
+        for task, answer in pair.answers.items():
             later, first = by_name[pair.later, task], by_name[pair.earlier, task]
             whole = first.answer.scale.frozen if in_per_cent else None
-            comparisons.append(Comparison(task, later, first, tasks[task], said, whole))
+            comparisons.append(Comparison(task, later, first, tasks[task], answer, whole))
     if not comparisons:
         return None
     registration = material.study.registration if material.study else None
@@ -161,7 +164,7 @@ def sweep_answers(material: Material, shown: Sequence[Part]) -> list[tuple[str, 
         ("Does the window matter?", sweep_words("window", windows)),
         ("What does noise do?", noise_words(material.score.noises)),
     ]
-    return [(asked, said) for asked, said in answers if said]
+    return [(asked, words) for asked, words in answers if words]
 
 
 def _doses(material: Material, parts: Parts) -> Iterator[Sweep]:

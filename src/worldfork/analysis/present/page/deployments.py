@@ -67,7 +67,7 @@ class Deployment:
     """Every policy of one task, the best first."""
 
     task: str
-    one: TaskDeployment
+    deployed: TaskDeployment
     answer: FollowedAnswer
     policies: Sequence[Policy]
     silent: Sequence[str]  # policies that never fired
@@ -82,17 +82,17 @@ class Deployment:
     @property
     def orders(self) -> Table:
         """Return how well each forecast orders policies."""
-        return orders({self.task: self.one}).without("Task")
+        return orders({self.task: self.deployed}).without("Task")
 
     @property
     def digits(self) -> int:
         """Decimals of a return."""
-        return followed_digits(self.one)
+        return followed_digits(self.deployed)
 
     @property
     def cautions(self) -> list[str]:
         """Sentences on how far to trust the intervals."""
-        return [caution for caution in self.one.cautions if caution not in self.diverged]
+        return [caution for caution in self.deployed.cautions if caution not in self.diverged]
 
 
 def was_deployed(material: Material) -> bool:
@@ -102,25 +102,27 @@ def was_deployed(material: Material) -> bool:
 
 def deployments(material: Material) -> list[Deployment]:
     """Return the policies of every task."""
-    return [_deployment(task, one) for task, one in material.score.deployment.items()]
+    return [_deployment(task, deployed) for task, deployed in material.score.deployment.items()]
 
 
-def _deployment(task: str, one: TaskDeployment) -> Deployment:
-    gains, never = gains_over_never(one), defined(one.policies["never"].returned)
-    ranked = [name for name in best_first(one) if name in gains]
-    silent = silent_policies(one)
+def _deployment(task: str, deployed: TaskDeployment) -> Deployment:
+    gains, never = gains_over_never(deployed), defined(deployed.policies["never"].returned)
+    ranked = [name for name in best_first(deployed) if name in gains]
+    silent = silent_policies(deployed)
     fired = [name for name in ranked if name not in silent]
-    policies = [Policy(name, one.policies[name], gains[name], _share(gains[name].mean, never)) for name in fired]
+    policies = [
+        Policy(name, deployed.policies[name], gains[name], _share(gains[name].mean, never)) for name in fired
+    ]
     near = [policy.strip for policy in policies if not policy.loses]
     return Deployment(
         task=task,
-        one=one,
-        answer=followed_answer(task, one),
+        deployed=deployed,
+        answer=followed_answer(task, deployed),
         policies=policies,
         silent=[name for name in ranked if name in silent],
         axis=near_axis(near, [policy.strip for policy in policies if policy.loses]),
-        diverged=list(sentences(one.policies, one.cells)),
-        panels=_panels(one, fired),
+        diverged=list(sentences(deployed.policies, deployed.cells)),
+        panels=_panels(deployed, fired),
     )
 
 
@@ -130,15 +132,15 @@ def _share(mean: Figure, never: float | None) -> Figure:
     return mean / never
 
 
-def _panels(one: TaskDeployment, fired: Sequence[str]) -> list[Mapping[str, object]]:
+def _panels(deployed: TaskDeployment, fired: Sequence[str]) -> list[Mapping[str, object]]:
     """Return a chart for every policy; those that fire the same update share a scale."""
     by_update: dict[str, list[str]] = {}
     for name in fired:
-        by_update.setdefault(one.policies[name].always or name, []).append(name)
+        by_update.setdefault(deployed.policies[name].always or name, []).append(name)
     panels = []
     for names in by_update.values():
-        outcomes = {name: one.policies[name] for name in names}
-        steady = [one for one in outcomes.values() if not one.diverged]
+        outcomes = {name: deployed.policies[name] for name in names}
+        steady = [outcome for outcome in outcomes.values() if not outcome.diverged]
         values = [value for outcome in steady for value in outcome.by_episode if not isinstance(value, Undefined)]
         low, high = min([0.0, *values]), max([0.0, *values])
         panels += [_panel(name, outcome, low, high) for name, outcome in outcomes.items()]
@@ -146,7 +148,7 @@ def _panels(one: TaskDeployment, fired: Sequence[str]) -> list[Mapping[str, obje
 
 
 def _panel(name: str, outcome: PolicyOutcome, low: float, high: float) -> Mapping[str, object]:
-    """Return one policy's line, and how many of its deployments updated after each episode."""
+    """Return a policy's line, and how many of its deployments updated after each episode."""
 
     def y(value: float) -> float:
         inside = min(max(value, low), high)

@@ -152,7 +152,7 @@ def _recorded(shown: Places, detail: np.ndarray) -> dict[str, object]:
     several = {
         "draws": most,
         "drawn": pack(
-            [value for draws in drawn for value in _filled([one.r_update for one in draws], most)], "f32"
+            [value for draws in drawn for value in _filled([row.r_update for row in draws], most)], "f32"
         ),
     }
     return {

@@ -33,7 +33,7 @@ class Verdict:
     task: str
     arm: str  # as readers know it; empty where there is one
     name: str
-    said: Answer
+    answer: Answer
     effect: Effect  # over all attempted forks
 
     @property
@@ -68,25 +68,26 @@ class Line:
     @property
     def tasks(self) -> list[str]:
         """Every task once."""
-        return list(dict.fromkeys(one.task for one in self.verdicts))
+        return list(dict.fromkeys(verdict.task for verdict in self.verdicts))
 
     @property
     def kinds(self) -> set[str]:
         """Verdicts that a reader can filter by: "helpful", "harmful", "unresolved"; and "resolved"."""
-        grades = {"resolved" for one in self.verdicts if one.said.grade == "resolved"}
-        return grades | {one.said.verdict for one in self.verdicts}
+        grades = {"resolved" for verdict in self.verdicts if verdict.answer.grade == "resolved"}
+        return grades | {verdict.answer.verdict for verdict in self.verdicts}
 
     @property
     def largest(self) -> float:
         """The largest mean dR as a share of the frozen return, by which studies can be sorted."""
-        shares = [one.said.scale.of_frozen for one in self.verdicts]
+        shares = [verdict.answer.scale.of_frozen for verdict in self.verdicts]
         return max((share for share in shares if isinstance(share, float)), default=0.0)
 
     @property
     def counted(self) -> str:
         """Number of verdicts of each kind, the surest first."""
         kinds = Counter(
-            (one.said.graded, VERBS.get(one.said.verdict, one.said.word.lower())) for one in self.verdicts
+            (verdict.answer.graded, VERBS.get(verdict.answer.verdict, verdict.answer.word.lower()))
+            for verdict in self.verdicts
         )
         words = []
         for grade, word in sorted(
@@ -109,14 +110,14 @@ class Comparison:
     @property
     def axis(self) -> Axis:
         """A line for those that are resolved."""
-        return axis(one.strip for _, one in self.rows)
+        return axis(verdict.strip for _, verdict in self.rows)
 
 
 def index_line(material: Material, page: Path, *, index: Path, name: str = "") -> Line:
     """Return a ledger's line, for an index at `index` that links its page at `page`. `name` is what tells it from
     another ledger of the same registration."""
     score, study = material.score, material.study
-    followed = [followed_answer(task, one) for task, one in score.deployment.items()]
+    followed = [followed_answer(task, deployed) for task, deployed in score.deployment.items()]
     shown = parts(material)
     order = list(dict.fromkeys(part.task for part in shown))
     return Line(
@@ -128,13 +129,13 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
                 task=part.task,
                 arm=part.label if part.several else "",
                 name=part.name,
-                said=part.answer,
+                answer=part.answer,
                 effect=part.score.effect.all_attempted,
             )
             for part in sorted(shown, key=lambda part: order.index(part.task))
         ],
         answers=[
-            *(f"{one.task}: {one.sentence}" if len(followed) > 1 else one.sentence for one in followed),
+            *(f"{answer.task}: {answer.sentence}" if len(followed) > 1 else answer.sentence for answer in followed),
             *contrast_headlines(summarise_pairs(score)),
         ],
         forks=sum(part.score.forks.attempted for part in shown),
@@ -176,11 +177,11 @@ def compared(lines: Sequence[Line]) -> list[Comparison]:
     """Return every task that has a resolved mean in some study."""
     found = []
     for task in dict.fromkeys(task for line in lines for task in line.tasks):
-        every = [(line, one) for line in lines for one in line.verdicts if one.task == task]
-        resolved = [(line, one) for line, one in every if one.said.grade == "resolved"]
+        every = [(line, verdict) for line in lines for verdict in line.verdicts if verdict.task == task]
+        resolved = [(line, verdict) for line, verdict in every if verdict.answer.grade == "resolved"]
         if resolved:
             resolved.sort(key=lambda row: -_mean(row[1]))
-            found.append(Comparison(task, resolved, [row for row in every if row[1].said.grade != "resolved"]))
+            found.append(Comparison(task, resolved, [row for row in every if row[1].answer.grade != "resolved"]))
     return found
 
 

@@ -47,8 +47,8 @@ def bundle(value: object) -> tuple[object, str]:
                 at = len(block)
                 block.extend(column.view("u1").reshape(len(column), column.itemsize).T.tobytes())
                 return {"kind": inner["kind"], "at": at, "count": len(column)}
-            return {key: placed(one) for key, one in inner.items()}
-        return [placed(one) for one in inner] if isinstance(inner, list | tuple) else inner
+            return {key: placed(part) for key, part in inner.items()}
+        return [placed(part) for part in inner] if isinstance(inner, list | tuple) else inner
 
     rest = placed(value)
     return rest, base64.b64encode(zlib.compress(bytes(block), 9)).decode()
@@ -64,7 +64,7 @@ def unbundle(value: object, block: str) -> object:
                 kind = np.dtype(KINDS[inner["kind"]])
                 taken = np.frombuffer(inflated, "u1", inner["count"] * kind.itemsize, inner["at"])
                 return taken.reshape(kind.itemsize, inner["count"]).T.copy().view(kind).ravel()
-            return {key: restored(one) for key, one in inner.items()}
-        return [restored(one) for one in inner] if isinstance(inner, list) else inner
+            return {key: restored(part) for key, part in inner.items()}
+        return [restored(part) for part in inner] if isinstance(inner, list) else inner
 
     return restored(value)

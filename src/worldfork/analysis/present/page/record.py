@@ -140,7 +140,7 @@ def _deviations(
         for line in _counted(inside, episodes=registration.arm(cell.arm).evaluation.episodes):
             differing[line].append(cell.id)
     for key in ALIKE:
-        kinds = collections.Counter(_spelled(getattr(cell, key)) for cell in begun.values())
+        kinds = collections.Counter(_readable(getattr(cell, key)) for cell in begun.values())
         if len(kinds) > 1:
             each = [f"{value} in {plural(count, 'cell')}" for value, count in sorted(kinds.items())]
             differing[f"cells differ in their {key}: {'; '.join(each)}"] = []
@@ -169,7 +169,7 @@ def _source_words(study: Study, digests: Collection[str]) -> str:
     return f"cells were computed with several versions of {', '.join(changed)}" if changed else ""
 
 
-def _spelled(value: object) -> str:
+def _readable(value: object) -> str:
     """Return a value of a record as people read it."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 

@@ -254,7 +254,7 @@ class Part:
     def bin_strips(self) -> list[Strip]:
         """Mean dR by what HOLD returned, with its standard error to either side."""
         bins = defined(self.score.contraction.bins) or ()
-        return [Strip(mean=one.mean, student_t=around(one.mean, one.standard_error)) for one in bins]
+        return [Strip(mean=part.mean, student_t=around(part.mean, part.standard_error)) for part in bins]
 
     @property
     def points(self) -> int:
