@@ -126,7 +126,8 @@ def annotated_example(name: str) -> str:
                 lines.append(f"# {key.name} = {key.default}" + (f"  # {key.about}" if key.about else ""))
     lines += [
         "",
-        "# What a study could detect (`worldfork check`): standard deviations of dR that you guess, or --like LEDGER.",
+        "# What a study could detect (`worldfork check`): standard deviations of dR that you guess, "
+        "or --like LEDGER.",
         "# [guess.linear_quadratic]",
         "# checkpoint = 0.3",
         "# fork = 0.5",
