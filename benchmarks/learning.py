@@ -109,7 +109,8 @@ def transfer(tasks: dict[str, Task]) -> None:
     axes.set_xticks(range(len(NAMES)), NAMES, rotation=35, ha="right", fontsize=8)
     axes.set_yticks(range(len(rows)), rows, fontsize=8)
     for (row, column), value in np.ndenumerate(lead):
-        axes.text(column, row, f"{value:+,.0f}", ha="center", va="center", fontsize=7)
+        colour = "white" if abs(value) > 600 else "black"
+        axes.text(column, row, f"{value:+,.0f}", ha="center", va="center", fontsize=7, color=colour)
     axes.set_xlabel("tested on")
     axes.set_ylabel("fitted on")
     figure.colorbar(shown, label=f"return less that of the target's best signal, price {PRICE:g}")
@@ -159,6 +160,8 @@ def labels(tasks: dict[str, Task]) -> None:
         axes.axhline(everything, color="grey", lw=0.8, ls="--", label="all labels")
         axes.axhline(signal, color="black", lw=0.8, ls=":", label="best signal, all labels")
         axes.set_xscale("log")
+        axes.set_xticks(COUNTS, list(map(str, COUNTS)))
+        axes.minorticks_off()
         axes.set_title(name, fontsize=9)
     figure.axes[0].legend(fontsize=7)
     figure.supxlabel("labelled forks of other models")

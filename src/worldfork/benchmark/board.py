@@ -81,25 +81,29 @@ def table_of_entries(board: pl.DataFrame, price: float) -> Table:
 
 def table_of_one(board: pl.DataFrame) -> Table:
     """Return the rows of a few entries in full."""
-    heads = ("Entry", "Task", "Price", "Earns", "Best baseline", "Its lead", "Of the oracle's", "Updates")
+    heads = ("Entry", "Task", "Price", "Earns", "Over the best baseline", "Which is", "Of oracle's", "Updates")
     rows = [
         (
             row["entry"],
             row["task"],
             f"{row['price']:g}",
             _number(row["earned"]),
-            row["best_baseline"],
             _gain(row),
+            row["best_baseline"],
             "" if math.isnan(row["headroom"]) or row["gain"] <= 0 else f"{row['headroom']:.0%}",
-            "" if math.isnan(row["updates"]) else f"{row['updates']:.1f}",
+            f"{row['updates']:.1f}",
         )
-        for row in board.iter_rows(named=True)
-        if not row["left_out"]
+        for row in board.filter(left_out="").iter_rows(named=True)
     ]
-    words = ("Entry", "Task", "Best baseline")
-    columns = tuple(Column(head, words=head in words) for head in heads)
+    words = ("Entry", "Task", "Which is")
+    columns = tuple(Column(head, words=head in words, optional=head == "Updates") for head in heads)
+    alone = board["entry"].n_unique() == 1
+    caption = f"{board['entry'][0]}: return" if alone else "Return"
     return Table(
-        "benchmark", "What entries earn per deployment, less the price of their updates.", columns, tuple(rows)
+        "benchmark",
+        f"{caption} per deployment, less the price of its updates, with 95% intervals (jackknife over models).",
+        columns[alone:],
+        tuple(row[alone:] for row in rows),
     )
 
 

@@ -35,7 +35,7 @@ def built_in(task: Task) -> list[Entry | str]:
     """Return what is entered on every task: signals, detectors, what learns, references, baselines, the oracle."""
     named = [Entry(name, registry.build("triggers", name, Trigger)) for name in (*DETECTORS, *LEARNED, *REFERENCES)]
     signals = [Entry(name, Recorded(signal=name)) for name in task.signals]
-    baselines = ("always", "position", *(("one-trial",) if task.episodes is not None else ()), "oracle")
+    baselines = ("never", "always", "position", *(("one-trial",) if task.episodes is not None else ()), "oracle")
     return [*signals, *named, Entry("ridge-relative", Ridge(relative=True)), *baselines]
 
 
