@@ -81,7 +81,7 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
     assert said.triggers == (
         "Of 1 candidate trigger, alarm beats chance and the better of never and always; it is not useful."
     )
-    assert said.not_beaten.startswith("alarm does not beat ")
+    assert said.not_beaten.startswith("alarm is not shown to beat ")
     assert "the position table" in said.not_beaten
     assert "never and always" not in said.not_beaten
 

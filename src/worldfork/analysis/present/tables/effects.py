@@ -279,9 +279,15 @@ def predictions(scores: Scores) -> Table:
                 lambda prediction, digits: span(prediction.interval, predicted_digits(prediction, digits)),
             ),
             (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
-            ("answer", lambda prediction, _: prediction.answer),
+            ("answer", lambda prediction, _: _outcome(prediction)),
         ],
     )
+
+
+def _outcome(prediction: PredictionAnswer) -> str:
+    """Return the answer, or why a prediction that compares arms has none where one of them was left out."""
+    left_out = isinstance(prediction.value, Undefined) and prediction.value.why.endswith("is not scored here")
+    return prediction.value.why if left_out else prediction.answer
 
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:

@@ -180,8 +180,8 @@ def not_beaten(score: TaskScore) -> str:
     nearest = min(missed, key=distance)
     unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
     if len(missed) == 1:
-        return f"{nearest} does not beat {unbeaten}."
-    return f"{nearest} comes nearest: it does not beat {unbeaten}."
+        return f"{nearest} is not shown to beat {unbeaten}."
+    return f"{nearest} comes nearest: it is not shown to beat {unbeaten}."
 
 
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
