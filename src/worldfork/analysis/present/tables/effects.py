@@ -279,15 +279,19 @@ def predictions(scores: Scores) -> Table:
                 lambda prediction, digits: span(prediction.interval, predicted_digits(prediction, digits)),
             ),
             (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
-            ("answer", lambda prediction, _: _outcome(prediction)),
+            ("answer", lambda prediction, _: _answered(prediction)),
         ],
     )
 
 
-def _outcome(prediction: PredictionAnswer) -> str:
+def _answered(prediction: PredictionAnswer) -> str:
     """Return the answer, or why a prediction that compares arms has none where one of them was left out."""
-    left_out = isinstance(prediction.value, Undefined) and prediction.value.why.endswith("is not scored here")
-    return prediction.value.why if left_out else prediction.answer
+    value = prediction.value
+    return (
+        value.why
+        if isinstance(value, Undefined) and value.why.endswith("is not scored here")
+        else prediction.answer
+    )
 
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:
