@@ -17,6 +17,7 @@ from worldfork.analysis.present.page import gather, render, write_page
 from worldfork.analysis.present.page.index import compared, index_line, render_index
 from worldfork.analysis.present.page.videos import videos
 from worldfork.analysis.present.text.formatting import minus
+from worldfork.analysis.present.text.value import skew_words
 from worldfork.analysis.read import study_frame
 from worldfork.analysis.score.undefined import Interval
 from worldfork.errors import WorldforkError
@@ -344,3 +345,17 @@ def test_a_data_frame_has_a_page_that_lies_nowhere_until_it_is_saved(tmp_path):
     assert page.save(tmp_path / "frame.html").path.read_text(encoding="utf-8") == page.html
     with pytest.raises(WorldforkError, match="is a folder"):
         page.save(tmp_path)
+
+
+def test_what_skewness_takes_from_an_interval_stands_in_its_card(tmp_path):
+    """Seven checkpoints gain a little and one loses much: the Student-t interval covers less than it says."""
+    rows = [
+        {"checkpoint": c, "k": k, "r_hold": 100.0, "r_update": 101.0 + 0.1 * c - (60.0 if c == 7 else 0.0)}
+        for c in range(8)
+        for k in (1, 2)
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / "skewed.parquet")
+    material = gather(tmp_path / "skewed.parquet", permutations=20)
+    effect = material.score["skewed"].effect.all_attempted
+    assert minus(skew_words(effect.skew, 1)) in render(material).html
+    assert "a nominal 95% interval covers about" in skew_words(effect.skew, 1)

@@ -124,6 +124,7 @@ FILTERS: Final[dict[str, Callable[..., object]]] = {
     "curve_words": value_words.curve_words,
     "trial_words": value_words.trial_words,
     "price_words": value_words.price_words,
+    "skew_words": value_words.skew_words,
     "place_words": value_words.place_words,
     "level_words": value_words.level_words,
     "percent": percent,
