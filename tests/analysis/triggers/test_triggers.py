@@ -11,6 +11,7 @@ from deployments import CELLS, FORKS, SEGMENT, deployment
 from worldfork import registry
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.analysis.read.triggers import (
+    ENROLLED,
     Alarms,
     Signal,
     Unavailable,
@@ -457,7 +458,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(world):
 
 
 def test_readings_agree_with_what_the_contract_feeds(world, readings):
-    for name in registry.BUILT_IN["triggers"]:
+    for name in ENROLLED:
         trigger = registry.build("triggers", name, Trigger)
         reading = readings[name]
         values = reading.fired if isinstance(reading, Alarms) else reading.values
