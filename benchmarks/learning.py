@@ -119,7 +119,7 @@ def transfer(tasks: dict[str, Task]) -> None:
 
 def _transferred(sources: list[Task], target: Task) -> float:
     """Return what a ridge in relative units earns on the target; no model of the target's fold was fitted on."""
-    made = np.zeros(len(target.delta), bool)
+    updates = np.zeros(len(target.delta), bool)
     for fold, here in _folds(target):
         lessons = [
             labelled
@@ -128,8 +128,8 @@ def _transferred(sources: list[Task], target: Task) -> float:
             if source.world != target.world or source.fold[each.model] != fold
         ]
         fitted = Ridge(relative=True).fit(lessons)
-        made[here] = fitted.predict(_features(target, relative=True)[here]) > PRICE
-    return _earned(target, made)
+        updates[here] = fitted.predict(_features(target, relative=True)[here]) > PRICE
+    return _earned(target, updates)
 
 
 def labels(tasks: dict[str, Task]) -> None:
@@ -176,14 +176,14 @@ def _labelled_by(
     task: Task, order: Callable[[Task, Pool, int, np.random.Generator], Pool], count: int, *, seed: int
 ) -> Bool[np.ndarray, "forks"]:
     """Return the decisions of a ridge that was fitted on `count` forks of other models, picked in this order."""
-    inputs, made = _features(task), np.zeros(len(task.delta), bool)
+    inputs, updates = _features(task), np.zeros(len(task.delta), bool)
     for fold, here in _folds(task):
         pool = np.flatnonzero(~here)
         picked = order(task, pool, min(count, len(pool)), np.random.default_rng([seed, int(fold)]))
         fitted = Ridge()
         fitted = fitted.model_copy(update={"state": fitted.learn(inputs[picked], task.delta[picked])})
-        made[here] = fitted.predict(inputs[here]) > PRICE
-    return made
+        updates[here] = fitted.predict(inputs[here]) > PRICE
+    return updates
 
 
 def _at_random(task: Task, pool: Pool, count: int, draws: np.random.Generator) -> Pool:
@@ -245,11 +245,11 @@ def _proposals(task: Task) -> Policy:
     expected = Answers(dataclasses.replace(task, delta=tried), RIDGE)
 
     def propose(price: float, models: Bool[np.ndarray, "models"]) -> Decided:
-        made = np.zeros(len(task.delta), bool)
+        updates = np.zeros(len(task.delta), bool)
         for fold in np.unique(task.fold[models]):
             here = (models & (task.fold == fold))[task.model]
-            made[here] = expected.on(models & (task.fold != fold))[here] > price
-        return Decided(made, made * tried)
+            updates[here] = expected.on(models & (task.fold != fold))[here] > price
+        return Decided(updates, updates * tried)
 
     return propose
 
@@ -331,8 +331,8 @@ def _folds(task: Task) -> Iterator[tuple[int, Bool[np.ndarray, "forks"]]]:
         yield int(fold), (task.fold == fold)[task.model]
 
 
-def _earned(task: Task, made: Bool[np.ndarray, "forks"]) -> float:
-    return float((made * (task.delta - PRICE)).sum() / len(task.deployments))
+def _earned(task: Task, updates: Bool[np.ndarray, "forks"]) -> float:
+    return float((updates * (task.delta - PRICE)).sum() / len(task.deployments))
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def _folds(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _streams(folders: Iterable[Path], wanted: set[str]) -> pl.DataFrame:
     """Return the streams with these digests, each once."""
-    schema = {"stream": pl.String, "t": pl.Int32, **dict.fromkeys(LOGGED, pl.Float32)}
+    schema: dict[str, type[pl.DataType]] = {"stream": pl.String, "t": pl.Int32, **dict.fromkeys(LOGGED, pl.Float32)}
     found: dict[str, pl.DataFrame] = {}
     for path in sorted(path for folder in folders for path in folder.rglob("stream.parquet")):
         columns = parquet_columns(path.read_bytes(), path)
@@ -189,7 +189,11 @@ def _streams(folders: Iterable[Path], wanted: set[str]) -> pl.DataFrame:
             steps = np.arange(1, len(next(iter(columns.values()))) + 1)
             logged = {name: columns[name] if name in columns else [None] * len(steps) for name in LOGGED}
             found[digest] = pl.DataFrame({"t": steps, **logged}).select(pl.lit(digest).alias("stream"), pl.all())
-    return pl.concat([frame.cast(schema) for frame in found.values()]) if found else pl.DataFrame(schema=schema)
+    return (
+        pl.concat([frame.cast(pl.Schema(schema)) for frame in found.values()])
+        if found
+        else pl.DataFrame(schema=schema)
+    )
 
 
 def _read(path: Path) -> pl.DataFrame:

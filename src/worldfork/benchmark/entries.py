@@ -44,9 +44,9 @@ def find_entry(name: str, task: Task) -> Entry | str:
 
     What does not come with worldfork is examined first: a trigger that reads the future is refused.
     """
-    for known in built_in(task):
-        if name == (known if isinstance(known, str) else known.name):
-            return known
+    for entry in built_in(task):
+        if name == (entry if isinstance(entry, str) else entry.name):
+            return entry
     if name not in registry.names("triggers") and ":" not in name:
         names = ", ".join(each if isinstance(each, str) else each.name for each in built_in(task))
         raise WorldforkError(f"There is no entry `{name}`: known are {names}. One of yours is `my_module:Mine`.")

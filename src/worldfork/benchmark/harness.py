@@ -15,12 +15,14 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool, Float
 
+from worldfork import registry
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.policy_returns import position_table, strata
 from worldfork.benchmark.tasks import Deployment, Task
 from worldfork.errors import WorldforkError
 from worldfork.triggers import Answer, CellKey, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
+from worldfork.triggers.references import DriftOracle
 
 __all__ = [
     "BASELINES",
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 PRICES: Final = (0.0, 10.0, 30.0, 100.0)
-BASELINES: Final = ("never", "always", "position", "one-trial")
+BASELINES: Final[tuple[str, ...]] = ("never", "always", "position", "one-trial")
 ANONYMOUS: Final = CellKey("0", "unknown", 0)  # a deployment knows neither its direction nor its number
 
 Models = Bool[np.ndarray, "models"]  # those that are there: all, or all but one
@@ -48,7 +50,7 @@ Numbers = Float[np.ndarray, "forks"]
 class Decided(NamedTuple):
     """Decisions at every fork, and dR of what they keep; of a model that is not there, anything."""
 
-    made: Bool[np.ndarray, "forks"]  # updates, which are paid for
+    updates: Bool[np.ndarray, "forks"]  # which are paid for
     worth: Float[np.ndarray, "forks"]
 
 
@@ -65,7 +67,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-    """What one policy earns on one task at one price, per deployment."""
+    """Return of one policy per deployment, on one task at one price."""
 
     task: str
     entry: str
@@ -88,9 +90,9 @@ def policies(task: Task) -> dict[str, Policy]:
 
     def position(price: float, models: Models) -> Decided:
         there = models[task.model]
-        made = np.zeros(len(task.delta), bool)
-        made[there] = position_table(task.delta[there] - price, stratum[there], fold_of[there])
-        return Decided(made, made * task.delta)
+        updates = np.zeros(len(task.delta), bool)
+        updates[there] = position_table(task.delta[there] - price, stratum[there], fold_of[there])
+        return Decided(updates, updates * task.delta)
 
     every, trial = np.ones(len(task.delta), bool), _one_trial(task)
     return {
@@ -123,13 +125,13 @@ def entry_policy(task: Task, entry: Entry) -> Policy:
     asked = Answers(task, entry)
 
     def policy(price: float, models: Models) -> Decided:
-        made = np.zeros(len(task.delta), bool)
+        updates = np.zeros(len(task.delta), bool)
         for fold in np.unique(task.fold[models]):
             inside = models & (task.fold == fold)
             others = models & (task.fold != fold)
             here, there = inside[task.model], others[task.model]
-            made[here] = asked.fired(here, there, others, price)
-        return Decided(made, made * task.delta)
+            updates[here] = asked.fired(here, there, others, price)
+        return Decided(updates, updates * task.delta)
 
     return policy
 
@@ -139,7 +141,7 @@ class Answers:
 
     def __init__(self, task: Task, entry: Entry) -> None:
         self.task, self.entry = task, entry
-        stored = task.alarms.get(entry.name) if not task.columns else None
+        stored = task.alarms.get(entry.name) if not task.columns and _is_default(entry) else None
         missing = [name for name in entry.trigger.needs if name not in task.columns]
         if missing and stored is None:
             raise WorldforkError(
@@ -160,8 +162,7 @@ class Answers:
             return answers[here] > 0
         if self.entry.trigger.predicts:
             return answers[here] > price
-        known = there & ~np.isnan(self.task.delta)
-        return answers[here] >= fit_threshold(answers[known], self.task.delta[known] - price)
+        return answers[here] >= fit_threshold(answers[there], self.task.delta[there] - price)
 
     def on(self, others: Models) -> Float[np.ndarray, "forks"]:
         """Return the answers of the trigger fitted on these models, on all deployments of every other one."""
@@ -174,8 +175,8 @@ class Answers:
         task, trigger = self.task, self.entry.trigger
         with naming(trigger):
             if self.learns:
-                lessons = zip(task.deployments, task.labelled, strict=True)
-                trigger = trigger.fit([labelled for each, labelled in lessons if others[each.model]])
+                pairs = zip(task.deployments, task.labelled, strict=True)
+                trigger = trigger.fit([labelled for each, labelled in pairs if others[each.model]])
         answers = np.full(len(task.delta), np.nan)
         spoken: list[Answer] = []
         for each in task.deployments:
@@ -190,11 +191,18 @@ class Answers:
         return answers
 
 
+def _is_default(entry: Entry) -> bool:
+    """Return True for a trigger that comes with worldfork, as it was asked when its answers were stored."""
+    if entry.name not in registry.BUILT_IN["triggers"]:
+        return False
+    return entry.trigger == registry.build("triggers", entry.name, Trigger)
+
+
 def ask(trigger: Trigger, name: str, deployment: Deployment, task: Task) -> Sequence[Answer]:
     """Return the answers of a trigger that is shown one segment of a deployment after the other."""
     event = draw_event(name, task=task.world, cell=deployment.cell, seed=0)
     segments = deployment.segments
-    if trigger.reference:  # a yardstick may read the drift
+    if isinstance(trigger, DriftOracle):  # a reference: nobody else is shown the drift
         levels = task.level[deployment.rows].tolist()
         segments = tuple(
             dataclasses.replace(each, level=level) for each, level in zip(segments, levels, strict=True)
@@ -214,10 +222,10 @@ def score_entry(
         prices: of one update, in units of return.
         intervals: leave them out where they are not read; they take as many fits as there are models.
     """
-    known = policies(task)
-    if isinstance(entry, str) and entry not in known:
-        raise WorldforkError(f"There is no `{entry}` on {task.name}: it has {', '.join(known)}.")
-    policy = known[entry] if isinstance(entry, str) else entry_policy(task, entry)
+    fixed = policies(task)
+    if isinstance(entry, str) and entry not in fixed:
+        raise WorldforkError(f"There is no `{entry}` on {task.name}: it has {', '.join(fixed)}.")
+    policy = fixed[entry] if isinstance(entry, str) else entry_policy(task, entry)
     name = entry if isinstance(entry, str) else entry.name
     return gains_of(task, name, policy, prices, intervals=intervals)
 
@@ -226,9 +234,9 @@ def gains_of(
     task: Task, name: str, policy: Policy, prices: Sequence[float], *, intervals: bool = True
 ) -> list[Gain]:
     """Return what any policy earns at each price, beside the baselines of the task."""
-    known = policies(task)
-    baselines = {name: known[name] for name in BASELINES if name in known}
-    return [_gain(task, name, policy, baselines, known["oracle"], float(price), intervals) for price in prices]
+    fixed = policies(task)
+    baselines = {name: fixed[name] for name in BASELINES if name in fixed}
+    return [_gain(task, name, policy, baselines, fixed["oracle"], float(price), intervals) for price in prices]
 
 
 def _gain(
@@ -268,14 +276,14 @@ def _gain(
         low=low,
         high=high,
         headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
-        updates=float(policy(price, everyone).made.sum() / len(task.deployments)),
+        updates=float(policy(price, everyone).updates.sum() / len(task.deployments)),
         models=len(task.models),
     )
 
 
 def _value(task: Task, decided: Decided, price: float, models: Models) -> float:
     """Return the mean over models of what a deployment earns."""
-    totals = np.bincount(task.model, weights=decided.worth - price * decided.made, minlength=len(task.models))
+    totals = np.bincount(task.model, weights=decided.worth - price * decided.updates, minlength=len(task.models))
     owners = np.array([each.model for each in task.deployments])
     count = np.bincount(owners, minlength=len(task.models))
     return float((totals / count)[models].mean())

@@ -45,7 +45,7 @@ class Deployment:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
-    """One model update in one world: forks of several models, sorted by deployment and then by decision point."""
+    """Labelled forks of one model update in one world, sorted by deployment and then by decision point."""
 
     name: str
     world: str

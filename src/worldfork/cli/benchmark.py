@@ -17,7 +17,7 @@ def benchmark(
     as_csv: bool = typer.Option(False, "--csv", help="Every figure, for a program."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
 ) -> None:
-    """What does a trigger earn over never, always, the schedule and one trial, at which price of an update?
+    """Say what a trigger earns over never, always, the schedule and one trial, by the price of an update.
 
     Example: worldfork benchmark my_module:Mine
 

@@ -24,9 +24,9 @@ def dataset(
 
     if output.exists() and any(output.iterdir()):
         raise WorldforkError(f"`{output}` is not empty: a data set has a folder of its own.")
-    made = write([Study(path) for path in studies], output, streams=streams or ())
+    data = write([Study(path) for path in studies], output, streams=streams or ())
     size = sum(path.stat().st_size for path in output.iterdir())
     typer.echo(
-        f"{output}: {made.forks.height:,} forks, {made.streams['stream'].n_unique():,} streams, {size / 1e6:.1f} "
+        f"{output}: {data.forks.height:,} forks, {data.streams['stream'].n_unique():,} streams, {size / 1e6:.1f} "
         "MB. README.md says what each column is."
     )

@@ -79,9 +79,9 @@ class Ridge(LearnedTrigger):
 
     def learn(self, inputs: Features, delta: Float[np.ndarray, "points"]) -> dict[str, Any]:
         there, filled = np.isfinite(inputs), _finite(inputs)
-        known = np.maximum(there.sum(axis=0), 1)
-        centre = filled.sum(axis=0) / known
-        spread = np.sqrt((np.where(there, filled - centre, 0.0) ** 2).sum(axis=0) / known)
+        count = np.maximum(there.sum(axis=0), 1)
+        centre = filled.sum(axis=0) / count
+        spread = np.sqrt((np.where(there, filled - centre, 0.0) ** 2).sum(axis=0) / count)
         scale = np.where(spread > TINY, spread, 1.0)
         design = np.where(there, (filled - centre) / scale, 0.0)
         level = float(delta.mean())

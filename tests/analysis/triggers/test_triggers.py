@@ -460,6 +460,9 @@ def test_an_unknown_name_is_answered_with_the_known_ones(world):
 def test_readings_agree_with_what_the_contract_feeds(world, readings):
     for name in ENROLLED:
         trigger = registry.build("triggers", name, Trigger)
+        if trigger.predicts:
+            assert name not in readings  # what learns is read where it is named
+            continue
         reading = readings[name]
         values = reading.fired if isinstance(reading, Alarms) else reading.values
         for cell, key in enumerate(CELLS):
