@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from worldfork.registry import Located
     from worldfork.triggers import Trigger
 
-__all__ = ["Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"]
 
 AS_REGISTERED: Final = "as registered"
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["Blob", "as_files", "blob_of", "fetching", "read_blob", "shares_disk"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Blob:

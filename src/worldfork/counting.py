@@ -1,7 +1,5 @@
 """Counts in words."""
 
-__all__ = ["plural"]
-
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """So many of them. `nouns` is for those that do not end in s.

@@ -6,8 +6,6 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Failed", "WorldforkError", "call", "closest", "nearest", "obeyed", "printable"]
-
 TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # Unicode, UAX #9
 
 _called: dict[str, str] = {}  # a folder that nobody named -> what people call it

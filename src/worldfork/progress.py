@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Notify", "Progress", "bars", "ignore", "log", "shows_progress", "silent"]
-
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
 Notify = Callable[[str], None]  # one sentence
 

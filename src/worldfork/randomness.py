@@ -26,20 +26,6 @@ from numpy.typing import NDArray
 
 from worldfork.errors import WorldforkError
 
-__all__ = [
-    "Event",
-    "KeyReuseError",
-    "Purpose",
-    "audit",
-    "consume",
-    "fold_in",
-    "generator",
-    "normals",
-    "root",
-    "seed",
-    "words",
-]
-
 Words = UInt32[np.ndarray, "*batch 2"]
 
 

@@ -28,7 +28,6 @@ from worldfork.validation import explain
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Recorder"]
 
 LOCK = ".lock"
 BEGUN = {LOCK, f".{SETTINGS}.partial"}  # left by a process that was killed before recorder.json was there

@@ -28,8 +28,6 @@ from worldfork.errors import WorldforkError
 from worldfork.validation import Record, explain
 from worldfork.version import __version__
 
-__all__ = ["BUILT_IN", "Group", "Located", "Plugin", "build", "find", "is_known", "load", "locate", "names"]
-
 Group = Literal["agents", "environments", "mechanisms", "triggers", "signals", "schedules", "executors"]
 
 BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {

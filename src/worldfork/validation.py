@@ -8,8 +8,6 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-__all__ = ["Record", "explain"]
-
 
 class Record(BaseModel):
     """Frozen and strict: an unknown field is an error, a number is never a string."""

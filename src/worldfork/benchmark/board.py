@@ -13,8 +13,6 @@ from worldfork.benchmark.harness import PRICES, Entry, Gain, score_entry
 from worldfork.benchmark.tasks import TASKS, read_task
 from worldfork.errors import WorldforkError
 
-__all__ = ["enter", "table_of_entries", "table_of_one"]
-
 
 def enter(
     entries: Sequence[str | Entry] = (),

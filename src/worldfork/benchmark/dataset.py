@@ -26,8 +26,6 @@ from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.ledger.verify import root as root_of
 
-__all__ = ["ALARM", "Dataset", "load", "write"]
-
 TABLES: Final = ("forks", "cells", "folds", "streams")
 ALARM: Final = "alarm_"  # columns with the answers of detectors, which read every step of a stream
 DETECTORS: Final = ("adwin", "page_hinkley", "kswin", "conformal")

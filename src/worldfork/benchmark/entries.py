@@ -12,8 +12,6 @@ from worldfork.randomness import Event
 from worldfork.triggers import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.learned import Ridge
 
-__all__ = ["Recorded", "built_in", "find_entry"]
-
 DETECTORS: Final = ("adwin", "page_hinkley", "kswin", "conformal")
 REFERENCES: Final = ("clock", "random", "periodic", "drift")
 LEARNED: Final = ("ridge", "stumps")

@@ -24,19 +24,6 @@ from worldfork.triggers import Answer, CellKey, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 from worldfork.triggers.references import DriftOracle
 
-__all__ = [
-    "BASELINES",
-    "PRICES",
-    "Decided",
-    "Entry",
-    "Gain",
-    "Policy",
-    "entry_policy",
-    "gains_of",
-    "policies",
-    "score_entry",
-]
-
 PRICES: Final = (0.0, 10.0, 30.0, 100.0)
 BASELINES: Final[tuple[str, ...]] = ("never", "always", "position", "one-trial")
 ANONYMOUS: Final = CellKey("0", "unknown", 0)  # a deployment knows neither its direction nor its number

@@ -14,8 +14,6 @@ from worldfork.benchmark.dataset import ALARM, LOGGED, Dataset
 from worldfork.errors import WorldforkError
 from worldfork.triggers import CellKey, LabelledDeployment, Segment
 
-__all__ = ["TASKS", "Deployment", "Task", "read_task"]
-
 # Name -> study, arm, world. Those that end in `steps` have the streams, and five models.
 TASKS: Final[dict[str, tuple[str, str, str]]] = {
     "cartpole-full": ("power-cartpole", "corrected", "cartpole-swingup"),

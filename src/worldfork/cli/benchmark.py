@@ -4,8 +4,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["benchmark"]
-
 
 def benchmark(
     entries: list[str] | None = typer.Argument(

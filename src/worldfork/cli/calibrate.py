@@ -7,8 +7,6 @@ import typer
 
 from worldfork.counting import plural
 
-__all__ = ["calibrate"]
-
 KINDS = (".pdf", ".png", ".svg")
 
 

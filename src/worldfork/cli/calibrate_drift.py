@@ -5,8 +5,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["calibrate_drift"]
-
 
 def calibrate_drift(
     checkpoints: list[str] = typer.Argument(help="Checkpoints of one task: .safetensors files, or bundled:NAME."),

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from worldfork.analysis.score.design import Power
     from worldfork.lab.tools.check import Check
 
-__all__ = ["check"]
-
 
 def check(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),

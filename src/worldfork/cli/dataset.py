@@ -4,8 +4,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["dataset"]
-
 
 def dataset(
     studies: list[Path] = typer.Argument(help="Studies: folders, or NAME.tar.xz."),

@@ -5,8 +5,6 @@ from typing import Final
 
 import typer
 
-__all__ = ["demo"]
-
 KNOWN: Final = """\
 A controller is deployed while its world drifts. At each of 24 decision points the deployment is forked: one copy
 updates its controller, the other holds it, and both meet the same episodes. 16 controllers, each deployed twice,

@@ -11,8 +11,6 @@ from worldfork.counting import plural
 if TYPE_CHECKING:
     from worldfork.lab.tools.evaluation import LoadedAgent
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     checkpoints: list[str] = typer.Argument(help="Checkpoints of one task: .safetensors files, or bundled:NAME."),

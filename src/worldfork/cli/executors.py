@@ -10,8 +10,6 @@ import typer
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["as_typed", "log_to_stderr", "settings_of"]
-
 
 def settings_of(given: Sequence[str]) -> dict[str, Any]:
     """Return settings from NAME=VALUE: a value is a number, true, false, null, or else a text."""

@@ -6,8 +6,6 @@ import typer
 
 from worldfork.counting import plural
 
-__all__ = ["export"]
-
 
 def export(
     study: Path = typer.Argument(help="A study; with --values also a flat table."),

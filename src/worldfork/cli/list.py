@@ -6,8 +6,6 @@ import typer
 
 from worldfork.registry import Group
 
-__all__ = ["list_names"]
-
 REGISTRATIONS: Final = "registrations"
 RECIPES: Final = "recipes"
 

@@ -32,8 +32,6 @@ from worldfork.cli.test import examine
 from worldfork.cli.verify import verify
 from worldfork.errors import WorldforkError, printable
 
-__all__ = ["app", "main"]
-
 # A verb's module is light to import; what it needs from the lab or the analysis is imported when it runs.
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo,

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["new"]
-
 
 def new(
     path: Path = typer.Argument(

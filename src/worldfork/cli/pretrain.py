@@ -10,8 +10,6 @@ from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
 if TYPE_CHECKING:
     from worldfork.lab.agents.pretraining.outcomes import Pretraining
 
-__all__ = ["pretrain"]
-
 
 def pretrain(
     recipe: str = typer.Argument(help="A pretraining recipe's file, or the name of one that comes with worldfork."),

@@ -8,8 +8,6 @@ import typer
 if TYPE_CHECKING:
     from worldfork.lab.replay import Branch, DeploymentReplay, Replay
 
-__all__ = ["replay"]
-
 
 def replay(
     study: Path = typer.Argument(help="A study folder."),

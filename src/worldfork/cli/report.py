@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from worldfork.analysis.present.page import Material
 
-__all__ = ["report"]
-
 
 def report(
     ledgers: list[Path] = typer.Argument(

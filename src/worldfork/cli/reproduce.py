@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worldfork.ledger.verify import Verdict
     from worldfork.registration import Registration
 
-__all__ = ["reproduce"]
 
 # What tables and page need beside the lab's packages: a machine that only computes may lack it.
 ANALYSIS: Final = {"jinja2", "markupsafe", "matplotlib", "polars", "river", "scipy", "threadpoolctl"}

@@ -7,8 +7,6 @@ import typer
 from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
 from worldfork.counting import plural
 
-__all__ = ["run"]
-
 
 def run(
     registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),

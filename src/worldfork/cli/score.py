@@ -5,8 +5,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["score"]
-
 
 def score(
     ledger: Path = typer.Argument(

@@ -9,8 +9,6 @@ from typing import Any
 
 from worldfork.ledger import files
 
-__all__ = ["Stages", "spoken"]
-
 
 class Stages:
     """Measures stages by the wall clock and keeps them in a file: a call that carries on can add them up."""

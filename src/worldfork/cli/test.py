@@ -6,8 +6,6 @@ import typer
 
 from worldfork.counting import plural
 
-__all__ = ["examine"]
-
 
 def examine(
     name: str = typer.Argument(help="module:attribute, or a name that worldfork knows."),

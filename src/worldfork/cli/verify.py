@@ -6,8 +6,6 @@ import typer
 
 from worldfork.counting import plural
 
-__all__ = ["verify"]
-
 
 def verify(
     study: Path = typer.Argument(help="A study (its folder, or its file NAME.tar.xz), or a recorded ledger."),

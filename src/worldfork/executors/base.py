@@ -8,8 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 from worldfork.errors import WorldforkError
 from worldfork.registry import Plugin, build
 
-__all__ = ["Answers", "Executor", "ExecutorPlugin", "opened"]
-
 
 @runtime_checkable
 class Executor(Protocol):

@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from worldfork.errors import Failed, WorldforkError
 
-__all__ = ["Cluster", "Event", "Joined", "Lost", "Returned", "Rules", "spread"]
-
 LONGEST_PAUSE: Final = 60.0  # seconds between two tries to begin workers
 LISTENED: Final = 1.0  # seconds to wait for something to happen
 

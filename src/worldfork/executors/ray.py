@@ -25,8 +25,6 @@ from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import share_memory
 from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
 
-__all__ = ["Ray"]
-
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
 logger = logging.getLogger("worldfork.executors")
 SPELLED: Final = 600  # characters of what Ray says of a worker that it lost

@@ -17,8 +17,6 @@ from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
-__all__ = ["Slurm"]
-
 
 class Slurm(ExecutorPlugin):
     """Executor of jobs in a SLURM queue; `workers` is how many may wait or run at once."""

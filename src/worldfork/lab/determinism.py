@@ -15,9 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["AGREEING", "PINNED", "as_recorded", "flags", "pin_compiler", "processor"]
-
-
 PINNED: Final = (
     "--xla_gpu_deterministic_ops=true",
     "--xla_gpu_autotune_level=0",

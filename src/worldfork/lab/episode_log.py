@@ -15,8 +15,6 @@ from jaxtyping import Bool, Float64, Int8, Int64, UInt32
 from worldfork.lab.agents.base import Decision, Surprise
 from worldfork.lab.environments.base import TERMINATED, State
 
-__all__ = ["Ends", "Film", "Log", "Outcome", "Received", "Rolled", "Trace"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Trace:

@@ -21,8 +21,6 @@ from worldfork.lab.environments.drift import noisy_action
 from worldfork.lab.episode_log import Log, Outcome, Rolled
 from worldfork.randomness import Event, Purpose, consume, fold_in, normals, root
 
-__all__ = ["fixed_level_returns"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Draws:

@@ -33,19 +33,6 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, cells, deployments, difference, hold_owner
 
-__all__ = [
-    "Branch",
-    "DeployedEpisode",
-    "DeploymentReplay",
-    "Pair",
-    "Replay",
-    "find_deployed",
-    "find_pair",
-    "notable_pairs",
-    "replay_deployed",
-    "replay_pair",
-]
-
 NAMES = ("schema", "registration")  # fields of cell.json that name the run and do not determine its digits
 Steps = Callable[[int, int], None]  # called with the control steps that are done, and their total
 

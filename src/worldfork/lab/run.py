@@ -55,8 +55,6 @@ from worldfork.registration import (
 )
 from worldfork.registration.reading import require_tasks
 
-__all__ = ["run"]
-
 Rows = dict[Cell, list[ForkRow]]
 Result = TypeVar("Result", Described, Streamed, Labelled, closed_loop.Ended)
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed

@@ -16,8 +16,6 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.registry import Plugin
 
-__all__ = ["Episode", "Signal", "read_signal"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Episode:

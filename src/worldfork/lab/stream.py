@@ -21,8 +21,6 @@ from worldfork.lab.episodes import Draws, roll_out
 from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.randomness import Event
 
-__all__ = ["Recording", "Stream", "StreamLog", "cut", "deploy", "segment", "window"]
-
 
 @dataclasses.dataclass(frozen=True)
 class StreamLog:

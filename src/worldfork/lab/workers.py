@@ -9,8 +9,6 @@ from typing import Final, TypeVar
 
 from worldfork.errors import Failed, WorldforkError
 
-__all__ = ["Unfit", "attempted", "worker_name"]
-
 Result = TypeVar("Result")
 
 # Messages of XLA for a full device, of the system for a file or a library, and of Python for a thread.

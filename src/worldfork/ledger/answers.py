@@ -22,8 +22,6 @@ from worldfork.registration.schema import canonical, digest
 from worldfork.triggers import Answer, Asked
 from worldfork.validation import Record
 
-__all__ = ["ANSWERS", "AnsweredStream", "Answers", "AskedTrigger", "as_letters", "ran_by", "read_answers"]
-
 ANSWERS: Final = "answers.json"
 AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
 ALARMS: Final[Mapping[str, Answer]] = {"0": False, "1": True, "-": None}

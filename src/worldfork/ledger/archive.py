@@ -24,8 +24,6 @@ from typing import Final
 from worldfork.errors import WorldforkError, call, closest
 from worldfork.ledger.documents import inside
 
-__all__ = ["SUFFIX", "is_archive", "locate", "name_of", "nearest_study", "no_study", "pack", "unpack"]
-
 SUFFIX: Final = ".tar.xz"
 PRESET: Final = 6 | lzma.PRESET_EXTREME
 # Studies pack into a half to a tenth. A few bytes that stand for gigabytes are made to fill a disk.

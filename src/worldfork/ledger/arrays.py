@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
-__all__ = [
-    "Columns",
-    "content_digest",
-    "npz_arrays",
-    "npz_bytes",
-    "parquet_bytes",
-    "parquet_columns",
-    "read_bytes",
-    "read_npz",
-    "read_parquet",
-    "write_npz",
-    "write_parquet",
-]
-
 Columns = Mapping[str, NDArray[np.generic]]
 
 

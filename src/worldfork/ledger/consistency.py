@@ -24,8 +24,6 @@ from worldfork.ledger.store import Study
 from worldfork.registration import Cell
 from worldfork.registration.schema import Stream
 
-__all__ = ["Expected", "check_configuration", "expected", "of_another_registration", "unlisted"]
-
 CLOSE: Final = 1e-9  # sums may be taken in another order: relative to what is summed
 LOGGED: Final = ("step", "env_step", "episode", "level", "rate", "reward")
 DIGEST: Final = re.compile("[0-9a-f]{64}")

@@ -10,19 +10,6 @@ from worldfork.errors import WorldforkError
 from worldfork.registration.schema import canonical, digest
 from worldfork.validation import Record, explain
 
-__all__ = [
-    "Amendment",
-    "CellRecord",
-    "ChainRecord",
-    "Kept",
-    "OpenRecord",
-    "Registered",
-    "as_file",
-    "check",
-    "inside",
-    "read_json",
-]
-
 Checked = TypeVar("Checked", bound=BaseModel)
 
 

@@ -15,17 +15,6 @@ from typing import Final
 
 from worldfork.errors import WorldforkError
 
-__all__ = [
-    "append",
-    "confined",
-    "cut_torn_line",
-    "exclusive",
-    "make_folders",
-    "refuse_what_is_not_plain",
-    "replace",
-    "writable",
-]
-
 # Errors of disks without locks: NFS without a lock service, Lustre without `-o flock`, some of FUSE.
 NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 UNLOCKED: Final = "WORLDFORK_NO_LOCK"  # set by a user who ensures one run at a time on a disk without locks

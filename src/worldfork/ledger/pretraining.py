@@ -15,8 +15,6 @@ from pydantic import Field
 from worldfork.ledger.documents import OpenRecord, check, read_json
 from worldfork.ledger.store import Study, StudyWriter
 
-__all__ = ["Seed", "keep_record", "read_seeds"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Seed:

@@ -18,8 +18,6 @@ from typing import Final
 
 from worldfork.registration.schema import digest
 
-__all__ = ["changed_modules", "source_digest", "sources", "versions"]
-
 FRONT_DOOR: Final = "worldfork"  # its __init__ names everything and computes nothing
 INSTALLED: Final = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")

@@ -21,8 +21,6 @@ from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.registration.schema import canonical, digest
 from worldfork.validation import Record
 
-__all__ = ["Published", "leaves_streams_out", "leaves_windows_out", "publish", "read_published"]
-
 MODELS: Final = "checkpoints/*.safetensors"
 WINDOWS: Final = "cells/*/window.npz"
 STREAMS: Final = "cells/*/stream.parquet"

@@ -20,14 +20,6 @@ from worldfork.ledger.row import ChainedRow, Count, Number, Signals, gain, is_ca
 from worldfork.registration.schema import digest
 from worldfork.validation import Record
 
-__all__ = [
-    "RecordedLedger",
-    "RecordedRow",
-    "RecorderSettings",
-    "deployments_of",
-    "is_recorded",
-]
-
 SETTINGS: Final = "recorder.json"
 ROWS: Final = "forks.jsonl"
 GUARANTEES: Final = {"common_random_numbers": "common random numbers", "exact_restore": "exact restore"}

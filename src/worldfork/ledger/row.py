@@ -17,26 +17,6 @@ from worldfork.errors import WorldforkError
 from worldfork.registration.schema import canonical, digest
 from worldfork.validation import Record
 
-__all__ = [
-    "CellRow",
-    "ChainedRow",
-    "Count",
-    "Counts",
-    "Digests",
-    "FitRecord",
-    "ForkRow",
-    "Number",
-    "Signals",
-    "finite",
-    "gain",
-    "is_canonical",
-    "mean",
-    "read_row",
-    "restore_digests",
-    "seal",
-    "strip_digests",
-]
-
 Number = float | None
 Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the analysis can hold
 

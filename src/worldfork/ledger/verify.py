@@ -22,8 +22,6 @@ from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_closed_loop import verify_deployments
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
-__all__ = ["Verdict", "identity", "require_as_registered", "root", "verify"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:

@@ -25,8 +25,6 @@ from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, deployments, difference
 
-__all__ = ["DeployedFindings", "verify_deployments"]
-
 Rows = Mapping[Deployed, list[DeploymentRow]]
 READERS: tuple[tuple[str, str, Callable[[Path], Iterator[Part]]], ...] = (
     (".parquet", "stream", read_log_parts),

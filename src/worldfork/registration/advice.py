@@ -5,8 +5,6 @@ from typing import Final
 
 from worldfork.registration.schema import Arm, Mechanism, Registration, canonical
 
-__all__ = ["idle_settings"]
-
 FEW: Final = 3  # arms that are named even where a sentence is true of all
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.schema import Arm, Direction, Registration, canonical
 
-__all__ = ["Cell", "cells", "deployments", "hold_owner", "stream_owner"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Cell:

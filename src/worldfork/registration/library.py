@@ -5,8 +5,6 @@ from typing import Final
 
 from worldfork.errors import WorldforkError, nearest
 
-__all__ = ["BUNDLED", "find", "find_recipe", "is_file", "recipe_of", "recipes", "registrations"]
-
 PACKAGE = Path(__file__).parents[1]
 BUNDLED = PACKAGE / "bundled"  # checkpoints that come with the package
 FOLDERS = (PACKAGE / "registrations", PACKAGE.parents[1] / "registrations")  # installed, or in a checkout

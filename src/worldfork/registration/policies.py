@@ -9,8 +9,6 @@ from pydantic import Field, StringConstraints, model_validator
 
 from worldfork.validation import Record
 
-__all__ = ["REFERENCES", "Count", "Deployment", "Policy"]
-
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
 Named = Annotated[
     str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$")

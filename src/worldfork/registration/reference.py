@@ -15,8 +15,6 @@ from typing import Any, Final
 from worldfork.registration import policies, schema
 from worldfork.validation import Record
 
-__all__ = ["Key", "annotated_example", "json_schema", "keys", "markdown"]
-
 # Table of a file -> the record that it is read into. Arms repeat [stream], [evaluation] and [mechanism].
 TABLES: Final[dict[str, type[Record]]] = {
     "": schema.Registration,

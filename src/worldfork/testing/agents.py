@@ -57,8 +57,6 @@ from worldfork.testing.samples import (
 )
 from worldfork.testing.stateful_agents import GIVES_ITSELF_AWAY, examine_stateful
 
-__all__ = ["check_agent"]
-
 ROWS: Final = 96  # transitions of a window
 SIZES: Final = (96, 64, 80)  # of which are real
 TRAINED: Final = 2  # gradient steps

@@ -30,8 +30,6 @@ from worldfork.testing.triggers import check_trigger
 from worldfork.triggers import Trigger
 from worldfork.version import __version__
 
-__all__ = ["as_record", "check_by_name"]
-
 KITS: Final[Mapping[Group, tuple[type[Plugin], Any]]] = {
     "environments": (EnvironmentPlugin, check_environment),
     "agents": (AgentPlugin, check_agent),

@@ -14,22 +14,6 @@ from worldfork import registry
 from worldfork.errors import WorldforkError
 from worldfork.registry import Group, Plugin
 
-__all__ = [
-    "ContractError",
-    "Problem",
-    "Report",
-    "demand",
-    "demand_same",
-    "difference",
-    "examine",
-    "has_shape",
-    "name_of",
-    "no_global_draws",
-    "no_writes",
-    "resolved",
-    "rule",
-]
-
 Kind = TypeVar("Kind", bound=Plugin)
 Examination = Callable[[Any], None]
 

@@ -35,8 +35,6 @@ from worldfork.testing.contract import (
 )
 from worldfork.testing.save_and_restore import PAIR, examine_pair
 
-__all__ = ["check_environment"]
-
 WORLDS = 5
 STEPS = 6  # of a short play
 LONG = 100  # of one in which drift must show

@@ -13,8 +13,6 @@ from worldfork.errors import Failed
 from worldfork.executors.base import Executor, ExecutorPlugin
 from worldfork.testing.contract import Report, demand, examine, name_of, resolved, rule
 
-__all__ = ["check_executor"]
-
 TASKS: Final = 9
 MANY: Final = 1000  # of which an executor takes a few ahead
 UNCHAINED: Final = ("execution.json", "timings.jsonl", ".lock")  # files that say where and when, not what

@@ -37,8 +37,6 @@ from worldfork.testing.samples import (
     watched,
 )
 
-__all__ = ["check_mechanism"]
-
 ROWS: Final = 60
 SIZES: Final = (60, 15, 40)
 LENGTH: Final = 20  # of the window that the mechanism may see

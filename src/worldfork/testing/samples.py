@@ -19,24 +19,6 @@ from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
 
-__all__ = [
-    "Stage",
-    "Step",
-    "checkpoints_of",
-    "ending",
-    "episodes",
-    "frozen",
-    "half_steps",
-    "keys",
-    "kinds",
-    "pick_steps",
-    "random_window",
-    "spoil",
-    "spoil_set",
-    "take_window",
-    "watched",
-]
-
 SETS, EPISODES, STEPS = 3, 2, 4
 
 

@@ -14,8 +14,6 @@ from worldfork.lab.agents.stateful import copied
 from worldfork.lab.environments.restorable import PairedSimulation, RestorablePlugin
 from worldfork.testing.contract import Report, demand, demand_same, difference, examine, name_of, rule
 
-__all__ = ["PAIR", "check_simulator", "examine_pair"]
-
 PAIR: Final = "What `save` returns, `restore` puts back"
 PAIRS: Final = (("get_state", "set_state"), ("save_state", "restore_state"), ("save", "restore"))
 STEPS: Final = 12

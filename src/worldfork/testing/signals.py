@@ -18,8 +18,6 @@ from worldfork.testing.contract import (
     rule,
 )
 
-__all__ = ["check_signal"]
-
 STEPS: Final = 50
 ALWAYS: Final = ("error", "reward")  # logged whatever the agent is
 DRAWS = "A signal is a function of the episode alone: what it needs to draw, the agent draws and logs."

@@ -28,8 +28,6 @@ from worldfork.triggers import (
     feed_together,
 )
 
-__all__ = ["check_trigger"]
-
 SEGMENT: Final = 120  # control steps
 POINTS: Final = 6
 CELLS: Final = (CellKey("0", "away", 0), CellKey("0", "toward", 0), CellKey("1", "away", 3))

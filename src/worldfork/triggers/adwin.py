@@ -21,8 +21,6 @@ from worldfork.randomness import Event
 from worldfork.triggers.base import CellKey
 from worldfork.triggers.detectors import Detector
 
-__all__ = ["Adwin"]
-
 # As in river: errors between two looks, sums of one length, and the fewest errors in a window and on a cut's side.
 CLOCK, OF_A_LENGTH, SHORTEST_WINDOW, SHORTEST_SIDE = 32, 5, 10, 5
 

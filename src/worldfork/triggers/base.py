@@ -24,8 +24,6 @@ from jaxtyping import Float
 from worldfork.randomness import Event
 from worldfork.registry import Plugin
 
-__all__ = ["Answer", "CellKey", "LabelledDeployment", "Segment", "Trigger"]
-
 Answer = float | bool | None
 
 

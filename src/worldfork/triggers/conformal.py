@@ -18,8 +18,6 @@ from worldfork.randomness import Event, generator
 from worldfork.triggers.base import CellKey
 from worldfork.triggers.detectors import SteppedDetector
 
-__all__ = ["ConformalMartingale"]
-
 PIECE: Final = 255  # errors of many deployments that are compared with one another at a time: a byte counts them
 BETS: Final = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
 

@@ -13,8 +13,6 @@ from jaxtyping import Float
 
 from worldfork.triggers.base import Answer, Segment, Trigger
 
-__all__ = ["SIDE_BY_SIDE", "Detector", "SteppedDetector"]
-
 SIDE_BY_SIDE: Final = 24  # deployments from which on a step of all of them is faster than all steps of each
 
 

@@ -27,8 +27,6 @@ from worldfork.randomness import Event, seed
 from worldfork.triggers.base import CellKey
 from worldfork.triggers.detectors import Detector
 
-__all__ = ["Kswin", "Samples", "dense_ranks", "draw_ahead"]
-
 POOLED: Final = 85  # Python's `sample` draws more than five of at most so many from a pool, and else otherwise
 
 

@@ -16,8 +16,6 @@ from pydantic import Field
 from worldfork.randomness import Event
 from worldfork.triggers.base import Answer, CellKey, LabelledDeployment, Segment, Trigger
 
-__all__ = ["BoostedStumps", "LearnedTrigger", "Ridge"]
-
 SIGNALS: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
 SIGNED: Final = ("return_deficit",)  # may be negative: a difference of returns, in the same unit everywhere
 FIRST: Final = 4  # decision points whose mean is a model's own baseline, in relative units

@@ -12,8 +12,6 @@ from worldfork.randomness import Event
 from worldfork.triggers.base import CellKey
 from worldfork.triggers.detectors import SteppedDetector
 
-__all__ = ["PageHinkley"]
-
 FORGETTING, FEWEST = 0.9999, 30  # as in river: what of the past stays, and errors before it may alarm
 
 

@@ -21,8 +21,6 @@ from worldfork.randomness import Event
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.feeding import naming
 
-__all__ = ["CONSTANT", "Policy", "Threshold", "beyond_quantile", "in_json", "normal_threshold"]
-
 CONSTANT: Final = ("never", "always")  # policies that read nothing
 EARLIER: Final = 4  # a running quantile needs so many earlier values
 Threshold = float | Literal["-inf", "inf"]  # JSON has no infinities

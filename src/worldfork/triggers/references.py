@@ -12,8 +12,6 @@ from pydantic import Field
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 
-__all__ = ["Clock", "Coin", "DriftOracle", "Periodic", "Reference"]
-
 TOGETHER: Final = 32
 
 

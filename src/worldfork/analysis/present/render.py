@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import rich.table
     from rich.console import Console
 
-__all__ = ["csv", "html", "latex", "markdown", "plain", "show"]
-
 
 def markdown(table: Table) -> str:
     """Return the table for a README or an issue."""

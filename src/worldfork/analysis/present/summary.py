@@ -31,8 +31,6 @@ from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["Summary", "of_deployment", "summarise"]
-
 LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
 FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed

@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
-__all__ = ["Block", "Column", "Heading", "Paragraph", "Table", "Tone", "Toned"]
-
 R = TypeVar("R")
 Tone = Literal["good", "bad", "open", ""]
 

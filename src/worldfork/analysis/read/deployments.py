@@ -12,8 +12,6 @@ from worldfork.ledger.store import Study
 from worldfork.registration import Cell, deployments
 from worldfork.triggers import CellKey
 
-__all__ = ["Deployed", "deployment_rows", "read_deployments"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Deployed:

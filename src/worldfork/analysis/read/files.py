@@ -16,8 +16,6 @@ from worldfork.analysis.read.outcomes import EPISODES
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
-__all__ = ["encode", "read_frame", "write_frame"]
-
 SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 

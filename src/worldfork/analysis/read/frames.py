@@ -12,8 +12,6 @@ from worldfork.ledger.publish import leaves_streams_out
 from worldfork.ledger.store import Study
 from worldfork.registration import stream_owner
 
-__all__ = ["deployment_frame", "flat_frame", "stream_frame", "study_frame"]
-
 
 def study_frame(study: Study) -> pl.DataFrame:
     """Return a study as a flat table: what `worldfork export` writes."""

@@ -16,8 +16,6 @@ from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.registration import Registration
 
-__all__ = ["Ledger", "Source", "open_ledger", "uncollected"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Ledger:

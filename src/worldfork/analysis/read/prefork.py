@@ -13,8 +13,6 @@ from jaxtyping import Bool, Float, Int
 
 from worldfork.triggers import Answer, Asked, CellKey
 
-__all__ = ["CellKey", "Prefork", "StreamLog"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StreamLog:

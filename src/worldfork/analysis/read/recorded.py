@@ -7,8 +7,6 @@ from worldfork.analysis.read.table import read_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.recorded import RecordedLedger
 
-__all__ = ["read_recorded", "recorded_frame"]
-
 # Columns that are left out where no fork has anything in them.
 OPTIONAL = ("arm", "direction", "stream_seed", "update_seed", "level", "clean_return")
 

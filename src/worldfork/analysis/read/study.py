@@ -24,8 +24,6 @@ from worldfork.registration import Cell, Registration, cells
 from worldfork.registration.schema import Mechanism
 from worldfork.triggers import Answer, Asked, CellKey
 
-__all__ = ["Rows", "cell_key", "read_rows", "study_table"]
-
 Rows = dict[Cell, list[ForkRow]]
 
 

@@ -22,8 +22,6 @@ from worldfork.analysis.score.records import (
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import grade_together, known_means
 
-__all__ = ["contrast_arms", "contrast_directions", "contrast_signals", "grade_contrasts", "pair_forks"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 

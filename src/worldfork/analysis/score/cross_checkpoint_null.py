@@ -22,8 +22,6 @@ from worldfork.analysis.score.judgement import SwappedControl
 from worldfork.analysis.score.numerics import figure_draws
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["cross_totals", "swapped_control", "swapped_controls"]
-
 ENUMERATED: Final = 8  # up to so many checkpoints all n! orders are listed: exact, no seed
 
 

@@ -7,19 +7,6 @@ from worldfork.analysis.score.judgement import Grade, LeaveOneOut
 from worldfork.analysis.score.records import MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
 
-__all__ = [
-    "Advantage",
-    "AtPoint",
-    "Forecasts",
-    "LedgerForecast",
-    "Order",
-    "PartialOrder",
-    "PolicyOutcome",
-    "RetainedAdvantage",
-    "SizedForecast",
-    "TaskDeployment",
-]
-
 NOT_ADJUSTED = Undefined("it was not adjusted so")
 NOT_FORECAST = Undefined("it was not computed")
 

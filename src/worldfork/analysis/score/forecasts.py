@@ -33,8 +33,6 @@ from worldfork.ledger.closed_loop import Thresholds, policy_of, recorded_signals
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy
 
-__all__ = ["Arms", "Foreseen", "LedgerValue", "compare_forecasts", "forecast", "ledger_values"]
-
 Arms = Mapping[str, Mapping[str, Forks]]
 Values = Float[np.ndarray, "policies checkpoints"]
 

@@ -21,19 +21,6 @@ from worldfork.analysis.score.undefined import Bounds, Undefined
 if TYPE_CHECKING:
     from worldfork.analysis.score.result import Score
 
-__all__ = [
-    "curves",
-    "deployments",
-    "effects",
-    "estimands",
-    "fires",
-    "forecasts",
-    "policies",
-    "prices",
-    "trials",
-    "triggers",
-    "values",
-]
 
 Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]

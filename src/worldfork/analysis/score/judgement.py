@@ -6,36 +6,6 @@ from typing import Literal
 
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
-__all__ = [
-    "BreakEven",
-    "CleanReturn",
-    "Components",
-    "Earned",
-    "Equivalence",
-    "FittedThreshold",
-    "FreshSeverity",
-    "Gain",
-    "Grade",
-    "Helped",
-    "Judgement",
-    "LeaveOneOut",
-    "Line",
-    "MeanOf",
-    "Normalised",
-    "PerDeployment",
-    "PredictionAnswer",
-    "PriceRange",
-    "Robust",
-    "Scale",
-    "Severity",
-    "Skew",
-    "SlopeEstimate",
-    "Standing",
-    "StratifiedAuc",
-    "SwappedControl",
-    "Usefulness",
-]
-
 NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 Grade = Literal["resolved", "leaning", "unresolved"]
 Standing = Literal["candidate", "exploratory", "reference"]

@@ -21,8 +21,6 @@ from worldfork.analysis.score.undefined import (
     written_fields,
 )
 
-__all__ = ["Prediction", "Premise", "answer", "is_about_deployment", "prediction_problems"]
-
 Answer = Literal["held", "falsified", "unresolved", "not tested"]
 
 EQUIVALENT: Final[dict[str, Answer]] = {

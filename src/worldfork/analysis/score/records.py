@@ -35,49 +35,6 @@ from worldfork.analysis.score.judgement import (
 )
 from worldfork.analysis.score.undefined import INTERNAL, TWO_KEYS, Bounds, Figure, Undefined, settle
 
-__all__ = [
-    "Bin",
-    "ClusterMean",
-    "CommonRandomNumbers",
-    "Contraction",
-    "Contrast",
-    "Curve",
-    "CurvePoint",
-    "Curves",
-    "DesignAdvice",
-    "DesignComponents",
-    "DirectionContrast",
-    "Effect",
-    "Endpoint",
-    "Endpoints",
-    "Estimand",
-    "Estimands",
-    "ForkCounts",
-    "Intervals",
-    "MeanByCheckpoint",
-    "MeanEstimate",
-    "PairedDifference",
-    "PairedForks",
-    "PolicyFigures",
-    "PolicyTotals",
-    "PredictionAnswer",
-    "Prices",
-    "Proxies",
-    "RandomControl",
-    "Ranking",
-    "ReferencePolicies",
-    "RegisteredDivergence",
-    "SplitHalf",
-    "TaskFigures",
-    "TaskScore",
-    "Trial",
-    "Trials",
-    "TriggerFigures",
-    "TriggerPrices",
-    "TriggerScore",
-    "VarianceComponents",
-]
-
 T = TypeVar("T")
 NOT_COMPUTED: Final = Undefined("it was not computed")
 Estimand = Literal["all_attempted", "retained"]

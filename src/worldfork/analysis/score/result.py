@@ -18,7 +18,6 @@ from worldfork.registration import Registration
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA", "ArmScore", "Readable", "Score"]
 
 SCHEMA: Final = "worldfork.score/2"
 

@@ -11,8 +11,6 @@ from worldfork.errors import WorldforkError
 from worldfork.registration import Registration
 from worldfork.triggers import Trigger
 
-__all__ = ["Rules"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:

@@ -20,8 +20,6 @@ from worldfork.registration.schema import CANDIDATES
 from worldfork.triggers import Asked, Trigger
 from worldfork.triggers.policy import CONSTANT
 
-__all__ = ["stream_answers"]
-
 
 def stream_answers(study: Study) -> Answers | None:
     """Return the answers on every stream of a study; None if no stream is here.

@@ -17,8 +17,6 @@ from worldfork.analysis.score.numerics import middle_95
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = ["helped", "normalised", "robust", "scale"]
-
 
 def scale(forks: Forks, mean: Figure, *, clean: CleanReturn | Undefined) -> Scale:
     """Return the mean dR of these forks beside their frozen and their clean return."""

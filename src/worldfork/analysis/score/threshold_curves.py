@@ -21,8 +21,6 @@ from worldfork.analysis.score.decisions import between, fires, policy_total
 from worldfork.analysis.score.numerics import cell_draws, middle_95, rises
 from worldfork.analysis.score.permutation_nulls import p_value, reached
 
-__all__ = ["Sweep", "sweep"]
-
 HELD: Final = 1 << 23  # dR in random order that are held at a time: 64 MB. Half of it draws twice as often.
 ADDED: Final = 1 << 18  # and added up at a time
 AT_ONCE: Final = 64  # rows whose intervals are read at once

@@ -29,8 +29,6 @@ from worldfork.registration import Registration, deployments
 from worldfork.triggers import Answer, draw_event
 from worldfork.triggers.policy import Policy, in_json, normal_threshold
 
-__all__ = ["Unanswered", "decisions_on", "fit_thresholds", "threshold_fitter"]
-
 Digests = Mapping[tuple[str, str], str]  # (task, checkpoint) -> digest of the model
 
 

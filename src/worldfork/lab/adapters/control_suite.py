@@ -33,8 +33,6 @@ from worldfork.lab.environments.restorable import Advanced
 from worldfork.lab.environments.simulators import skip_islands, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
-__all__ = ["ControlSuitePlugin", "control_suite"]
-
 UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have
 
 

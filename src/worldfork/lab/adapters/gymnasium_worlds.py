@@ -33,8 +33,6 @@ from worldfork.lab.environments.restorable import (
 )
 from worldfork.lab.environments.simulators import skip_islands, stop_clock
 
-__all__ = ["GymnasiumPlugin"]
-
 # Wrappers without a state, and the one whose state is a count that rows keep. Any other is refused by name.
 STATELESS: Final = (
     "OrderEnforcing",

@@ -17,8 +17,6 @@ from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["TRIAL", "DriftingFields", "Field", "model_numbers", "parse_field"]
-
 FIELD: Final = re.compile(r"(opt\.)?([a-z][a-z0-9_]*)(?:\[(.*)\])?")
 SLICE: Final = re.compile(r"(-?\d+)?:(-?\d+)?(?::(-?\d+))?")
 NAMED: Final = {

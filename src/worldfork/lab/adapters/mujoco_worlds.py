@@ -22,17 +22,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.restorable import OneAtATime, Simulation
 
-__all__ = [
-    "PROBED",
-    "WHOLE_STATE",
-    "ActionRange",
-    "ChangingNumbers",
-    "ModelPlugin",
-    "ModelSimulation",
-    "plain_attributes",
-    "quiet",
-]
-
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 PROBED: Final = 5  # steps after which an episode has shown what it changes
 UNLIMITED: Final = 1e10  # MuJoCo's largest number, which stands for no limit

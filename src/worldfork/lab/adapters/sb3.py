@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.adapters.sb3_archive import NORMALISATION, pack, read_archive
+from worldfork.lab.adapters.sb3_archive import NORMALISATION, read_archive
 from worldfork.lab.adapters.torch_state import load_torch_state, torch_state
 from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, seeded
@@ -21,8 +21,6 @@ from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.episodes import fixed_level_returns
 from worldfork.ledger.arrays import content_digest
-
-__all__ = ["SB3Plugin", "pack"]
 
 
 class _Agent:

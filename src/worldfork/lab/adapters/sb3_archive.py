@@ -17,8 +17,6 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import npz_arrays, npz_bytes
 
-__all__ = ["NORMALISATION", "pack", "read_archive"]
-
 EXTRA: Final = "worldfork.npz"  # what `pack` adds; SB3 leaves it alone when it loads the archive
 UNBOUNDED: Final = 1e30  # a clip that clips nothing, and that arithmetic on parameters survives
 NORMALISATION: Final = {"mean": 0.0, "std": 1.0, "clip": UNBOUNDED, "reward_std": 1.0, "reward_clip": UNBOUNDED}

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["load_torch_state", "torch_state"]
-
 OPTIMISER: Final = "optimiser."  # how the names begin that do not count as parameters
 
 

@@ -15,8 +15,6 @@ from jaxtyping import Bool, Float64, Int
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays
 
-__all__ = ["begun", "choose", "concatenate", "count_non_finite", "digest", "shift", "size", "take"]
-
 
 def size(arrays: Arrays) -> int:
     """Return P, the number of parameter sets."""

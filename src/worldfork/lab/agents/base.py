@@ -20,22 +20,6 @@ from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event
 from worldfork.registry import Plugin
 
-__all__ = [
-    "Agent",
-    "AgentPlugin",
-    "Arrays",
-    "Checkpoint",
-    "Decision",
-    "Fit",
-    "Surprise",
-    "Transitions",
-    "Window",
-    "needs_full_blocks",
-    "taken_by",
-    "transitions_of",
-]
-
-
 Arrays = Mapping[str, Any]  # name -> array with leading axis P (NumPy, JAX, or anything with the array interface)
 Belief = Any
 

@@ -25,8 +25,6 @@ from worldfork.lab.agents.base import Arrays, Checkpoint, Window
 from worldfork.lab.environments.base import Environment
 from worldfork.ledger import arrays, files
 
-__all__ = ["COLUMNS", "SCHEMA", "keep_replay", "load", "read_manifest", "rewrite", "save"]
-
 SCHEMA: Final = "worldfork.checkpoint/1"
 SUFFIX: Final = ".npz"
 COLUMNS: Final = ("observation", "action", "reward", "next_observation", "first")

@@ -20,8 +20,6 @@ from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, TrainingPlan, rehearsed, scheduled
 
-__all__ = ["LossFunction", "PartedLoss", "train"]
-
 Params = dict[str, Array]
 Batch = Any  # a tree of arrays with a leading axis of sequences
 # Trained parameters, each part's optimiser, what follows without a gradient, two losses and the gradient norm.

@@ -18,8 +18,6 @@ from worldfork.lab.agents.base import Arrays, Fit, Window
 from worldfork.lab.agents.differentiable import LossFunction
 from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 
-__all__ = ["JaxAgent", "on_its_way", "single"]
-
 
 class JaxAgent(abc.ABC):
     """Training of an agent by its loss function; subclasses are data classes of plain settings."""

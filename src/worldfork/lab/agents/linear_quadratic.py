@@ -21,8 +21,6 @@ from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices, World
 from worldfork.randomness import Event, Purpose, consume, generator, normals
 
-__all__ = ["LinearQuadratic", "LinearQuadraticPlugin"]
-
 HORIZON: Final = 100  # Riccati steps: far beyond where the gain has settled
 CLEAN_TRANSITIONS: Final = 60  # data a checkpoint is estimated from: few, so that it is imperfect
 

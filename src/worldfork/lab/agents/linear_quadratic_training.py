@@ -14,8 +14,6 @@ from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.training import ADAPTER_KEY, TrainingPlan, rehearsed, scheduled
 from worldfork.randomness import Purpose, fold_in, normals
 
-__all__ = ["COLUMNS", "Trained", "descend", "total"]
-
 COLUMNS: Final = {"A": (0, 1), "B": (2,)}  # of [A B]
 Matrix = Float64[np.ndarray, "P 2 3"]
 

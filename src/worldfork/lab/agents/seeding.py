@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt32
 
-__all__ = ["seeded"]
-
 
 @contextlib.contextmanager
 def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:

@@ -11,8 +11,6 @@ from jaxtyping import Array, Bool, Float
 
 from worldfork.lab.agents.base import Window
 
-__all__ = ["Sequences", "cut_into_pieces", "rows_of", "sample_sequences"]
-
 
 class Sequences(NamedTuple):
     """A minibatch, or with other leading axes the rows that it is drawn from.

@@ -13,8 +13,6 @@ from worldfork.lab.agents.base import Checkpoint, Window
 from worldfork.ledger import arrays
 from worldfork.validation import Record, explain
 
-__all__ = ["OPTIMISER", "REPLAY", "keep_replay", "parted", "read_checkpoint"]
-
 OPTIMISER: Final = "optimiser."  # how names of a state begin that are the optimiser's
 REPLAY: Final = ".npz"
 

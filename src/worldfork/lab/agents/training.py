@@ -18,27 +18,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
 from worldfork.validation import Record
 
-__all__ = [
-    "ADAPTER_KEY",
-    "FISHER_KEY",
-    "PRECISIONS",
-    "Adapter",
-    "Count",
-    "L2Penalty",
-    "Optimiser",
-    "Rate",
-    "Rehearsal",
-    "Schedule",
-    "Trainable",
-    "TrainingPlan",
-    "black_box",
-    "chosen_prefixes",
-    "precisions",
-    "rehearsed",
-    "scheduled",
-    "takes_replay",
-]
-
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0)]
 

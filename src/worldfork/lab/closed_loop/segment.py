@@ -26,8 +26,6 @@ from worldfork.randomness import Purpose
 from worldfork.registration import Cell
 from worldfork.registration.policies import Deployment
 
-__all__ = ["Advanced", "advance", "evaluate", "roll_episode"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Advanced:

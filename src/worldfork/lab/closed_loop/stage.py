@@ -17,8 +17,6 @@ from worldfork.ledger.store import Deployed, Study, StudyWriter
 from worldfork.progress import Progress
 from worldfork.registration import Registration, canonical
 
-__all__ = ["FitThresholds", "run_deployments"]
-
 # Given a study whose one-step rows are there: the thresholds of its policies, each fitted on other checkpoints.
 FitThresholds = Callable[[Study], Thresholds]
 Map = Callable[[Iterable[Advance], Callable[[int], str]], Iterator[tuple[int, Ended]]]

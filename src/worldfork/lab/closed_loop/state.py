@@ -28,8 +28,6 @@ from worldfork.registration import Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
 from worldfork.triggers.policy import Policy
 
-__all__ = ["Decision", "Shape", "Spent", "State", "begin", "decide", "rebuild", "shape_of", "update"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Shape:

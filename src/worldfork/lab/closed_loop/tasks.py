@@ -33,8 +33,6 @@ from worldfork.registration import Cell, deployments
 from worldfork.triggers import Trigger
 from worldfork.triggers.policy import CONSTANT
 
-__all__ = ["Advance", "DescribeDeployments", "Ended", "describe_deployments", "perform"]
-
 
 @dataclasses.dataclass(frozen=True)
 class DescribeDeployments:

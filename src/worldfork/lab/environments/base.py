@@ -13,17 +13,6 @@ from jaxtyping import Bool, Float64, Int8, Integer
 
 from worldfork.registry import Plugin
 
-__all__ = [
-    "TERMINATED",
-    "TRUNCATED",
-    "AfterEnd",
-    "Environment",
-    "EnvironmentPlugin",
-    "State",
-    "can_end",
-    "concatenate",
-]
-
 Level = float | Float64[np.ndarray, " B"]
 AfterEnd = Literal["reset", "wait"]  # of an episode that has ended: begin anew within it, or stay there
 TERMINATED: Final = 1  # in `State.ended`: the task's own end, such as a fall

@@ -9,7 +9,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import State
 
 # Named by what they check, and always read as check.action(...): no other module should have these names bare.
-__all__ = ["action", "level", "scale", "seeds", "state"]
 
 Given = Shaped[np.ndarray, "..."]
 

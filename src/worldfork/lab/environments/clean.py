@@ -9,8 +9,6 @@ from typing import Any
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import Environment
 
-__all__ = ["prove_clean"]
-
 
 def prove_clean(environment: Environment, *, level: float = 0.0, sigma_a: float = 0.0) -> dict[str, Any]:
     """Return the record of a clean world: what drifts, its nominal values, and those read from the simulator.

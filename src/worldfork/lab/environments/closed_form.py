@@ -10,8 +10,6 @@ from jaxtyping import Float64
 
 from worldfork.lab.environments.linear_quadratic import Matrices
 
-__all__ = ["expected_return", "expected_returns"]
-
 
 def expected_return(
     matrices: Matrices,

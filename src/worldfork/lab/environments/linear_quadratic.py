@@ -18,8 +18,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments.base import EnvironmentPlugin, Level, State
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
 
-__all__ = ["LinearQuadraticPlugin", "Matrices", "World"]
-
 TIME_STEP: Final = 0.1
 PULL: Final = 1.0  # nominal; what drifts
 

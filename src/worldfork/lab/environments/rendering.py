@@ -21,8 +21,6 @@ from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.simulators import WHOLE_STATE
 from worldfork.lab.environments.suite import SuiteEnvironment, compiled
 
-__all__ = ["Camera", "find_backend"]
-
 WIDTH, HEIGHT = 320, 240
 # In order of preference; software renderers are behind both of Linux's where there is no graphics card.
 BACKENDS: Final = {"Linux": ("egl", "osmesa"), "Darwin": ("cgl",), "Windows": ("glfw",)}

@@ -26,16 +26,6 @@ from worldfork.lab.environments import check
 from worldfork.lab.environments.base import TERMINATED, TRUNCATED, EnvironmentPlugin, State
 from worldfork.lab.environments.drift import factor
 
-__all__ = [
-    "WORDS",
-    "Advanced",
-    "OneAtATime",
-    "RestorablePlugin",
-    "Simulation",
-    "generator_numbers",
-    "restore_generator",
-]
-
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
 KEPT: Final = 128  # simulations that may hold a world from one call to the next; some MB each

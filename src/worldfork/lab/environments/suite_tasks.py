@@ -20,17 +20,6 @@ from worldfork.lab.environments.suite import (
     random_pose,
 )
 
-__all__ = [
-    "CartpolePlugin",
-    "CartpoleSwingup",
-    "CheetahPlugin",
-    "CheetahRun",
-    "HopperHop",
-    "HopperPlugin",
-    "WalkerPlugin",
-    "WalkerWalk",
-]
-
 XX, XZ, ZZ = 0, 2, 8  # entries of a rotation matrix
 Positions = Float64[np.ndarray, " q"]
 Velocities = Float64[np.ndarray, " v"]

@@ -14,8 +14,6 @@ from worldfork.ledger.store import Study, StudyWriter
 from worldfork.registration import Registration, cells
 from worldfork.registration.library import BUNDLED, recipe_of, registrations
 
-__all__ = ["checkpoint_files", "checkpoint_source", "context_of", "keep_checkpoints", "named_checkpoints"]
-
 
 def checkpoint_files(
     registration: Registration, *, root: Path, copies: Path, tasks: Collection[str] | None = None

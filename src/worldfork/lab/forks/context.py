@@ -21,8 +21,6 @@ from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
 from worldfork.triggers.policy import CONSTANT
 
-__all__ = ["Context", "outside_code"]
-
 KEPT: Final = 64  # checkpoints that were read last
 
 

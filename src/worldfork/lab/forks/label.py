@@ -26,21 +26,6 @@ from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, ga
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
 
-__all__ = [
-    "Evaluation",
-    "Fork",
-    "evaluate_block",
-    "fit_record",
-    "fork_event",
-    "fork_levels",
-    "label",
-    "parts_of",
-    "read_signals",
-    "rows_of",
-    "update_forks",
-    "validation_losses",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class Fork:

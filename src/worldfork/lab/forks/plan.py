@@ -12,15 +12,6 @@ from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells, hold_owner, stream_owner
 
-__all__ = [
-    "Block",
-    "StoredStream",
-    "fork_blocks",
-    "read_stream",
-    "stored_stream",
-    "stream_batches",
-]
-
 KEPT: Final = 64  # streams that were read last
 Block = tuple[tuple[Cell, int], ...]  # forks: a cell and a decision point each
 

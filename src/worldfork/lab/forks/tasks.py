@@ -31,24 +31,6 @@ from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell, difference, hold_owner, restore, stream_owner
 
-__all__ = [
-    "Describe",
-    "Described",
-    "Identity",
-    "Label",
-    "Labelled",
-    "RunStreams",
-    "Setting",
-    "Streamed",
-    "Task",
-    "configuration",
-    "context_of_setting",
-    "identity_of",
-    "module_sources",
-    "perform",
-    "require_identity",
-]
-
 Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]  # the worker's part of cell.json
 

@@ -19,8 +19,6 @@ from worldfork.lab.agents.training import Trainable
 from worldfork.lab.mechanisms.base import Origin, Update, last, unchanged, updated
 from worldfork.lab.mechanisms.finetune import Composed, InitialPoint, carry_out
 
-__all__ = ["AcceptIfBetter"]
-
 
 class AcceptIfBetter(Composed):
     """Trains on the older part of the window and asks the latest `held_out` of it, which is never trained on.

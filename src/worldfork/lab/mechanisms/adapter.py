@@ -15,8 +15,6 @@ from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed
 from worldfork.lab.mechanisms.partial import grouping_objection
 
-__all__ = ["LowRank"]
-
 
 class LowRank(Composed):
     """W + scale / rank x left x right for every weight matrix W of `groups`; `left` is drawn, `right` begins at 0.

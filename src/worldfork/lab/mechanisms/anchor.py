@@ -16,8 +16,6 @@ from worldfork.lab.agents.training import L2Penalty, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed
 
-__all__ = ["Anchor"]
-
 
 class Anchor(Composed):
     """The loss plus strength/2 x the sum of importance x (parameter - the checkpoint's)**2.

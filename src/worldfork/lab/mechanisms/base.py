@@ -15,8 +15,6 @@ from worldfork.lab.agents.base import Agent, Arrays, Checkpoint, Fit, Window
 from worldfork.lab.agents.training import Trainable
 from worldfork.registry import Plugin
 
-__all__ = ["Mechanism", "Origin", "Update", "last", "saying_ends", "unchanged", "updated", "within_window"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Origin:

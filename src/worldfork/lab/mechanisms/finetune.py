@@ -16,9 +16,6 @@ from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
 from worldfork.lab.agents.training import Optimiser, Schedule, Trainable, TrainingPlan, black_box, takes_replay
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
 
-__all__ = ["Composed", "FineTune", "InitialPoint", "carry_out"]
-
-
 BLACK_BOX = (
     "this agent trains itself: it offers `fit`, and no loss whose gradient a mechanism could use. Of the "
     "mechanisms that come with worldfork it can do `none`, `finetune` by its own optimiser, `accept-if-better`, "

@@ -6,8 +6,6 @@ from jaxtyping import UInt32
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged
 
-__all__ = ["Nothing"]
-
 
 class Nothing(Mechanism):
     """The null update: it returns what it was given."""

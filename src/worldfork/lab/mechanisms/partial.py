@@ -15,8 +15,6 @@ from worldfork.lab.agents.training import Trainable, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed
 
-__all__ = ["Partial", "grouping_objection"]
-
 
 class Partial(Composed):
     """Trains the parameters of `groups`, as far as the scope trains them."""

@@ -15,8 +15,6 @@ from worldfork.lab.agents.training import Rehearsal, Trainable, TrainingPlan, bl
 from worldfork.lab.mechanisms.base import Origin, saying_ends
 from worldfork.lab.mechanisms.finetune import BLACK_BOX, Composed
 
-__all__ = ["Rehearse"]
-
 TAKES: Final = (
     "One that keeps its state inside can rehearse if its `learn` takes `replay` and `share` (docs/stateful.md)."
 )

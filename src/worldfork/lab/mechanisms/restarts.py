@@ -20,8 +20,6 @@ from worldfork.lab.mechanisms.finetune import Composed, InitialPoint
 from worldfork.lab.mechanisms.partial import grouping_objection
 from worldfork.randomness import Purpose, consume, fold_in
 
-__all__ = ["Reset", "ShrinkAndPerturb"]
-
 # Gradient step n draws from fold_in(batch_key, n); these numbers are beyond the last step.
 FRESH_KEY: Final = 0xFFFF_FFFC
 NOISE_KEY: Final = 0xFFFF_FFFB

@@ -16,8 +16,6 @@ from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["CEM", "Plan", "plan", "shift"]
-
 Imagine = Callable[[Float[Array, "N H A"]], Float[Array, " N"]]
 Search = tuple[Array, Array, Array, Array]  # mean, standard deviation, kept elites, the best value
 

@@ -17,8 +17,6 @@ from jaxtyping import Array, Bool, Float, Key
 
 from worldfork.errors import WorldforkError
 
-__all__ = ["MPPI", "Plan", "plan", "proposal_key", "shift"]
-
 Search = tuple[Array, Array, Array, Array]  # mean, standard deviation, elites, their values
 Imagine = Callable[[Float[Array, "N H A"], Key[Array, ""]], Float[Array, " N"]]
 

@@ -29,8 +29,6 @@ from worldfork.registration.library import find
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Calibration", "calibrate", "measure"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:

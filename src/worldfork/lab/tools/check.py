@@ -24,8 +24,6 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
-__all__ = ["Check", "Seconds", "check", "count_ends"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Seconds:

@@ -24,18 +24,6 @@ from worldfork.lab.tools.short_episode import short_episode
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm
 
-__all__ = [
-    "Count",
-    "DeploymentCount",
-    "Timing",
-    "count",
-    "count_deployments",
-    "forks_together",
-    "measure",
-    "measure_deployments",
-    "seconds",
-]
-
 STEPS = 4  # control steps that are timed
 TRAINED = 10  # gradient steps that are timed
 

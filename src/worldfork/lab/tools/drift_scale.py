@@ -20,8 +20,6 @@ from worldfork.lab.tools.evaluation import find_checkpoint, load_agent
 from worldfork.ledger import files
 from worldfork.progress import Progress, silent
 
-__all__ = ["drift_grid", "measure", "registered_scale", "write"]
-
 
 def measure(
     checkpoints: Sequence[str | Path],

@@ -24,8 +24,6 @@ from worldfork.lab.stream import deploy, window
 from worldfork.randomness import Event, Purpose
 from worldfork.registration.library import BUNDLED
 
-__all__ = ["LoadedAgent", "adopt", "collect_replay", "find_checkpoint", "load_agent", "planner_settings"]
-
 
 @dataclasses.dataclass(frozen=True)
 class LoadedAgent:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import Panel
 
-__all__ = ["film_deployment", "film_replay", "refuse_copies", "shoot"]
 
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
 Replayed = TypeVar("Replayed", replay.Replay, replay.DeploymentReplay)

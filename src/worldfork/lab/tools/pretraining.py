@@ -43,9 +43,6 @@ from worldfork.registration import difference
 from worldfork.registration.schema import canonical
 from worldfork.registry import load
 
-__all__ = ["Recipe", "TrainGroup", "Trained", "perform", "pretrain", "read_recipe", "restore_recipe"]
-
-
 Recipe = rssm_cem.Recipe | tdmpc2.Recipe
 PAPER: Final = "rssm_cem"  # the agent of a recipe that names none
 RECIPES: Final[Mapping[str, type[Recipe]]] = {PAPER: rssm_cem.Recipe, "tdmpc2": tdmpc2.Recipe}

@@ -42,8 +42,6 @@ from worldfork.registration import (
 )
 from worldfork.registration.schema import Arm, Mechanism
 
-__all__ = ["Probe", "outside_tasks", "probe", "probe_setting"]
-
 EPISODES: Final = 2
 STEPS: Final = 2  # of each registered mechanism
 NULL: Final = "null-"  # what the names of arms with the mechanism `none` begin with

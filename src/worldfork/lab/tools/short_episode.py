@@ -19,8 +19,6 @@ from worldfork.lab.stream import deploy
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, cells
 
-__all__ = ["short_episode"]
-
 PLANNED: Final = 2  # control steps
 
 

@@ -10,8 +10,6 @@ from worldfork.analysis.present.text.formatting import digits_for, number, span,
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["ledger"]
-
 FORK: Final = (3.4, 0.0)
 BOX: Final = (5.15, 1.85, 0.66)  # left edge, width, height of a branch
 ARROW: Final = {"arrowstyle": "-|>", "lw": 1.4, "color": "black", "shrinkA": 0, "shrinkB": 0}

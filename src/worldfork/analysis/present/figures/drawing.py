@@ -15,21 +15,6 @@ from matplotlib.figure import Figure
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.errors import WorldforkError
 
-__all__ = [
-    "BAND",
-    "HELP",
-    "HURT",
-    "INK",
-    "SOFT",
-    "Drawing",
-    "chosen",
-    "draw_forks",
-    "literal",
-    "pick",
-    "set_decades",
-    "tidy",
-]
-
 HELP: Final = "#0a67b0"
 HURT: Final = "#a8430a"
 SOFT: Final = "#8a8f98"

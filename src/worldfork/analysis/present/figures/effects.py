@@ -22,8 +22,6 @@ from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.records import Bin
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["arms", "contraction", "effects"]
-
 SPREAD: Final = 0.32  # half the height over which the forks of an arm lie, in order of cell and decision point
 COLOURS: Final = {"harmful": HURT, "helpful": HELP}
 ROW, GAP = 1.0, 0.3

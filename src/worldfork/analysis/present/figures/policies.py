@@ -28,8 +28,6 @@ from worldfork.analysis.score.deployment_records import PolicyOutcome, TaskDeplo
 from worldfork.analysis.score.records import Estimand, RandomControl
 from worldfork.errors import WorldforkError
 
-__all__ = ["deployment", "followed", "policies"]
-
 
 def policies(
     score: Score,

@@ -14,8 +14,6 @@ from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 
-__all__ = ["write_figures"]
-
 DPI: Final = 200
 
 

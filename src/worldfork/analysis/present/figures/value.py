@@ -22,8 +22,6 @@ from worldfork.analysis.score.judgement import BreakEven
 from worldfork.analysis.score.records import Curve, CurvePoint
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["curve", "price"]
-
 PER_EPISODE: Final = "mean dR (return per episode)"
 
 

@@ -14,8 +14,6 @@ from worldfork.analysis.score.sweeps import ArmPair, alike_but_for, compared_pai
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 from worldfork.registration import Arm
 
-__all__ = ["Comparison", "Question", "Sweep", "question", "sweep_answers", "sweeps"]
-
 FEWEST: Final = 3  # values that are worth a chart; noises always have one
 
 

@@ -21,8 +21,6 @@ from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome
 from worldfork.analysis.score.deployments import sentences
 from worldfork.analysis.score.undefined import Figure, Undefined
 
-__all__ = ["Deployment", "Policy", "deployments", "was_deployed"]
-
 WIDTH: Final = 300
 HEIGHT: Final = 148
 LEFT: Final = 46

@@ -15,8 +15,6 @@ from worldfork.analysis.present.text.answers import predicted_digits
 from worldfork.analysis.present.text.deployments import forecast_words
 from worldfork.analysis.score.undefined import Figure, Interval, Undefined
 
-__all__ = ["FILTERS", "is_figure"]
-
 
 def is_figure(value: object) -> bool:
     """Return whether there is anything to print."""

@@ -21,8 +21,6 @@ from worldfork.ledger.recorded import is_recorded
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 
-__all__ = ["Comparison", "Line", "Verdict", "compared", "index_line", "render_index", "write_index"]
-
 SUREST: Final = ("resolved", "leaning")
 
 

@@ -12,8 +12,6 @@ from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.page import render
 from worldfork.errors import WorldforkError
 
-__all__ = ["Watched", "server"]
-
 HOST: Final = "127.0.0.1"
 WAITING: Final = """<!doctype html><html lang="en" data-ready="waiting"><meta charset="utf-8">
 <meta http-equiv="refresh" content="3"><title>waiting for the first fork</title>

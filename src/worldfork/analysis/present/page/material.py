@@ -12,8 +12,6 @@ from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 from worldfork.triggers import Trigger
 
-__all__ = ["Material", "gather"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Material:

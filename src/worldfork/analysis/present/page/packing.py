@@ -15,8 +15,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["MISSING", "bundle", "pack", "unbundle", "unpack"]
-
 KINDS: Final = {"f64": "<f8", "f32": "<f4", "u32": "<u4", "u16": "<u2", "u8": "u1"}
 MISSING: Final = 0xFFFF  # of a u16: no such index
 

@@ -43,8 +43,6 @@ from worldfork.ledger.pretraining import Seed
 from worldfork.ledger.store import Study
 from worldfork.version import __version__
 
-__all__ = ["Page", "default_place", "environment", "page_name", "policy", "render", "style", "write_page"]
-
 FOLDER: Final = Path(__file__).parent / "files"
 STYLES: Final = ("base.css", "charts.css", "tables.css")
 TOOLS: Final = ("core.js", "address.js", "chart.js", "export.js")  # what the sections' scripts use

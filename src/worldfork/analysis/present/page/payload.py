@@ -25,8 +25,6 @@ from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.records import TaskScore
 from worldfork.registration import Cell
 
-__all__ = ["embed", "payload", "size"]
-
 SCHEMA: Final = "worldfork.page/3"
 
 

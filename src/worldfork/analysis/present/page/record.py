@@ -23,8 +23,6 @@ from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.advice import idle_settings
 
-__all__ = ["Deviation", "ForkedModel", "StudyRecord", "record"]
-
 ALIKE: Final = ("device", "simulator", "packages")  # what one study should have one of
 COUNTED: Final = {
     "nonfinite_actions": "non-finite action",

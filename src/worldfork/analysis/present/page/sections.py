@@ -13,8 +13,6 @@ from worldfork.analysis.present.page.deployments import was_deployed
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.videos import videos
 
-__all__ = ["PER_PART", "Section", "grouped", "scripts"]
-
 PER_PART: Final = ("Evidence", "Triggers")  # groups about one task and arm
 
 

@@ -20,8 +20,6 @@ from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.threshold_curves import Sweep, sweep
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["SIDES", "threshold_permutations", "trigger_columns"]
-
 SIDES: Final = ("all_attempted", "retained")
 MOST_ROWS: Final = 300  # thresholds of a signal on one page: a step for every two or three columns of the chart
 FEW_FORKS: Final = 2_000

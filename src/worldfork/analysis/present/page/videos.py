@@ -12,8 +12,6 @@ from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.text.formatting import minus, number
 from worldfork.registration import Cell
 
-__all__ = ["Video", "replay_command", "videos"]
-
 EMBEDDED: Final = 3_000_000  # bytes of videos that a page holds
 KINDS: Final = {".gif": "image/gif", ".mp4": "video/mp4"}
 NAMED: Final = re.compile(r"(?P<cell>.+)-k(?P<k>\d+)-e(?P<episode>\d+)")

@@ -23,20 +23,6 @@ from worldfork.analysis.present.text.triggers import Group, Rule, rule_groups
 from worldfork.analysis.score.records import CurvePoint, Effect, TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-__all__ = [
-    "Axis",
-    "Bar",
-    "Part",
-    "Strip",
-    "axis",
-    "bars",
-    "compare_axis",
-    "curve_strip",
-    "effect_strip",
-    "near_axis",
-    "parts",
-]
-
 BARS: Final = 36  # about so many, whatever the range
 TICKS: Final = 5  # at most so many steps: a label each must fit on a phone
 PAD: Final = 0.06  # of an axis, to either side of what lies on it

@@ -27,8 +27,6 @@ from worldfork.analysis.score.deployment_records import (
 )
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
-__all__ = ["deployments", "followed_directions", "forecasts", "orders", "over_always"]
-
 Tasks = Mapping[str, TaskDeployment]
 KEYS = ("Task", "Policy")
 

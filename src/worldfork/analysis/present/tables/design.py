@@ -27,8 +27,6 @@ from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["arms", "budget", "doses", "draws", "gate", "noises", "variance"]
-
 
 def gate(seeds: Iterable[Seed]) -> Table:
     """Return every seed that was trained; the rejected ones are part of the result."""

@@ -27,19 +27,6 @@ from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
 
-__all__ = [
-    "Scores",
-    "contraction",
-    "directions",
-    "effects",
-    "grades",
-    "overview",
-    "predictions",
-    "quartiles",
-    "seed_replication",
-    "severities",
-]
-
 Scores = Mapping[tuple[str, str], TaskScore]  # by task and arm
 KEYS = ("Task", "Arm")
 BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t")

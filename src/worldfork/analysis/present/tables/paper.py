@@ -10,8 +10,6 @@ from typing import Final
 from worldfork.analysis.present.table import Table
 from worldfork.registration import Arm, Registration
 
-__all__ = ["beside_paper", "papers_arm", "stated"]
-
 # The paper's name, gradient steps, window and scope. It gives no learning rate: 1.0, pretraining's, is ours.
 UPDATE: Final = ("finetune", 200, 10_000, "model")
 PERIOD: Final = 20_000  # environment steps of its corrected schedule

@@ -25,8 +25,6 @@ from worldfork.analysis.score.judgement import Gain
 from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
-__all__ = ["controls", "earnings", "endpoints", "policies", "position", "proxies", "rivals", "usefulness"]
-
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
 SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the ledger has them
 BASELINES = ("never", "always", "position_table")

@@ -22,8 +22,6 @@ from worldfork.analysis.score.records import CurvePoint, TaskScore, Trial
 from worldfork.analysis.score.undefined import divide, divide_bounds
 from worldfork.counting import plural
 
-__all__ = ["curve", "prices", "robust", "trials"]
-
 
 def robust(scores: Scores) -> Table:
     """Return what skewness takes from each interval, and figures that one checkpoint can not carry alone."""

@@ -24,20 +24,6 @@ CROSSING_CAVEAT: Final = (
     "The crossing was fitted to these very forks: a rule made of it has yet to be tested on others."
 )
 
-__all__ = [
-    "CROSSING_CAVEAT",
-    "CURVE_CAVEAT",
-    "crossing_words",
-    "curve_lead",
-    "curve_words",
-    "level_words",
-    "place_words",
-    "price",
-    "price_words",
-    "skew_words",
-    "trial_words",
-]
-
 
 def curve_lead(score: TaskScore) -> str:
     """Return the words that introduce `curve_words`: do updates pay somewhere, cost somewhere, or both?"""

@@ -32,8 +32,6 @@ from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.randomness import Purpose, generator
 from worldfork.version import __version__
 
-__all__ = ["GroupTrained", "harvest", "train_group", "trainer"]
-
 SOURCE: Final = "pretraining: sequences drawn uniformly from all that was collected"
 
 

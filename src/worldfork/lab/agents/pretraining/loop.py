@@ -29,8 +29,6 @@ from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.randomness import Purpose
 
-__all__ = ["STATE", "Trained", "Trainee", "fold", "load_state", "member_keys", "save_state", "train"]
-
 STATE = "training.safetensors"
 Watch = Callable[[int, list[Curve]], None]  # called with an episode that was finished, and every member's curve
 

@@ -18,8 +18,6 @@ from worldfork.registration.library import find_recipe
 from worldfork.registration.schema import digest
 from worldfork.validation import Record, explain
 
-__all__ = ["Precision", "PretrainingRecipe", "TaskSeeds", "read_tables", "restore"]
-
 Precision = Literal["float32", "tf32", "fp16", "bf16"]
 Kind = TypeVar("Kind", bound="PretrainingRecipe")
 

@@ -13,8 +13,6 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from worldfork.lab.agents.sequences import Sequences
 
-__all__ = ["add", "empty", "keep_some", "sample", "sample_within_episodes"]
-
 
 def empty(members: int, environments: int, steps: int, observation: int, action: int) -> Sequences:
     """Return room for `steps` control steps; `Sequences` with axes [M, E, T, ...]."""

@@ -16,8 +16,6 @@ from worldfork.lab.environments import Environment, State, load
 from worldfork.lab.environments.clean import prove_clean
 from worldfork.randomness import Event, Purpose
 
-__all__ = ["Member", "Transition", "Worlds"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Member:

@@ -23,8 +23,6 @@ from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 
-__all__ = ["RSSMCEM", "Belief", "imagination"]
-
 
 class Belief(NamedTuple):
     """State that carries over from one control step to the next."""

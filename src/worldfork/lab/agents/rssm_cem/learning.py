@@ -13,8 +13,6 @@ from worldfork.lab.agents.rssm_cem import losses, optimiser
 from worldfork.lab.agents.rssm_cem.rssm import RSSM
 from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of, sample_sequences
 
-__all__ = ["GROUPS", "SCOPES", "SequenceLoss"]
-
 SCOPES: Final = {"model": ("model",), "model+value": ("model", "value")}
 
 # Group -> what the names of its parameters begin with. A scope still decides what the loss is: in the scope `model`

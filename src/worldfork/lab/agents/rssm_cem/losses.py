@@ -16,8 +16,6 @@ from worldfork.lab.agents.layers import Params, frugal, symlog
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences
 
-__all__ = ["Filtered", "filter_sequences", "lambda_returns", "model_loss", "replay_value_loss"]
-
 
 class Filtered(NamedTuple):
     """The model's account of a minibatch: latents after each transition, and both sets of log-probabilities."""

@@ -14,8 +14,6 @@ from jaxtyping import Array, Float
 
 from worldfork.lab.agents.layers import Params
 
-__all__ = ["adam", "flatten", "initialise", "restore"]
-
 Rates = Mapping[str, float | Float[Array, ""]]  # group -> learning rate
 
 

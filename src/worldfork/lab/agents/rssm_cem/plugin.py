@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from worldfork.lab.agents.rssm_cem.rssm import RSSM
     from worldfork.lab.planner.cem import CEM
 
-__all__ = ["SIZES", "RSSMCEMPlugin", "Search", "Size", "Training"]
 
 # `compact` is for an accelerator, `tiny` for CPUs.
 Size = Literal["compact", "tiny"]

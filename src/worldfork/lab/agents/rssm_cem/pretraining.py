@@ -33,8 +33,6 @@ from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
 
-__all__ = ["Collecting", "Collector", "Trainee", "choose_actions", "cut", "learning_of", "programs"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Collecting:

@@ -9,8 +9,6 @@ from worldfork.lab.agents.rssm_cem.plugin import RSSMCEMPlugin, Search, Size, Tr
 from worldfork.lab.agents.training import Count, Rate
 from worldfork.registration.schema import digest
 
-__all__ = ["Recipe", "Task"]
-
 
 class Task(TaskSeeds):
     """A task's seeds, how its checkpoints are evaluated, and what they must reach."""

@@ -26,8 +26,6 @@ from worldfork.lab.agents.layers import (
     symlog,
 )
 
-__all__ = ["RSSM", "Latent"]
-
 
 class Latent(NamedTuple):
     """The model's belief: deterministic and stochastic state."""

@@ -22,8 +22,6 @@ from worldfork.lab.agents.tdmpc2.optimiser import initialise, rates_of
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
 
-__all__ = ["TDMPC2", "Belief", "fresh_learner"]
-
 
 class Belief(NamedTuple):
     """State that carries over: the latent of the last observation, the action planned on it, and the next warm

@@ -21,21 +21,6 @@ from worldfork.lab.agents.tdmpc2.networks import Networks
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
 
-__all__ = [
-    "GROUPS",
-    "LOSSES",
-    "SCOPES",
-    "LatentLoss",
-    "Rows",
-    "imagination",
-    "learn",
-    "possible_starts",
-    "propose",
-    "search",
-    "whole_pieces",
-]
-
-
 SCOPES: Final = {
     "model+value+policy": ("model", "value", "policy"),  # all that TD-MPC2 trains
     "model+value": ("model", "value"),

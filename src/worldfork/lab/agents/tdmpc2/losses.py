@@ -17,8 +17,6 @@ from worldfork.lab.agents.layers import Params
 from worldfork.lab.agents.sequences import Sequences
 from worldfork.lab.agents.tdmpc2.networks import Networks
 
-__all__ = ["Draws", "draw", "draw_pair", "follow_values", "policy_loss", "td_target", "world_loss"]
-
 CONSISTENCY, REWARD, VALUE = 20.0, 0.1, 0.1
 DECAY = 0.5  # of the weight of a loss per step into the future
 ENTROPY = 1e-4

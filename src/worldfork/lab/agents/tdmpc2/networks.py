@@ -19,22 +19,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import layers as shared
 from worldfork.lab.agents.layers import Params, product, symlog
 
-__all__ = [
-    "LOG_STD",
-    "Networks",
-    "Policy",
-    "dense",
-    "discount_of",
-    "hidden",
-    "initialise_mlp",
-    "layer_norm",
-    "mish",
-    "mlp",
-    "simnorm",
-    "symexp",
-]
-
-
 LOG_STD = (-10.0, 2.0)  # bounds of the policy's log standard deviation
 
 

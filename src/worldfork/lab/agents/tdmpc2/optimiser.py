@@ -15,8 +15,6 @@ from jaxtyping import Array
 
 from worldfork.lab.agents.layers import Params
 
-__all__ = ["ENCODER_SHARE", "TRAINED", "adam", "flatten", "initialise", "rates_of", "restore"]
-
 TRAINED: Final = ("model/", "value/", "policy/")  # what the names of trained parameters begin with
 ENCODER_SHARE: Final = 0.3
 CLIP: Final = 20.0

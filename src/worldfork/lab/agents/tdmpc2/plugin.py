@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from worldfork.lab.agents.tdmpc2.networks import Networks
     from worldfork.lab.planner.mppi import MPPI
 
-__all__ = ["SIZES", "Search", "Shape", "TDMPC2Plugin", "Training"]
 
 # Two published sizes, called by their number of parameters, and one for CPUs.
 Size = Literal["1M", "5M", "tiny"]

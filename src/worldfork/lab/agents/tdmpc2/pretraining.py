@@ -24,8 +24,6 @@ from worldfork.lab.agents.tdmpc2.recipe import Recipe
 from worldfork.lab.planner import mppi
 from worldfork.lab.planner.mppi import MPPI, Plan
 
-__all__ = ["Learner", "Programs", "Trainee", "programs"]
-
 CATCH_UP: Final = 0xFFFF_FFFF  # keys of the updates at once count down from here, those of steps up from 0
 
 

@@ -8,8 +8,6 @@ from worldfork.lab.agents.pretraining.recipe import Precision, PretrainingRecipe
 from worldfork.lab.agents.tdmpc2.plugin import Search, Shape, TDMPC2Plugin, Training
 from worldfork.lab.agents.training import Count
 
-__all__ = ["Recipe", "Task"]
-
 
 class Task(TaskSeeds):
     """A task's seeds, how its checkpoints are evaluated, and what they must reach."""

@@ -1,7 +1,5 @@
 """The instructions of Hopper GPUs that the imagination kernel is made of, in CUDA C++."""
 
-__all__ = ["INSTRUCTIONS"]
-
 INSTRUCTIONS = r"""
 // The instructions of Hopper GPUs that the kernel is made of.
 

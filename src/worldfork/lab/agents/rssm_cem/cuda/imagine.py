@@ -1,7 +1,5 @@
 """The imagination kernel in CUDA C++. It is text in a module, so that a row's source digest covers it."""
 
-__all__ = ["KERNEL"]
-
 KERNEL = r"""
 // The planner's imagination for Hopper GPUs: candidates of one decision over the whole horizon, in one block.
 //

@@ -12,9 +12,6 @@ from worldfork.lab.agents.rssm_cem.cuda.hopper import INSTRUCTIONS
 from worldfork.lab.agents.rssm_cem.cuda.imagine import KERNEL
 from worldfork.lab.agents.rssm_cem.rssm import RSSM
 
-__all__ = ["compiled"]
-
-
 STREAMING = r"""
 constexpr int WIDE = 128;                                    // gates or logits in registers at once
 constexpr int GATES = DETER < WIDE ? DETER : WIDE;
