@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 import worldfork as wf
 from worldfork.benchmark import TASKS, Entry, Task, built_in, load, read_task, score_entry, write
 from worldfork.benchmark.entries import Recorded
-from worldfork.benchmark.harness import Answers, Decided, Policy, gains_of, policies
+from worldfork.benchmark.harness import Answers, Decided, Policy, entry_policy, gains_of, interval_of_lead, policies
 from worldfork.triggers.learned import Features, Ridge, history
 
 MEDIA = Path(__file__).parents[1] / "docs" / "media"
@@ -54,7 +54,8 @@ def prices(tasks: dict[str, Task]) -> None:
     """Draw what policies earn at each price of an update."""
     grid = np.linspace(0, 200, 21).tolist()
     figure = Figure(figsize=(10, 8), layout="constrained")
-    print("| task | price | always | position | one trial | best signal | ridge | oracle |\n|---|" + "---:|" * 7)
+    heads = "task | price | always | position | one trial | best signal | ridge | oracle | ridge less best signal"
+    print(f"| {heads} |\n|---|" + "---:|" * 8)
     for axes, (name, task) in zip(figure.subplots(3, 3).flat, tasks.items(), strict=True):
         curves = {
             each: [row.earned for row in score_entry(task, each, prices=grid, intervals=False)]
@@ -71,10 +72,15 @@ def prices(tasks: dict[str, Task]) -> None:
         axes.axhline(0, color="grey", lw=0.6)
         axes.set_ylim(min(-300, -0.1 * curves["oracle"][0]), max(400, 1.08 * curves["oracle"][0]))
         axes.set_title(name, fontsize=9)
-        for price in (0, 30, 100):
+        signals = [entry_policy(task, Entry(each, Recorded(signal=each))) for each in task.signals]
+        for price in (0.0, 30.0, 100.0):
             place = grid.index(price)
+            lead = curves["ridge"][place] - curves["best signal"][place]
+            low, high = interval_of_lead(task, entry_policy(task, RIDGE), signals, price)
+            cells = [f"{values[place]:,.0f}" for values in curves.values()]
             print(
-                f"| {name} | {price} | " + " | ".join(f"{values[place]:,.0f}" for values in curves.values()) + " |"
+                f"| {name} | {price:g} | {' | '.join(cells)} | {lead:+,.0f} [{low:+,.0f}, {high:+,.0f}] |",
+                flush=True,
             )
     figure.axes[0].legend(fontsize=7)
     figure.supxlabel("price of an update")

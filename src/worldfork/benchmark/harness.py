@@ -236,23 +236,13 @@ def _gain(
     intervals: bool,
 ) -> Gain:
     everyone = task.all_models
-
-    def value_of(policy: Policy, models: Models) -> float:
-        return _value(task, policy(price, models), price, models)
-
-    value = value_of(policy, everyone)
-    earned = {other: value_of(baseline, everyone) for other, baseline in baselines.items()}
+    value = _value(task, policy, price, everyone)
+    earned = {other: _value(task, baseline, price, everyone) for other, baseline in baselines.items()}
     best = max(earned, key=lambda other: earned[other])
-    gain, headroom = value - earned[best], value_of(oracle, everyone) - earned[best]
-    low, high = math.nan, math.nan
-    if intervals and len(task.models) > 2:
-        left_out = []
-        for index in range(len(task.models)):
-            models = everyone.copy()
-            models[index] = False
-            others = max(value_of(baseline, models) for baseline in baselines.values())
-            left_out.append(value_of(policy, models) - others)
-        low, high = _jackknife(gain, np.array(left_out))
+    gain, headroom = value - earned[best], _value(task, oracle, price, everyone) - earned[best]
+    low, high = (
+        interval_of_lead(task, policy, list(baselines.values()), price) if intervals else (math.nan, math.nan)
+    )
     return Gain(
         task=task.name,
         entry=name,
@@ -268,17 +258,29 @@ def _gain(
     )
 
 
-def _value(task: Task, decided: Decided, price: float, models: Models) -> float:
+def interval_of_lead(task: Task, policy: Policy, others: Sequence[Policy], price: float) -> tuple[float, float]:
+    """Return the 95% interval of what a policy earns over the best of others: jackknife over models, Student-t.
+
+    It is NaN with fewer than three models.
+    """
+    count = len(task.models)
+    if count < 3:
+        return math.nan, math.nan
+
+    def lead(models: Models) -> float:
+        return _value(task, policy, price, models) - max(_value(task, other, price, models) for other in others)
+
+    left_out = np.array([lead(np.arange(count) != index) for index in range(count)])
+    error = math.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum())
+    reach = float(scipy.stats.t.ppf(0.975, count - 1)) * error
+    value = lead(task.all_models)
+    return value - reach, value + reach
+
+
+def _value(task: Task, policy: Policy, price: float, models: Models) -> float:
     """Return the mean over models of what a deployment earns."""
+    decided = policy(price, models)
     totals = np.bincount(task.model, weights=decided.worth - price * decided.updates, minlength=len(task.models))
     owners = np.array([each.model for each in task.deployments])
     count = np.bincount(owners, minlength=len(task.models))
     return float((totals / count)[models].mean())
-
-
-def _jackknife(value: float, left_out: Float[np.ndarray, "models"]) -> tuple[float, float]:
-    """Return the 95% interval from the values with one model left out, by Student-t."""
-    count = len(left_out)
-    error = math.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum())
-    reach = float(scipy.stats.t.ppf(0.975, count - 1)) * error
-    return value - reach, value + reach
