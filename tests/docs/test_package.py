@@ -22,11 +22,11 @@ def test_published_ledgers_are_not_in_the_source_distribution() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone")
-def test_a_clone_without_history_stays_below_60_mb(tmp_path: Path) -> None:
+def test_a_clone_without_history_stays_below_70_mb(tmp_path: Path) -> None:
     """What `du` counts; results/README.md says so."""
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)], check=True)
-    assert sum(path.lstat().st_blocks * 512 for path in clone.rglob("*")) < 60 * 2**20
+    assert sum(path.lstat().st_blocks * 512 for path in clone.rglob("*")) < 70 * 2**20
 
 
 def test_no_extra_installs_what_no_code_imports() -> None:
