@@ -54,7 +54,7 @@ LARGE = re.compile(r"results/(scope|corrected|forward|precision|\w+-cartpole)")
 def arguments(command: Command) -> list[str]:
     """The words after the verb, with what the reader fills in filled in."""
     words = [re.sub(r"\bNAME\b", "demo", word) for word in command.words[1:]]
-    return [FILLED.get(word, word) for word in words]
+    return words if command.words[0] == "new" else [FILLED.get(word, word) for word in words]
 
 
 def parsed(command: Command) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def test_a_command_that_is_quick_runs(
 def test_commands_are_found_where_pages_print_them() -> None:
     printed = {" ".join(command.words) for command in COMPLETE}
     assert {"replay runs/demo --cell demo-cartpole-swingup-c2-away-s0 --k 6 --episode 1 -o pair.gif"} <= printed
-    assert {"run REGISTRATION -o STUDY", "run linear-quadratic -o runs/lq"} <= printed
+    assert {"new study.toml", "run linear-quadratic -o runs/lq"} <= printed
     assert len(COMPLETE) > 40
 
 

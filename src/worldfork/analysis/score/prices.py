@@ -50,7 +50,8 @@ def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "
 def best_by_price(totals: Mapping[str, float], updates: Mapping[str, float]) -> tuple[PriceRange, ...]:
     """Return the policy that is worth the most at each price of an update, from 0 up.
 
-    >>> totals, updates = {"never": 0, "always": 10, "some": 8}, {"never": 0, "always": 5, "some": 2}
+    >>> totals = {"never": 0.0, "always": 10.0, "some": 8.0}
+    >>> updates = {"never": 0.0, "always": 5.0, "some": 2.0}
     >>> [best.policy for best in best_by_price(totals, updates)]
     ['always', 'some', 'never']
     """
