@@ -21,6 +21,7 @@ def test_the_page_prints_the_examples_loop() -> None:
     assert sum(bool(line.strip()) for line in code.splitlines()) < 60
 
 
+@pytest.mark.nightly
 def test_the_example_finds_when_retraining_pays(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     command = [sys.executable, str(EXAMPLE), str(tmp_path / "retraining")]
