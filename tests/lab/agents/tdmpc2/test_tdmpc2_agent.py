@@ -255,7 +255,8 @@ def test_naming_the_agent_imports_no_jax():
 
 def checkpoint(index: int) -> Checkpoint:
     parts = [{name: x[index : index + 1] for name, x in arrays.items()} for arrays in start()]
-    columns = {field.name: getattr(window(), field.name)[:1] for field in dataclasses.fields(Window)}
+    filled = {field.name: getattr(window(), field.name) for field in dataclasses.fields(Window)}
+    columns = {name: values[:1] for name, values in filled.items() if values is not None}
     return Checkpoint(*parts, 0.0, str(index), replay=Window(**columns))
 
 
