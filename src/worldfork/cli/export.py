@@ -24,7 +24,7 @@ def export(
         help="With --publish: leave out the log of every step, too, and keep what detectors answered on it.",
     ),
     deployments: bool = typer.Option(
-        False, "--deployments", help="One row per policy, cell and episode of what was followed all the way."
+        False, "--deployments", help="One row per policy, cell and episode of closed-loop deployments."
     ),
     values: bool = typer.Option(
         False, "--values", help="Write every figure of the score instead, as names and numbers, for a tracker."

@@ -1,4 +1,4 @@
-"""Records of what policies came to that were followed all the way (docs/deployment.md)."""
+"""Records of closed-loop deployments, policy by policy (docs/deployment.md)."""
 
 import dataclasses
 from collections.abc import Mapping

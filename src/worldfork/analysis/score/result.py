@@ -70,7 +70,7 @@ class Score:
     # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.
     higher_is_better: bool | None = None
     missing: str = ""  # how many of the registered forks are not there, in a sentence
-    # By task, what policies came to that were followed all the way; empty where none was registered.
+    # Closed-loop deployments by task; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
     # By task, then by what else sets arms apart ("all", "rate 0.1"): arms that differ in the dose of their update,
     # and in the noise of their stream; empty where none do.

@@ -1,4 +1,4 @@
-"""The thresholds of policies that are followed all the way: fitted on the one-step ledger of other checkpoints.
+"""The thresholds of policies in closed loop: fitted on the one-step ledger of other checkpoints.
 
 A policy that fires on checkpoint c may use what updating was worth anywhere but there. So its threshold is the one
 that suits all other checkpoints' forks best, by the same fit that scores triggers (policies.py); and a random
