@@ -9,11 +9,13 @@ import pytest
 from tiny import AUTHORED, write
 from typer.testing import CliRunner
 
+import worldfork.cli
 from worldfork.analysis.read.table import write_template
 from worldfork.cli.main import app, main
 from worldfork.errors import WorldforkError
 
 FULL = Path("/dev/full")  # a disk on which there never is room
+CLI = Path(worldfork.cli.__file__).parent
 LONG = "a" * 256  # one letter more than a file's name may have
 
 
@@ -23,7 +25,7 @@ def refused(*arguments: str | Path) -> str:
     return str(refusal.value)
 
 
-def worldfork(*arguments: str | Path, stdout: int, **environment: str) -> "subprocess.CompletedProcess[bytes]":
+def run_command(*arguments: str | Path, stdout: int, **environment: str) -> "subprocess.CompletedProcess[bytes]":
     command = [sys.executable, "-m", "worldfork.cli.main", *map(str, arguments)]
     around = {**os.environ, **environment}
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=around, check=False)
@@ -40,7 +42,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("option", ["--verbose", "--markdown", "--json"])
 def test_a_full_disk_behind_standard_output_is_one_sentence(table: Path, option: str) -> None:
     with FULL.open("wb") as full:
-        done = worldfork("score", table, "--permutations", "20", option, stdout=full.fileno())
+        done = run_command("score", table, "--permutations", "20", option, stdout=full.fileno())
     assert done.returncode == 2
     assert done.stderr.decode().strip() == (
         "worldfork: standard output, or a file, can not be read or written (No space left on device)."
@@ -51,11 +53,11 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(table: Path, option:
 def test_what_standard_output_can_not_write_is_spelled_out(table: Path, option: str) -> None:
     plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "POSIX"}
     arguments = ("score", table, "--permutations", "20", option)
-    done = worldfork(*arguments, stdout=subprocess.PIPE, **plain)
+    done = run_command(*arguments, stdout=subprocess.PIPE, **plain)
     assert (done.returncode, done.stderr.strip()) == (0, b"")
     assert done.stdout.isascii()
     assert b"\\u2013" in done.stdout
-    written = worldfork(*arguments, stdout=subprocess.PIPE, PYTHONUTF8="1").stdout.decode()
+    written = run_command(*arguments, stdout=subprocess.PIPE, PYTHONUTF8="1").stdout.decode()
     if option == "--markdown":  # a screen's frames are drawn otherwise
         assert done.stdout.decode("unicode-escape") == written
 
@@ -123,7 +125,15 @@ def test_a_reader_who_has_read_enough_is_no_error(table: Path, option: str) -> N
     read, written = os.pipe()
     os.close(read)
     try:
-        done = worldfork("score", table, "--permutations", "20", option, stdout=written)
+        done = run_command("score", table, "--permutations", "20", option, stdout=written)
     finally:
         os.close(written)
     assert done.stderr.strip() == b""
+
+
+@pytest.mark.parametrize("module", sorted(CLI.glob("*.py")), ids=lambda path: path.stem)
+def test_every_verb_that_draws_bars_can_be_quiet(module: Path) -> None:
+    source = module.read_text()
+    if " bars(" in source:
+        assert '"--quiet", "-q"' in source
+        assert "bars(transient=True)" not in source  # bars that no option silences

@@ -14,6 +14,8 @@ def benchmark(
     data: Path | None = typer.Option(None, help="A data set of yours (worldfork dataset); else the published one."),
     as_csv: bool = typer.Option(False, "--csv", help="Every figure, for a program."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
+    as_json: bool = typer.Option(False, "--json", help="Every figure, one record an entry, task and price."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Say what a trigger earns over never, always, the schedule and one trial, by the price of an update.
 
@@ -33,7 +35,7 @@ def benchmark(
         prices = [float(each) for each in price.split(",")]
     except ValueError as error:
         raise WorldforkError(f"--price: expected numbers with commas, as in 0,30; got {price!r}.") from error
-    with bars(transient=True) as progress:
+    with bars(quiet=quiet or as_json, transient=True) as progress:
         board = enter(
             entries or (),
             data=load(data),
@@ -41,6 +43,9 @@ def benchmark(
             prices=prices,
             progress=progress,
         )
+    if as_json:
+        print(board.fill_nan(None).write_json())
+        return
     if as_csv:
         print(board.write_csv(), end="")
         return

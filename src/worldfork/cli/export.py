@@ -29,6 +29,7 @@ def export(
     values: bool = typer.Option(
         False, "--values", help="Write every figure of the score instead, as names and numbers, for a tracker."
     ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
 
@@ -49,7 +50,7 @@ def export(
 
     writable(output)  # before the work, not after it
     if values:
-        _values(study, output)
+        _values(study, output, quiet=quiet)
         return
     from worldfork.analysis.read import deployment_frame, recorded_frame, study_frame, write_frame
     from worldfork.ledger.recorded import RecordedLedger, is_recorded
@@ -62,13 +63,13 @@ def export(
     typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
 
 
-def _values(ledger: Path, path: Path) -> None:
+def _values(ledger: Path, path: Path, *, quiet: bool) -> None:
     from worldfork.analysis.read import write_frame
     from worldfork.analysis.score import score_ledger
     from worldfork.analysis.score.frames import values
     from worldfork.progress import bars
 
-    with bars(transient=True) as progress:
+    with bars(quiet=quiet, transient=True) as progress:
         frame = values(score_ledger(ledger, progress=progress))
     write_frame(frame, path)
     typer.echo(f"{plural(len(frame), 'figure')} in {path}.")

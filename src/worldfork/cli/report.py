@@ -40,6 +40,7 @@ def report(
     ),
     seed: int = typer.Option(0, min=0, help="Of every resampling."),
     permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Write the page: verdicts, streams, forks, thresholds to drag, and the record of how the ledger was made.
 
@@ -56,7 +57,7 @@ def report(
     ledgers = [locate(ledger) for ledger in ledgers]
 
     def scored(ledger: Path) -> Material:
-        with bars(transient=True) as progress:
+        with bars(quiet=quiet, transient=True) as progress:
             return gather(
                 ledger,
                 seed=seed,

@@ -56,6 +56,7 @@ def score(
     fail_on: str | None = typer.Option(
         None, "--fail-on", help="Exit with 1 where a task has this verdict: harmful, helpful or unresolved; commas."
     ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
 ) -> None:
     """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
 
@@ -99,7 +100,7 @@ def score(
         failure_return=failure_return,
         columns=_columns(columns),
     )
-    with bars(transient=True) as progress:
+    with bars(quiet=quiet or as_json, transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
     notes = list(scored.warnings)
     notes += [opened.recorder.statement] if opened.recorder is not None else []
