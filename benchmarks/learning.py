@@ -7,8 +7,8 @@ Everything is read from the published data set (results/dataset), fitted on the 
 return per deployment of 24 decision points.
 """
 
+import argparse
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,9 +43,14 @@ def main() -> None:
         "permuted": permuted,
         "closed-loop": closed_loop,
     }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("section", nargs="*", help=f"tables to print, of {', '.join(sections)}; all by default")
+    asked = parser.parse_args().section
+    if unknown := set(asked) - set(sections):
+        parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(sections)}")
     data = load()
     tasks = {name: read_task(data, name) for name in NAMES}
-    for name in sys.argv[1:] or sections:
+    for name in asked or sections:
         print(f"\n## {name}\n", flush=True)
         sections[name](tasks)
 
