@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
-from worldfork.ledger.row import CellRow, ForkRow, is_canonical, read_row, restore_digests, seal
+from worldfork.ledger.row import CellRow, ForkRow, read_chain, seal
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 Row = TypeVar("Row", bound=CellRow)
@@ -221,25 +221,15 @@ class ChainFolder(Generic[Row]):
         path = self.path / self.lines
         if not path.exists():
             return [], 0
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        previous = digest(read_json(self.path / "cell.json"))
-        complete = restore_digests(content[:whole], genesis=previous, where=str(path))
-        lines = complete.decode("utf-8", errors="replace").split("\n")[:-1]
-        rows: list[Row] = []
-        for number, line in enumerate(lines, start=1):
-            row = read_row(line, self.kind, where=f"{path}, line {number}")
-            if (row.cell, row.k, row.prev) != (self.id, number, previous):
+        genesis = digest(read_json(self.path / "cell.json"))
+        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path, spelling=spelling)
+        for number, row in enumerate(rows, start=1):
+            if (row.cell, row.k) != (self.id, number):
                 raise WorldforkError(
-                    f"{path}, line {number}: expected {self.kind.subject} {number} of {self.id} chained to "
-                    f"{previous[:12]}, got {self.kind.subject} {row.k} of {row.cell} chained to {row.prev[:12]}. "
-                    "A row was lost, doubled or moved."
+                    f"{path}, line {number}: expected {self.kind.subject} {number} of {self.id}, got "
+                    f"{self.kind.subject} {row.k} of {row.cell}."
                 )
-            if spelling and not is_canonical(line, row):
-                raise WorldforkError(f"{path}, line {number}: the row is not in canonical form; it was edited.")
-            rows.append(row)
-            previous = row.digest
-        return rows, len(content) - whole
+        return rows, torn
 
 
 class CellFolder(ChainFolder[ForkRow]):

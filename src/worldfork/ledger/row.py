@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -140,6 +141,37 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
             f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match."
         )
     return row
+
+
+def read_chain(
+    content: bytes, kind: type[Row], *, genesis: str, path: Path, spelling: bool = False
+) -> tuple[list[Row], int]:
+    """Return the rows of a file, each checked against its digest and the row before, and the bytes of a torn line.
+
+    Args:
+        content: the bytes of the file.
+        kind: record of its rows.
+        genesis: the digest that the first row is chained to.
+        path: the file's name in errors.
+        spelling: also require every line to be the canonical JSON of its row.
+    """
+    whole = content.rfind(b"\n") + 1
+    complete = restore_digests(content[:whole], genesis=genesis, where=str(path))
+    rows: list[Row] = []
+    previous = genesis
+    for number, line in enumerate(complete.decode("utf-8", errors="replace").split("\n")[:-1], start=1):
+        where = f"{path}, line {number}"
+        row = read_row(line, kind, where=where)
+        if row.prev != previous:
+            raise WorldforkError(
+                f"{where}: expected a row chained to {previous[:12]}, got {kind.subject} {row.k} of {row.place} "
+                f"chained to {row.prev[:12]}. A row was lost, doubled or moved."
+            )
+        if spelling and not is_canonical(line, row):
+            raise WorldforkError(f"{where}: the row is not in canonical form; it was edited.")
+        rows.append(row)
+        previous = row.digest
+    return rows, len(content) - whole
 
 
 def is_canonical(line: str, row: ChainedRow) -> bool:
