@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from worldfork import registry
-from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import CHOSEN_BY_THE_USER, Local
-from worldfork.executors.ray import _require_same_cluster, _Worker
+from worldfork.executors.ray import _Worker
 from worldfork.testing import check_executor
 
 
@@ -54,13 +53,6 @@ def test_what_the_kit_builds_it_closes() -> None:
     assert closed == ["closed"]
     check_executor(Serial(), study=False)
     assert closed == ["closed"], "another's executor is for its owner to close"
-
-
-def test_another_cluster_than_the_one_that_is_connected_is_refused() -> None:
-    for same in (None, "auto", "10.0.0.1:6379", "ray://10.0.0.1:10001"):
-        _require_same_cluster(same, "10.0.0.1:6379")
-    with pytest.raises(WorldforkError, match=r"connected to the Ray cluster at `10.0.0.1:6379`.*ray.shutdown"):
-        _require_same_cluster("10.0.0.2:6379", "10.0.0.1:6379")
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(0.0, None), (0.5, "0.450"), (1.0, None), (2.0, None)])

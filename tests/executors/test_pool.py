@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from worldfork.errors import Failed, WorldforkError
-from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 from worldfork.executors.ray import Ray
 
 
@@ -59,7 +59,6 @@ class MadeUp:
                 self.begun_at.append(self.time)
                 self.workers[worker] = machine
                 self.waiting.append(worker)
-                self.queue.append(Joined(worker))
         return False
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:

@@ -238,7 +238,7 @@ def test_an_object_that_is_lost_is_put_again(make: Any, tmp_path: Path) -> None:
         return False
 
     until(lost, lambda: "an object that is lost with its owner")
-    executor._cluster.objects.kept[blob.name] = reference, 1_000_000
+    executor._cluster.objects.kept[blob.name] = reference
     assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
     assert executor._cluster.misses.total() == 1
 

@@ -21,13 +21,6 @@ logger = logging.getLogger("worldfork.executors")
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined:
-    """Event: a worker is ready."""
-
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Returned:
     """Event: a worker did its task."""
 
@@ -43,7 +36,7 @@ class Lost:
     reason: str
 
 
-Event = Joined | Returned | Lost
+Event = Returned | Lost
 
 
 @runtime_checkable
@@ -105,7 +98,7 @@ def spread(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Any]]:
     """Apply `function` to every task somewhere, and yield (index, result) as they can be believed."""
-    pool = _Pool(cluster, function, enumerate(tasks), rules, clock)
+    pool = _Pool(cluster, function, enumerate(tasks), rules=rules, clock=clock)
     try:
         while not pool.finished():
             pool.begin_workers()
@@ -127,6 +120,7 @@ class _Pool:
         cluster: Cluster,
         function: Callable[[Any], Any],
         supply: Iterator[tuple[int, Any]],
+        *,
         rules: Rules,
         clock: Callable[[], float],
     ) -> None:
@@ -172,13 +166,10 @@ class _Pool:
 
     def take(self, event: Event) -> Iterator[tuple[int, Any]]:
         """Take an event in; yield the results that can now be believed."""
-        match event:
-            case Joined():
-                logger.info("worker %s is there", event.worker)
-            case Returned():
-                yield from self._take_result(event.worker, event.result)
-            case Lost():
-                yield from self._take_loss(event.worker, event.reason)
+        if isinstance(event, Lost):
+            yield from self._take_loss(event.worker, event.reason)
+        else:
+            yield from self._take_result(event.worker, event.result)
 
     def take_overdue(self) -> Iterator[tuple[int, Any]]:
         """End the workers that have not answered in time."""
@@ -213,8 +204,7 @@ class _Pool:
 
     def _draw(self) -> _Job | None:
         """Return the next task of the supply, which a result may add to after it had run out."""
-        following = next(self.supply, None)
-        if following is None:
+        if (following := next(self.supply, None)) is None:
             return None
         index, task = following
         twice = self.rules.twice > 0 and index % self.rules.twice == 0
@@ -223,14 +213,9 @@ class _Pool:
         return job
 
     def _job_for(self, worker: str) -> _Job | None:
-        for job in self.waiting:
-            if worker not in job.given_to:
-                break
-        else:
-            following = self._draw()
-            if following is None:
-                return None
-            job = following
+        job = next((job for job in self.waiting if worker not in job.given_to), None) or self._draw()
+        if job is None:
+            return None
         under_way = sum(other is job for other, _ in self.busy.values())
         if len(job.results) + under_way + 1 >= job.wanted:
             self.waiting.remove(job)
@@ -281,8 +266,7 @@ class _Pool:
         """Yield the result that can be believed, or have another worker compute it."""
         if job.settled:
             return
-        _, first = job.results[0]
-        if len(job.results) == 1 and getattr(first, "doubtful", False):
+        if len(job.results) == 1 and getattr(job.results[0][1], "doubtful", False):
             job.wanted = max(job.wanted, 2)
         if len(job.results) < job.wanted and not last_word:
             if not any(other is job for other, _ in self.busy.values()):
@@ -290,10 +274,9 @@ class _Pool:
             return
         agreeing = _largest_agreement(job.results)
         if len(agreeing) > 1 or len(job.results) == 1:
-            for worker, _ in job.results:
-                if worker not in {other for other, _ in agreeing}:
-                    logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
-                    self.cluster.end(worker)
+            for worker in {worker for worker, _ in job.results} - {worker for worker, _ in agreeing}:
+                logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
+                self.cluster.end(worker)
             job.settled = True
             yield job.index, agreeing[0][1]
         elif len(job.results) < 3 and not last_word:
@@ -307,14 +290,7 @@ class _Pool:
 
 def _largest_agreement(results: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return the largest group of results that agree."""
-    groups: list[list[tuple[str, Any]]] = []
-    for worker, result in results:
-        for group in groups:
-            if _same(group[0][1], result):
-                group.append((worker, result))
-                break
-        else:
-            groups.append([(worker, result)])
+    groups = [[other for other in results if _same(result, other[1])] for _, result in results]
     return max(groups, key=len)
 
 

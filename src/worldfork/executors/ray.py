@@ -23,12 +23,11 @@ from worldfork.blobs import Blob, fetching
 from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import share_memory
-from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
 logger = logging.getLogger("worldfork.executors")
 SPELLED: Final = 600  # characters of what Ray says of a worker that it lost
-KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no task needs them
 
 
 class Ray(ExecutorPlugin):
@@ -174,7 +173,8 @@ class _RayCluster:
             worker = f"{machine}/{number}"
             self.actors[worker], self.nodes[worker] = self.actors.pop(number), node
             self.idle[worker] = None
-            return [Joined(worker)]
+            logger.info("worker %s is there", worker)
+            return []
         worker, function, task = self.flying.pop(reference)
         self.idle[worker] = None
         if isinstance(result, _Missing):
@@ -203,30 +203,25 @@ class _RayCluster:
         """End every worker; a cluster that was begun for this run ends too."""
         for worker in list(self.actors):
             self.end(worker)
-        self.objects.clear()
+        self.objects.kept.clear()
         if self.connected_here:
             self.ray.shutdown()
 
 
 class _Objects:
-    """Blobs in the object store: put when a task first names them, and dropped, oldest first, beyond a bound."""
+    """Blobs in the object store, put there when a task first names them."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self.kept: collections.OrderedDict[str, tuple[Any, int]] = collections.OrderedDict()
+        self.kept: dict[str, Any] = {}  # name -> reference
 
     def named(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
         """Return a reference to each blob, within a list, where Ray does not fetch it unasked."""
         wanted = {}
         for blob in blobs:
             if blob.name not in self.kept:
-                content = blob.path.read_bytes()
-                self.kept[blob.name] = self.ray.put(content), len(content)
-            self.kept.move_to_end(blob.name)
-            wanted[blob.name] = [self.kept[blob.name][0]]
-        size = sum(size for _, size in self.kept.values())
-        while size > KEPT and next(iter(self.kept)) not in wanted:  # tasks under way hold references of their own
-            size -= self.kept.popitem(last=False)[1][1]
+                self.kept[blob.name] = self.ray.put(blob.path.read_bytes())
+            wanted[blob.name] = [self.kept[blob.name]]
         return wanted
 
     def forget(self, blobs: Iterable[Blob]) -> None:
@@ -234,23 +229,11 @@ class _Objects:
         for blob in blobs:
             self.kept.pop(blob.name, None)
 
-    def clear(self) -> None:
-        self.kept.clear()
-
 
 def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
     """Return how many workers a node could hold if nobody else used it."""
     cores = int(resources.get("CPU", 0) // cpus)
     return min(cores, int(resources.get("GPU", 0) // gpus)) if gpus else cores
-
-
-def _require_same_cluster(asked_for: str | None, connected: str) -> None:
-    """Refuse to compute somewhere else than asked for, in a process that is connected already."""
-    if asked_for and ":" in asked_for and "://" not in asked_for and asked_for != connected:
-        raise WorldforkError(
-            f"This process is connected to the Ray cluster at `{connected}`, and `{asked_for}` was asked for: call "
-            "ray.shutdown() first, or leave the address out."
-        )
 
 
 def _connected(address: str | None) -> tuple[Any, bool]:
@@ -262,7 +245,12 @@ def _connected(address: str | None) -> tuple[Any, bool]:
             import ray
 
             if ray.is_initialized():
-                _require_same_cluster(address, ray.get_runtime_context().gcs_address)
+                connected = ray.get_runtime_context().gcs_address
+                if address and ":" in address and "://" not in address and address != connected:
+                    raise WorldforkError(
+                        f"This process is connected to the Ray cluster at `{connected}`, and `{address}` was asked "
+                        "for: call ray.shutdown() first, or leave the address out."
+                    )
                 return ray, False
             quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
             if running:
