@@ -139,9 +139,8 @@ class RecordedLedger:
     def findings(self) -> tuple[list[RecordedRow], list[str], list[str]]:
         """Return the rows, what is wrong with them and their settings, and notes: the recorder's statements, which
         no reader can check, and a torn line."""
-        stored = (self.path / SETTINGS).read_bytes()
         problems, notes = [], [self.settings.statement]
-        if stored != as_file(self.settings.model_dump(mode="json", by_alias=True)):
+        if (self.path / SETTINGS).read_bytes() != as_file(self.settings.model_dump(mode="json", by_alias=True)):
             problems.append(f"{SETTINGS} is not in canonical form; it was edited.")
         try:
             rows, torn = self.read(spelling=True)
