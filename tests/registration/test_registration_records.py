@@ -104,22 +104,6 @@ def test_the_largest_value_has_a_bound(table: str, name: str, too_large: float) 
     assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_large}\n")
 
 
-@pytest.mark.parametrize(
-    ("table", "name", "largest"),
-    [
-        ("stream", "decision_points", 100_000),
-        ("stream", "drift_period", 10**9),
-        ("evaluation", "episodes", 100_000),
-        ("mechanism", "steps", 10**9),
-        ("mechanism", "window", 10**9),
-        ("execution", "forks_per_block", 100_000),
-    ],
-)
-def test_the_largest_value_is_taken(table: str, name: str, largest: int) -> None:
-    place = f"{table}.{name}" if table == "execution" else f"arms.0.{table}.{name}"
-    assert at(parse(f"{LEAST}[{table}]\n{name} = {largest}\n"), place) == largest
-
-
 def test_a_study_has_at_most_ten_million_forks() -> None:
     """Counted without spelling its cells out, which would take longer than anyone waits."""
     checkpoints = f"checkpoints = {list(range(100))}"
