@@ -315,9 +315,12 @@ def power(
     """
     from worldfork.analysis.read import open_ledger
     from worldfork.analysis.score.design import Cost, planned_power
+    from worldfork.registration import read
+    from worldfork.registration.library import find
 
+    registered = registration if isinstance(registration, Registration) else read(find(registration))
     return planned_power(
-        open_authored(registration)[0].registration,
+        registered,
         like=None if like is None else open_ledger(like).table.arms,
         cost=None if cost is None else Cost.of(cost),
     )

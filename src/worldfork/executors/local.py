@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import connection, util
 from pathlib import Path
+from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, PrivateAttr
@@ -152,7 +153,7 @@ class Local(ExecutorPlugin):
 class _Process:
     """Worker process and this end of the pipe to it."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "Popen[bytes]"
     pipe: Pipe
     place: Place
     has_begun: bool = False
@@ -164,7 +165,7 @@ class _Process:
 
     def wait(self) -> None:
         """Give a process that was killed, or whose pipe is closed, some time to be gone."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(TimeoutExpired):
             self.process.wait(PATIENCE)
 
 
@@ -274,10 +275,10 @@ def _begin(place: Place) -> _Process:
     """Begin a process: a fresh interpreter, since a forked one would inherit threads and device handles."""
     ours, theirs = connection.Pipe()
     gpu, share = place or (None, 1.0)
-    process = subprocess.Popen(  # noqa: S603 - this interpreter, our own module
+    process = Popen(  # noqa: S603 - this interpreter, our own module
         [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(os.getpid()), str(share), *sys.path],
         env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu},
-        stdin=subprocess.DEVNULL,
+        stdin=DEVNULL,
         pass_fds=[theirs.fileno()],
         process_group=0,  # Ctrl-C is for its parent, which ends it
     )
