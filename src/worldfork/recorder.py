@@ -194,11 +194,9 @@ class Recorder:
             return
         stored = RecordedLedger(self.path).settings.model_dump(mode="json", by_alias=True)
         if changes := difference(stored, wanted):
+            listed = "\n  ".join(changes)
             raise WorldforkError(
-                f"`{self.path}` was recorded otherwise:\n  "
-                + "\n  ".join(changes)
-                + "\nRecord into a new folder, or as "
-                "before."
+                f"`{self.path}` was recorded otherwise:\n  {listed}\nRecord into a new folder, or as before."
             )
 
     def _catch_up(self) -> None:

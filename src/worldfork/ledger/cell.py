@@ -49,10 +49,10 @@ class ChainFolder(Generic[Row]):
     lines: ClassVar[str]  # name of the file of rows
     depth: ClassVar[int]  # folders between the study's and this one
     configured: ClassVar[type[ChainRecord]]  # record of cell.json
+    kind: type[Row]  # record of its rows
 
-    def __init__(self, path: Path, kind: type[Row]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.kind = kind
         self._last: str | None = None  # digest of the last row, once begun
 
     @property
@@ -101,15 +101,17 @@ class ChainFolder(Generic[Row]):
         """
         files.confined(self.path / "cell.json", within=self._study)
         wanted = dict(configuration)
-        stored = read_json(self.path / "cell.json") if (self.path / "cell.json").exists() else None
-        if stored is None and self.has_rows():
-            raise WorldforkError(
-                f"{self.id} has rows and no cell.json to say what made them. Use a new study folder."
-            )
-        rows, torn = self._read_rows() if stored is not None else ([], 0)
-        if stored is not None and rows and stored.get("registration") in earlier:
+        if not (self.path / "cell.json").exists():
+            if self.has_rows():
+                raise WorldforkError(
+                    f"{self.id} has rows and no cell.json to say what made them. Use a new study folder."
+                )
+            return CellPlan(wanted, [], 0, fresh=True)
+        stored = read_json(self.path / "cell.json")
+        rows, torn = self._read_rows()
+        if rows and stored.get("registration") in earlier:
             wanted["registration"] = stored["registration"]
-        if stored is not None and rows and stored != wanted:
+        if rows and stored != wanted:
             raise Refused(self.id, tuple(difference(stored, wanted)))
         return CellPlan(wanted, rows, torn, fresh=stored != wanted)
 
@@ -238,9 +240,7 @@ class CellFolder(ChainFolder[ForkRow]):
     lines = "forks.jsonl"
     depth = 1
     configured = CellRecord
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, ForkRow)
+    kind = ForkRow
 
 
 def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping[str, Any]) -> list[str]:
