@@ -1,4 +1,4 @@
-"""Work in processes of this machine, which share its GPUs: their memory, and their time."""
+"""Work in this process, or in processes of this machine that share its GPUs."""
 
 import contextlib
 import dataclasses
@@ -45,10 +45,9 @@ def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
 
 
 def share_memory(share: float) -> None:
-    """Have JAX take this share of its GPU's memory, unless the user has said how much it takes.
+    """Let JAX take this share of its GPU's memory, unless the user has chosen. Call it before JAX is used.
 
-    By itself each process takes three quarters when it first computes, so that a second one on the same GPU dies.
-    Must be called before JAX is used.
+    By default each process takes three quarters, so that a second one on the same GPU dies.
     """
     if share < 1 and not any(name in os.environ for name in CHOSEN_BY_THE_USER):
         os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{SHARED * share:.3f}"
@@ -102,17 +101,17 @@ Place = tuple[str, float] | None  # a GPU and the share of it that a process may
 
 
 class Local(ExecutorPlugin):
-    """Executor of this process, or of processes of its own that compute while it writes.
+    """Executor that computes in this process, or in worker processes while this one writes.
 
-    One worker is this process itself, which can neither outlive a crash nor end a task that hangs. Where
-    `attempts`, `deadline` or `twice` is set, one worker is a process of its own too.
+    A single worker is this process, which can neither survive a crash nor end a task that hangs. If `attempts`,
+    `deadline` or `twice` is set, a single worker is a process of its own.
     """
 
     workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
     attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
     deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task of a worker
     twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
-    # Those of the last call of `map`, for the next: they have imported what they need, and know their programs.
+    # Processes of the last call of `map`, for the next: they have imported and compiled what they need.
     _waiting: "_Processes | None" = PrivateAttr(default=None)
 
     @property
@@ -133,13 +132,13 @@ class Local(ExecutorPlugin):
     def _in_processes(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         processes, self._waiting = self._waiting, None  # a call beside this one has processes of its own
         processes = processes or _Processes(self._processes(), visible_gpus())
-        # Another process is had at once, and who works on what is seen by other means than a line now and then.
+        # Processes begin at once and can be watched: no pause after a loss, and no log lines.
         rules = Rules(
             attempts=self.attempts, deadline=self.deadline, twice=self.twice, pause=0.0, shown_every=math.inf
         )
         try:
             yield from spread(processes, function, tasks, rules=rules)
-        except BaseException:  # also where nobody wants the rest
+        except BaseException:  # also if the caller takes no more results
             processes.end_all()
             raise
         self.close()
@@ -170,7 +169,7 @@ class _Process:
 
 
 class _Processes:
-    """Cluster of processes of this machine: they are begun when there is something to do, then wait for more."""
+    """Cluster of processes of this machine, which wait for more tasks when they are done."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
@@ -182,7 +181,7 @@ class _Processes:
         self._end_all = util.Finalize(None, _kill, (self._all,), exitpriority=10)
 
     def ready(self) -> list[str]:
-        return self._idle[::-1]  # who has worked before has imported what it needs
+        return self._idle[::-1]  # first those that have imported what they need
 
     def grow(self) -> bool:
         while self._free:
@@ -193,14 +192,14 @@ class _Processes:
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
         self._idle.remove(worker)
-        with contextlib.suppress(ConnectionError):  # it has died meanwhile, and `events` says so
+        with contextlib.suppress(ConnectionError):  # it has died meanwhile, as `events` will report
             self._all[worker].pipe.send((function, task))
 
     def events(self, seconds: float) -> list[Event]:
         names = {process.pipe: name for name, process in self._all.items()}
         ready = [names[pipe] for pipe in connection.wait(list(names), timeout=seconds)]  # type: ignore[index]
         found = [event for name in ready for event in self._received(name)]
-        # A process that a world has forked may hold the pipe of one that has died.
+        # A process that a world forked may keep the pipe of a dead one open.
         died = [name for name, process in self._all.items() if process.process.poll() is not None]
         return found + [self._lost(name) for name in died if not self._all[name].pipe.poll()]
 
@@ -246,7 +245,7 @@ class _Processes:
             self._free.append(process.place)
 
     def let_go(self) -> None:
-        """Close all pipes: the processes end by themselves."""
+        """Close all pipes, so that the processes end."""
         self._end_all.cancel()
         for process in self._all.values():
             process.pipe.close()
@@ -254,7 +253,7 @@ class _Processes:
             process.wait()
 
     def end_all(self) -> None:
-        """Kill every process: nobody wants what they are doing."""
+        """Kill every process."""
         self._end_all()
 
 

@@ -1,8 +1,7 @@
-"""Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through its object store.
+"""Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through the object store.
 
-The calling process is Ray's driver and worldfork's: it alone writes the ledger, and it needs neither an accelerator
-nor the libraries for one. Actors end with it. Objects that it has put are not made again by Ray when they are lost,
-so it puts them again itself: it has the files.
+The calling process is the driver of Ray and of worldfork. It alone writes the ledger, and needs no accelerator.
+Actors end with it. Ray does not restore objects of the driver that are lost, so the driver puts them again.
 """
 
 import collections
@@ -27,7 +26,7 @@ from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
 logger = logging.getLogger("worldfork.executors")
-SPELLED: Final = 600  # characters of what Ray says of a worker that it lost
+REASON: Final = 600  # characters of Ray's reason for the loss of a worker
 
 
 class Ray(ExecutorPlugin):
@@ -59,7 +58,7 @@ class Ray(ExecutorPlugin):
 
 
 class _Missing:
-    """Result of a worker that could not have a blob."""
+    """Result of a worker that could not fetch a blob."""
 
 
 class _Worker:
@@ -77,7 +76,7 @@ class _Worker:
         return platform.node(), ray.get_runtime_context().get_node_id()
 
     def do(self, function: Callable[[Any], Any], task: Any, objects: dict[str, list[Any]]) -> Any:
-        """Apply the function; blobs are fetched when they are asked for, not before: most are known already."""
+        """Apply the function; a blob is fetched when it is first read."""
         import ray
 
         missing = []
@@ -99,8 +98,7 @@ class _Worker:
 
 
 class _RayCluster:
-    """Cluster of one run's workers. A worker is called by its machine and a number, and by the number alone until
-    Ray has found a place for it."""
+    """Workers of one run, named by machine and number; by the number alone until Ray has placed them."""
 
     def __init__(self, settings: Ray) -> None:
         self.ray, self.connected_here = _connected(settings.address)
@@ -119,8 +117,8 @@ class _RayCluster:
         return list(self.idle)
 
     def grow(self) -> bool:
-        """Ask for as many workers as the nodes have room for. Ray places them: it alone knows what is free where,
-        since others may use the cluster too. Those for which there is no place now come when there is."""
+        """Ask for as many workers as the nodes have room for. Ray places them, some of them later: others may use
+        the cluster too."""
         nodes = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] not in self.shunned]
         gpus = self.settings.gpus
         if gpus is None:
@@ -166,7 +164,7 @@ class _RayCluster:
         except self.ray.exceptions.RayError as error:
             worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
             self.end(worker)
-            return [Lost(worker, printable(" ".join(str(error).split()))[:SPELLED])]
+            return [Lost(worker, printable(" ".join(str(error).split()))[:REASON])]
         if reference in self.starting:
             number = self.starting.pop(reference)
             machine, node = result
@@ -274,7 +272,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
 
 @contextlib.contextmanager
 def _keeping_the_handler() -> Iterator[None]:
-    """Leave SIGTERM to whoever listens for it: Ray would make it an exit without a word."""
+    """Keep the handler of SIGTERM, which Ray would replace by a silent exit."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     if callable(before) and threading.current_thread() is threading.main_thread():
@@ -283,7 +281,7 @@ def _keeping_the_handler() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loopback() -> Iterator[None]:
-    """Have Ray listen to this machine alone: it does so where it believes that there can be no cluster."""
+    """Let Ray listen to this machine alone, as it does where it expects no cluster."""
     name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # read when Ray is imported, and inherited by its processes
     before = os.environ.get(name)
     os.environ[name] = "0"
@@ -297,7 +295,7 @@ def _loopback() -> Iterator[None]:
 
 
 def _require_listener(address: str | None) -> None:
-    """See that somebody listens at `host:port`: Ray would try for minutes, and then end the process."""
+    """Raise unless something listens at `host:port`: Ray would try for minutes, and then end the process."""
     host, colon, port = (address or "").rpartition(":")
     if colon and port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=10).close()

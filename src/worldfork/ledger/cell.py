@@ -1,8 +1,7 @@
 """The folder of a cell: its configuration, its stream and its chained rows.
 
 A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
-refuses, `open` writes. In a published copy rows lack the digests that follow from others, and a stream that several
-cells share lies in its owner's folder alone; both are resolved here.
+refuses, `open` writes.
 """
 
 import dataclasses

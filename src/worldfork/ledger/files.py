@@ -165,7 +165,7 @@ def _open_plain(path: Path, flags: int) -> int:
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:
-    """Take the lock; return whether it was had."""
+    """Take the lock; return False if another process holds it."""
     import fcntl  # here, so that everything but writing works where there is none
 
     try:
@@ -208,7 +208,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Raise errors of the system as errors that say what to do."""
+    """Raise errors of the system as errors with advice."""
     try:
         yield
     except OSError as error:
