@@ -262,7 +262,7 @@ def test_a_script_without_a_guard_is_not_run_again_in_its_workers(tmp_path: Path
 # A worker that says that it is being started, and goes no further until its parent has gone.
 LATE = """
 import os, sys, time
-if any("import work; work" in word for word in sys.orig_argv):
+if any("local import work" in word for word in sys.orig_argv):
     parent = os.getppid()
     os.write(1, f"{os.getpid()}\\n".encode())
     while os.getppid() == parent:

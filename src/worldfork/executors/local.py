@@ -264,10 +264,14 @@ def _kill(processes: dict[str, _Process]) -> None:
         process.wait()
 
 
-# What a worker runs: it finds modules where this process does, and in no other place.
-WORKER: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; from worldfork.executors.local import work; work(*sys.argv[1:4])"
-)
+# Program of a worker, which finds modules where this process does, and in no other place.
+WORKER: Final = """
+import sys
+arguments, sys.path[:] = sys.argv[1:4], sys.argv[4:]
+del sys.argv[1:]
+from worldfork.executors.local import work
+work(*arguments)
+"""
 
 
 def _begin(place: Place) -> _Process:

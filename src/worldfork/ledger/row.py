@@ -251,22 +251,18 @@ def restore_digests(lines: bytes, *, genesis: str, where: str) -> bytes:
         return lines
     whole: list[bytes] = []
     previous = genesis.encode()
-    rows = lines.splitlines(keepends=True)
-    for number, row in enumerate(rows, start=1):
+    row = b""
+    for row in lines.splitlines(keepends=True):
         chained = row.replace(NO_PREVIOUS, b'"prev":"%b"' % previous, 1)
-        if NO_DIGEST in chained:
-            if number == len(rows):
-                raise WorldforkError(f"{where}, line {number}: the last row has no digest for the rows to end at.")
-            payload = chained.replace(NO_DIGEST, b"", 1).rstrip(b"\n")
-            previous = hashlib.sha256(payload).hexdigest().encode()
-            chained = chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1)
-        elif stated := DIGEST.search(chained):
-            previous = stated[0][10:-2]
-            computed = hashlib.sha256(DIGEST.sub(b"", chained, count=1).rstrip(b"\n")).hexdigest().encode()
-            if number == len(rows) and computed != previous:
-                raise WorldforkError(
-                    f"{where}: a row is not what was written. Which of the {number} can not be said: a copy in one "
-                    "file keeps one digest for all of them."
-                )
-        whole.append(chained)
+        blank = NO_DIGEST in chained
+        payload = chained.replace(NO_DIGEST, b"", 1) if blank else DIGEST.sub(b"", chained, count=1)
+        previous = hashlib.sha256(payload.rstrip(b"\n")).hexdigest().encode()
+        whole.append(chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1))
+    if NO_DIGEST in row:
+        raise WorldforkError(f"{where}, line {len(whole)}: the last row has no digest for the rows to end at.")
+    if b'"digest":"%b",' % previous not in row:
+        raise WorldforkError(
+            f"{where}: a row is not what was written. Which of the {len(whole)} can not be said: a published copy "
+            "keeps one digest for all of them."
+        )
     return b"".join(whole)
