@@ -8,7 +8,7 @@ from pathlib import Path
 
 TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # Unicode, UAX #9
 
-_called: dict[str, str] = {}  # a folder that nobody named -> what people call it
+_called: dict[str, str] = {}  # a temporary folder -> the file that was unpacked into it
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

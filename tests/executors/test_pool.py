@@ -281,7 +281,7 @@ def test_where_nobody_can_check_a_doubtful_result_stands() -> None:
 
 def test_where_there_is_no_cluster_that_is_said_at_once() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(WorldforkError, match=r"no Ray cluster to be had at `127\.0\.0\.1:1`"):
+    with pytest.raises(WorldforkError, match=r"No Ray cluster could be reached or begun at `127\.0\.0\.1:1`"):
         Ray(address="127.0.0.1:1").map(square, [])
 
 

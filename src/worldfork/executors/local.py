@@ -307,7 +307,7 @@ def work(descriptor: str, parent: str, share: str) -> None:
     share_memory(float(share))
     _die_with(int(parent))
     pipe: Pipe = connection.Connection(int(descriptor))
-    with contextlib.suppress(EOFError, ConnectionError):  # nobody wants anything more
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent has closed the pipe
         pipe.send(None)
         while True:
             pipe.send(_answer(pipe))

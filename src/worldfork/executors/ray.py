@@ -236,7 +236,7 @@ def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
 
 def _connected(address: str | None) -> tuple[Any, bool]:
     """Return Ray, connected to a cluster, and True if it was connected here."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no statistics leave this machine
     running = address or os.environ.get("RAY_ADDRESS")
     try:
         with contextlib.nullcontext() if running else _loopback():
@@ -264,7 +264,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
         ) from error
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at `{running}`" if running else "on this machine"
-        raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error
+        raise WorldforkError(f"No Ray cluster could be reached or begun {where} ({error}).") from error
     if not running and not ray.util.get_node_ip_address().startswith("127."):
         logger.warning("Ray was imported before this run, and listens to the network: see docs/cluster.md")
     return ray, True

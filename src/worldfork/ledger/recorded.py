@@ -105,7 +105,7 @@ def is_recorded(path: Path) -> bool:
     """Return whether the folder `path` is a recorded ledger."""
     try:
         return (path / SETTINGS).is_file()
-    except OSError:  # a name that no file can have: whoever opens it says so
+    except OSError:  # a name that no file can have: opening it explains why
         return False
 
 
