@@ -31,6 +31,21 @@ TABLES: Final[dict[str, type[Record]]] = {
     "deployment.policies.POLICY": policies.Policy,
 }
 FIELD: Final = re.compile(r"    (\w+): ")
+MORE: Final = """
+# What a study could detect (worldfork check): standard deviations of dR, guessed. Or --like LEDGER.
+# [guess.linear_quadratic]
+# checkpoint = 0.3
+# fork = 0.5
+# episode = 1.0
+
+# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:
+# [[arms]]
+# name = "full"
+#
+# [[arms]]
+# name = "gentle"
+# mechanism = { settings = { rate = 0.1 } }
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,23 +129,7 @@ def annotated_example(name: str) -> str:
                 lines.append(f"{key.name} = {given[table][key.name]}")
             elif table and key.default:
                 lines.append(f"# {key.name} = {key.default}" + (f"  # {key.about}" if key.about else ""))
-    lines += [
-        "",
-        "# What a study could detect (worldfork check): standard deviations of dR, guessed. Or --like LEDGER.",
-        "# [guess.linear_quadratic]",
-        "# checkpoint = 0.3",
-        "# fork = 0.5",
-        "# episode = 1.0",
-        "",
-        "# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:",
-        "# [[arms]]",
-        '# name = "full"',
-        "#",
-        "# [[arms]]",
-        '# name = "gentle"',
-        "# mechanism = { settings = { rate = 0.1 } }",
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, MORE])
 
 
 def _keys_of(table: str, record: type[Record]) -> Iterator[Key]:
