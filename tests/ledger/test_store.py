@@ -432,6 +432,11 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(WorldforkError, match="is a file"):
         write(tmp_path / "thesis.tex")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["thesis.tex"]
+    (tmp_path / "recorded").mkdir()
+    for name in (".lock", "recorder.json"):
+        (tmp_path / "recorded" / name).touch()
+    with pytest.raises(WorldforkError, match=r"not a study \(it holds \.lock\)"):
+        write(tmp_path / "recorded")
 
 
 # --- a study from a stranger

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -132,6 +132,15 @@ def refuse_what_is_not_plain(folder: Path) -> None:
                 )
             if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
                 raise WorldforkError(f"`{path}` is neither a file nor a folder: remove it.")
+
+
+def refuse_other_folders(path: Path, *, kind: str, record: str, begun: Collection[str]) -> None:
+    """Raise unless `path` is new, empty, or has the file `record`, or only what a kill may leave before it."""
+    if path.exists() and not path.is_dir():
+        raise WorldforkError(f"`{path}` is a file, and a {kind} is a folder. Choose another.")
+    others = sorted(item.name for item in path.iterdir()) if path.exists() else []
+    if record not in others and not set(others) <= set(begun):
+        raise WorldforkError(f"`{path}` is not empty and is not a {kind} (it holds {others[0]}). Choose another.")
 
 
 def writable(path: Path | str) -> Path:

@@ -32,14 +32,8 @@ PUBLISHED = "published.json"  # of published copies (`ledger.publish`)
 Deployed = tuple[str, str]  # a policy and the id of a cell
 Key = TypeVar("Key", str, Deployed)  # of a cell or of a deployment
 
-# Files that a killed run may leave before its registration is complete: a folder with one of them is a study's.
-BEGUN = {
-    "registration.json",
-    "registration.toml",
-    ".lock",
-    ".registration.toml.partial",
-    ".registration.json.partial",
-}
+# Files that a killed run may leave before registration.json.
+BEGUN = {"registration.toml", ".lock", ".registration.toml.partial", ".registration.json.partial"}
 # Files that a cell without rows may hold.
 ROWLESS = {
     "cell.json",
@@ -385,14 +379,8 @@ def _refuse_other_folders(path: Path) -> None:
             f"`{packed}` is a study in one file, to be read: nothing is run into it. Use a new folder; "
             f"`tar -xf {packed}` makes one of what is in it."
         )
-    if path.exists() and not path.is_dir():
-        raise WorldforkError(f"A study is a folder; `{path}` is a file. Choose another with -o.")
+    files.refuse_other_folders(path, kind="study", record="registration.json", begun=BEGUN)
     if (path / PUBLISHED).exists():
         raise WorldforkError(
             f"`{path}` is a published copy: it leaves out what a run needs, and is to be read. Use a new folder."
-        )
-    strangers = [item.name for item in path.iterdir()] if path.exists() else []
-    if strangers and not BEGUN & set(strangers):
-        raise WorldforkError(
-            f"`{path}` is not empty and is not a study (it holds {sorted(strangers)[0]}). Choose another."
         )
