@@ -80,7 +80,7 @@ def named_and_lost(self, blobs):
                 with contextlib.suppress(ray.exceptions.RayActorError):
                     while True:  # until it is dead
                         ray.get(owner.put.remote(b""))
-                self.kept[blob.name] = reference, 0
+                self.kept[blob.name] = reference
     return named(self, blobs)
 
 def forgotten(self, blobs):

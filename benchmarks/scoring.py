@@ -26,7 +26,7 @@ import polars as pl
 from worldfork.analysis.read import read_table
 from worldfork.analysis.score import Rules, score, score_ledger
 from worldfork.ledger.arrays import write_parquet
-from worldfork.ledger.publish import leaves_streams_out
+from worldfork.ledger.publish import STREAMS, left_out
 from worldfork.ledger.row import seal
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, canonical, cells, restore
@@ -65,7 +65,7 @@ def table(forks: int, draws: np.random.Generator) -> pl.DataFrame:
 def multiplied(source: Path, folder: Path, times: int) -> int:
     """The study with its checkpoints copied so many times, as a ledger whose chains hold; returns its forks."""
     study = Study(source)
-    if leaves_streams_out(study):
+    if STREAMS in left_out(study):
         raise SystemExit(f"{source} has no streams for detectors to read: the first lines of this file name one.")
     registered = study.registered().registration
     numbers = registered["grid"]["checkpoints"]

@@ -20,7 +20,7 @@ from worldfork.version import __version__ as __version__
 if TYPE_CHECKING:
     from worldfork import benchmark as benchmark
     from worldfork import testing as testing
-    from worldfork.analysis.present import figures as plot
+    from worldfork.analysis.present import figures
     from worldfork.analysis.score import Rules as Rules
     from worldfork.analysis.score import Score as Score
     from worldfork.api import Study as Study
@@ -36,55 +36,30 @@ if TYPE_CHECKING:
     from worldfork.recorder import Recorder as Recorder
     from worldfork.registration import Registration as Registration
 
-__all__ = [
-    "Recorder",
-    "Registration",
-    "Rules",
-    "Score",
-    "Study",
-    "__version__",
-    "benchmark",
-    "check",
-    "plot",
-    "power",
-    "pretrain",
-    "read_table",
-    "replay",
-    "report",
-    "run",
-    "score",
-    "testing",
-    "verify",
-]
+    plot = figures
 
-# name -> "module:attribute", or "module" where the name is a module
+# name -> its module, or the module that it is
 _NAMES = {
-    "Recorder": "worldfork.recorder:Recorder",
-    "Registration": "worldfork.registration:Registration",
-    "Rules": "worldfork.analysis.score:Rules",
-    "Score": "worldfork.analysis.score:Score",
-    "Study": "worldfork.api:Study",
+    "Recorder": "worldfork.recorder",
+    "Registration": "worldfork.registration",
+    "Rules": "worldfork.analysis.score",
+    "Score": "worldfork.analysis.score",
     "benchmark": "worldfork.benchmark",
-    "check": "worldfork.api:check",
     "plot": "worldfork.analysis.present.figures",
-    "power": "worldfork.api:power",
-    "pretrain": "worldfork.api:pretrain",
-    "read_table": "worldfork.api:read_table",
-    "replay": "worldfork.api:replay",
-    "report": "worldfork.api:report",
-    "run": "worldfork.api:run",
-    "score": "worldfork.api:score",
     "testing": "worldfork.testing",
-    "verify": "worldfork.api:verify",
+    **dict.fromkeys(
+        ("Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"),
+        "worldfork.api",
+    ),
 }
+__all__ = ["__version__", *_NAMES]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'worldfork' has no attribute {name!r}")
-    module, _, attribute = _NAMES[name].partition(":")
-    found = importlib.import_module(module)
-    value = getattr(found, attribute) if attribute else found
+    found = importlib.import_module(_NAMES[name])
+    value = found if name in ("benchmark", "plot", "testing") else getattr(found, name)
     globals()[name] = value
     return value
 

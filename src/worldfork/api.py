@@ -9,7 +9,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import store
 from worldfork.progress import Notify, Progress, log, shows_progress, silent
-from worldfork.registration import Registration
+from worldfork.registration import Registration, open_authored
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +88,7 @@ def run(
     Args:
         registration: a file, the name of a registration that comes with worldfork, or a record.
         folder: the study's folder: new, or that of an earlier run.
-        executor: "local", "ray", "slurm", `module:attribute`, or an object of your own (docs/extending.md).
+        executor: "local", "ray", `module:attribute`, or an object of your own (docs/extending.md).
         workers: processes that compute.
         settings: further settings of a named executor (docs/cluster.md).
         amend: why the registration changed after rows existed.
@@ -105,9 +105,10 @@ def run(
     from worldfork.ledger.archive import locate
     from worldfork.triggers.feeding import build_candidates
 
+    registered = open_authored(registration)[0].registration
     begun = (locate(Path(folder)) / "registration.json").exists()  # its candidates were tried when it began
     if not begun:
-        candidates = _outside_candidates(registration)
+        candidates = _outside_candidates(registered)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")
         build_candidates(candidates)
@@ -285,7 +286,7 @@ def check(
     from worldfork.lab.tools.check import check as check_registration
     from worldfork.triggers.feeding import build_candidates
 
-    candidates = _outside_candidates(registration)
+    candidates = _outside_candidates(open_authored(registration)[0].registration)
     build_candidates(candidates)
     checked = check_registration(registration, step=step, measure=measure, probe=probe, progress=progress or silent)
     checked = dataclasses.replace(checked, outside=tuple(dict.fromkeys((*checked.outside, *map(str, candidates)))))
@@ -423,24 +424,20 @@ def replay(
     return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=show)
 
 
-def _outside_candidates(registration: Registration | Path | str) -> "list[Located]":
+def _outside_candidates(registration: Registration) -> "list[Located]":
     """Return the registered candidates that do not come with worldfork; refuse an unknown one."""
     from worldfork.ledger.closed_loop import recorded_signals
-    from worldfork.registration import open_authored
     from worldfork.registration.schema import CANDIDATES
     from worldfork.triggers.feeding import locate_candidates
 
-    registered = open_authored(registration)[0].registration
-    candidates = registered.scoring.triggers
+    candidates = registration.scoring.triggers
     if candidates == CANDIDATES:
         return []  # named by nobody: some of these signals may well not be recorded
-    return locate_candidates(candidates, recorded=recorded_signals(registered))
+    return locate_candidates(candidates, recorded=recorded_signals(registration))
 
 
 def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
     """Return the fit of thresholds for a registration whose policies need one: no package beyond the lab's."""
-    from worldfork.registration import open_authored
-
     authored, root = open_authored(registration)
     deployment = authored.registration.deployment
     if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):

@@ -1,8 +1,7 @@
-"""Files by the SHA-256 of their bytes: tasks name them, workers read them.
+"""Files of the driver, such as checkpoints and streams, by the SHA-256 of their bytes.
 
-A blob is a file of the driver, such as a checkpoint or a stream. Tasks carry the names of blobs and no arrays. A
-worker reads a blob from the driver's path if the two share a disk, and else through the executor (`fetching`). The
-bytes are checked against the name in either case.
+Tasks carry the names of blobs and no arrays. A worker reads a blob from the driver's path if they share a disk, and
+else through the executor (`fetching`). The bytes are checked against the name in either case.
 """
 
 import contextlib
@@ -39,8 +38,8 @@ def read_blob(blob: Blob) -> bytes:
         raise WorldforkError(f"`{blob.path}` can not be read ({error}).") from error
     if hashlib.sha256(content).hexdigest() != blob.name:
         raise WorldforkError(
-            f"`{blob.path}` is not what it was when this run began, or was damaged on its way here (its SHA-256 is "
-            f"not {blob.name[:12]}). Run the same command again; if it comes back, look at disk and memory."
+            f"`{blob.path}` changed since this run began, or was damaged on its way here (its SHA-256 is not "
+            f"{blob.name[:12]}). Run the same command again; if it comes back, check disk and memory."
         )
     return content
 

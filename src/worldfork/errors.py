@@ -8,7 +8,7 @@ from pathlib import Path
 
 TURNS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # Unicode, UAX #9
 
-_called: dict[str, str] = {}  # a folder that nobody named -> what people call it
+_called: dict[str, str] = {}  # a temporary folder -> the file that was unpacked into it
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -29,7 +29,7 @@ def closest(name: str, names: Iterable[str]) -> str:
 class WorldforkError(Exception):
     """An error that the user can fix: its message says what was expected, what came, and what to do.
 
-    It may quote what somebody else wrote, the name of a file for one: a terminal is given nothing to obey.
+    What it quotes may come from a stranger, so characters that control a terminal are escaped.
     """
 
     def __str__(self) -> str:
@@ -49,14 +49,13 @@ class Failed:
     """Reason why a task could not be done: it comes back in place of the result."""
 
     reason: str
-    details: str  # the traceback, for whoever wrote the code that failed
-    unfit: bool = False  # whether it is the worker that can not do it, and another may
-    exhausted: bool = False  # whether the worker ran out of memory, and a fresh one may not
+    details: str  # the traceback
+    unfit: bool = False  # whether the worker is of another kind than the study needs
+    exhausted: bool = False  # whether the worker ran out of memory
 
 
 def obeyed(text: str) -> str:
-    r"""Return the characters of the text that a terminal obeys: controls but line end and tab, and turns of
-    direction.
+    r"""Return the characters of the text that control a terminal: all but line end and tab, and marks of direction.
 
     >>> obeyed("two\nlines, \x1b[2J, \u202e and e\u0301")
     '\x1b\u202e'

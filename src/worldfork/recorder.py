@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 LOCK = ".lock"
-BEGUN = {LOCK, f".{SETTINGS}.partial"}  # left by a process that was killed before recorder.json was there
+BEGUN = {LOCK, f".{SETTINGS}.partial"}  # files that a kill may leave before recorder.json
 
 
 class Recorder:
@@ -86,7 +86,7 @@ class Recorder:
         self._known: set[Identity] = set()
         self._last = self._settings.digest
         self._size = 0  # bytes of the file of rows that `_known` and `_last` are of
-        _refuse_other_folders(self.path)
+        files.refuse_other_folders(self.path, kind="recorded ledger", record=SETTINGS, begun=BEGUN)
         files.make_folders(self.path)
         with files.exclusive(self.path / LOCK, wait=True):
             self._settle()
@@ -194,11 +194,9 @@ class Recorder:
             return
         stored = RecordedLedger(self.path).settings.model_dump(mode="json", by_alias=True)
         if changes := difference(stored, wanted):
+            listed = "\n  ".join(changes)
             raise WorldforkError(
-                f"`{self.path}` was recorded otherwise:\n  "
-                + "\n  ".join(changes)
-                + "\nRecord into a new folder, or as "
-                "before."
+                f"`{self.path}` was recorded otherwise:\n  {listed}\nRecord into a new folder, or as before."
             )
 
     def _catch_up(self) -> None:
@@ -256,14 +254,3 @@ def _checked(model: Any, **fields: Any) -> Any:
         return model(**fields)
     except ValidationError as error:
         raise WorldforkError("It can not be recorded:\n  " + "\n  ".join(explain(error, model))) from error
-
-
-def _refuse_other_folders(path: Path) -> None:
-    """Raise if `path` is there and is neither empty nor a recorder's."""
-    if path.exists() and not path.is_dir():
-        raise WorldforkError(f"A recorder writes into a folder; `{path}` is a file. Choose another.")
-    strangers = [item.name for item in path.iterdir()] if path.exists() else []
-    if strangers and SETTINGS not in strangers and not set(strangers) <= BEGUN:
-        raise WorldforkError(
-            f"`{path}` is not empty and holds no recorded ledger (it holds {sorted(strangers)[0]}). Choose another."
-        )

@@ -90,7 +90,6 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "executors": {
         "local": "worldfork.executors.local:Local",
         "ray": "worldfork.executors.ray:Ray",
-        "slurm": "worldfork.executors.slurm:Slurm",
     },
 }
 
@@ -184,7 +183,7 @@ def locate(group: Group, name: str) -> Located:
 def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
     """Import and return the class that the name stands for, which derives from `contract`.
 
-    Importing it runs the code of whoever wrote it.
+    Importing it runs its author's code.
     """
     located = locate(group, name)
     thing = find(located)
@@ -267,7 +266,7 @@ def _writable(group: Group) -> list[str]:
 
 
 def _search_here(module: str) -> None:
-    """See to it that a module in the current folder is found, by whoever imports it or reads its source."""
+    """Search the current folder too if the module is not found without it."""
     if importlib.util.find_spec(module.partition(".")[0]) is None and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that nothing there can take the place of an installed module
 

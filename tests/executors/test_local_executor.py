@@ -3,13 +3,11 @@
 import contextlib
 import functools
 import math
-import multiprocessing.spawn
 import os
 import signal
 import subprocess
 import sys
 import threading
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from waiting import PATIENCE, until
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors import local
-from worldfork.executors.local import CHOSEN_BY_THE_USER, Local, _spawning, share_memory, visible_gpus
+from worldfork.executors.local import CHOSEN_BY_THE_USER, Local, share_memory, visible_gpus
 
 
 def die(how: str) -> None:
@@ -140,8 +138,7 @@ def test_where_no_process_can_begin_that_is_said_and_not_tried_for_ever(
     stillborn = tmp_path / "python"
     stillborn.write_text("#!/bin/sh\nexit 9\n")
     stillborn.chmod(0o755)
-    resource_tracker.ensure_running()  # it is not a worker
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(stillborn))
+    monkeypatch.setattr(sys, "executable", str(stillborn))
     with pytest.raises(WorldforkError, match=r"in a row ended before they had begun.*with the exit code 9"):
         list(Local(workers=2).map(the_process, [0]))
 
@@ -262,45 +259,14 @@ def test_a_script_without_a_guard_is_not_run_again_in_its_workers(tmp_path: Path
     assert done.stdout.splitlines() == ["once", "[(0, 1.0), (1, 2.0), (2, 3.0)]", "True"], done.stderr
 
 
-def test_an_interrupt_that_another_thread_hears_waits_until_a_process_is_whole() -> None:
-    asked, done, begun = threading.Event(), threading.Event(), []
-
-    def hear() -> None:
-        asked.wait()
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-        done.set()
-
-    def begin() -> None:
-        with _spawning():
-            asked.set()
-            done.wait()
-            begun.append("the whole of it")
-
-    threading.Thread(target=hear, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        begin()
-    assert begun
-
-
 # A worker that says that it is being started, and goes no further until its parent has gone.
 LATE = """
 import os, sys, time
-if "--multiprocessing-fork" in sys.orig_argv:
+if any("local import work" in word for word in sys.orig_argv):
     parent = os.getppid()
     os.write(1, f"{os.getpid()}\\n".encode())
     while os.getppid() == parent:
         time.sleep(0.02)
-"""
-# Threads take their time over letting go of a semaphore: whoever leaves meanwhile leaves half of it.
-SLOW = """
-import threading, time
-from multiprocessing import resource_tracker, synchronize
-def let_go(name):
-    synchronize.sem_unlink(name)
-    if threading.current_thread() is not threading.main_thread():
-        time.sleep(0.5)
-    resource_tracker.unregister(name, "semaphore")
-synchronize.SemLock._cleanup = staticmethod(let_go)
 """
 INTERRUPTED = """
 import test_local_executor as here
@@ -324,7 +290,6 @@ with interruptible('go on'):
     [
         pytest.param("", [1, 2], 2, id="while both compute"),
         pytest.param(LATE, [1, 2], 2, id="while both are being started"),
-        pytest.param(LATE + SLOW, [1, 2], 2, id="while both are being started, and threads are slow"),
         pytest.param("", [0, 1], 3, id="while the driver writes and the other computes"),
     ],
 )
@@ -332,7 +297,7 @@ def test_an_interrupt_of_all_processes_is_one_sentence(
     site: str, tasks: list[int], lines: int, number: int, status: int, sentence: str, tmp_path: Path
 ) -> None:
     """Both reach the workers too, as a terminal sends Ctrl-C, and SLURM or `timeout` SIGTERM. Nobody complains of
-    it, nor of semaphores that were left behind, whatever the workers are doing at the time."""
+    it, whatever the workers are doing at the time."""
     (tmp_path / "sitecustomize.py").write_text(site)
     script = INTERRUPTED.replace("TASKS", str(tasks))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from worldfork.errors import Failed, WorldforkError
-from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 from worldfork.executors.ray import Ray
 
 
@@ -59,7 +59,6 @@ class MadeUp:
                 self.begun_at.append(self.time)
                 self.workers[worker] = machine
                 self.waiting.append(worker)
-                self.queue.append(Joined(worker))
         return False
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
@@ -282,7 +281,7 @@ def test_where_nobody_can_check_a_doubtful_result_stands() -> None:
 
 def test_where_there_is_no_cluster_that_is_said_at_once() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(WorldforkError, match=r"no Ray cluster to be had at `127\.0\.0\.1:1`"):
+    with pytest.raises(WorldforkError, match=r"No Ray cluster could be reached or begun at `127\.0\.0\.1:1`"):
         Ray(address="127.0.0.1:1").map(square, [])
 
 

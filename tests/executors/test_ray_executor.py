@@ -1,10 +1,11 @@
-"""Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte."""
+"""Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte.
+
+What becomes of a task whose worker is lost, wrong or doubtful is shown in test_pool.py.
+"""
 
 import contextlib
-import dataclasses
 import os
 import resource
-import signal
 import subprocess
 import sys
 import threading
@@ -65,18 +66,6 @@ def first_time(task: tuple[str, int]) -> bool:
     return True
 
 
-def dies_once(task: tuple[str, int]) -> int:
-    if task[1] == 2 and first_time(task):
-        os._exit(9)
-    return task[1] ** 2
-
-
-def always_dies(task: tuple[str, int]) -> int:
-    if task[1] == 2:
-        os._exit(9)
-    return task[1] ** 2
-
-
 def starves_once(task: tuple[str, int]) -> Any:
     from worldfork.lab.workers import attempted  # here: who does other tasks need not wait for jax
 
@@ -86,39 +75,10 @@ def starves_once(task: tuple[str, int]) -> Any:
     return attempted(lambda: len(np.zeros(256 << 20, np.uint8)) // (256 << 20) * task[1] ** 2)
 
 
-def killed_by_the_kernel_once(task: tuple[str, int]) -> int:
-    if task[1] == 2 and first_time(task):
-        os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does where a machine's memory is full
-    return task[1] ** 2
-
-
 def hangs_once(task: tuple[str, int]) -> int:
     if task[1] == 2 and first_time(task):
         threading.Event().wait(2 * PATIENCE)
     return task[1] ** 2
-
-
-def wrong_once(task: tuple[str, int]) -> int:
-    return -1 if task[1] == 2 and first_time(task) else task[1] ** 2
-
-
-@dataclasses.dataclass(frozen=True)
-class Doubtful:
-    """A result that a second worker is to confirm, and who came to it."""
-
-    value: int
-    process: int
-    doubtful: bool = True
-
-    def same_as(self, other: "Doubtful") -> bool:
-        return self.value == other.value
-
-
-def not_finite(task: tuple[str, int]) -> int | Doubtful:
-    if task[1] != 2:
-        return task[1] ** 2
-    Path(task[0], f"by {os.getpid()}").touch()
-    return Doubtful(4, os.getpid())
 
 
 def refuses_on_one_node(task: tuple[str, int]) -> int | Failed:
@@ -156,36 +116,15 @@ def tasks(folder: Path) -> list[tuple[str, int]]:
 SQUARES = {number: number**2 for number in range(6)}
 
 
-def test_a_worker_that_is_killed_costs_time_only(make: Any, tmp_path: Path) -> None:
-    assert dict(make().map(dies_once, tasks(tmp_path))) == SQUARES
-
-
-@pytest.mark.parametrize("function", [starves_once, killed_by_the_kernel_once])
-def test_a_worker_that_runs_out_of_memory_costs_time_only(make: Any, function: Any, tmp_path: Path) -> None:
-    assert dict(make().map(function, tasks(tmp_path))) == SQUARES
+def test_a_worker_that_runs_out_of_memory_costs_time_only(make: Any, tmp_path: Path) -> None:
+    assert dict(make().map(starves_once, tasks(tmp_path))) == SQUARES
     assert (tmp_path / "2").exists(), "nobody ran out of memory"
-
-
-def test_a_task_that_kills_whoever_does_it_spares_the_others(make: Any, tmp_path: Path) -> None:
-    results = dict(make(attempts=2).map(always_dies, tasks(tmp_path)))
-    assert isinstance(results[2], Failed)
-    assert {**results, 2: 4} == SQUARES
 
 
 def test_a_worker_that_hangs_is_ended(make: Any, tmp_path: Path) -> None:
     patient = make(deadline=20.0, attempts=100)  # on a busy machine others may miss the deadline too
     assert dict(patient.map(hangs_once, tasks(tmp_path))) == SQUARES
     assert (tmp_path / "2").exists(), "nobody hung"
-
-
-def test_a_worker_that_is_wrong_is_outvoted(make: Any, tmp_path: Path) -> None:
-    assert dict(make(twice=1).map(wrong_once, tasks(tmp_path))) == SQUARES
-
-
-def test_what_is_not_finite_is_computed_by_a_second_worker(make: Any, tmp_path: Path) -> None:
-    results = dict(make().map(not_finite, tasks(tmp_path)))
-    assert {**results, 2: results[2].value} == SQUARES
-    assert len(list(tmp_path.glob("by *"))) == 2
 
 
 def test_a_machine_of_another_kind_is_asked_once(make: Any, tmp_path: Path) -> None:
@@ -238,7 +177,7 @@ def test_an_object_that_is_lost_is_put_again(make: Any, tmp_path: Path) -> None:
         return False
 
     until(lost, lambda: "an object that is lost with its owner")
-    executor._cluster.objects.kept[blob.name] = reference, 1_000_000
+    executor._cluster.objects.kept[blob.name] = reference
     assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
     assert executor._cluster.misses.total() == 1
 

@@ -7,30 +7,11 @@ from pathlib import Path
 import pytest
 from deployed import DEPLOYED
 from kill_and_resume import REGISTRATION, chained
-from tiny import contents
-from typer.testing import CliRunner
 
 import worldfork as wf
-from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run
 from worldfork.ledger.verify import verify
-
-FEWER_STEPS = REGISTRATION.replace("steps = 5\n", "steps = 3\n")
-
-
-def test_a_refused_amendment_leaves_the_study_as_it_was(tmp_path: Path) -> None:
-    for name, text in (("before", REGISTRATION), ("after", FEWER_STEPS)):
-        (tmp_path / f"{name}.toml").write_text(text)
-    study = tmp_path / "study"
-    run(tmp_path / "before.toml", study)
-    whole = contents(study)
-    arguments = ["run", str(tmp_path / "after.toml"), "-o", str(study), "--amend", "fewer steps"]
-    with pytest.raises(WorldforkError, match=r"arm\.mechanism\.steps: 5 -> 3[\s\S]*run it as before"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert contents(study) == whole
-    run(tmp_path / "before.toml", study)  # "run it as before"
-    assert verify(study).problems == ()
 
 
 @pytest.mark.parametrize(

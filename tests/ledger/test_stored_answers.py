@@ -11,8 +11,8 @@ from tiny import CELL, TWO_ARMS, findings, unpacked_copy, write
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
-from worldfork.ledger import answers as stored
-from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters
+from worldfork.ledger import publish as stored
+from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.registration import canonical, digest
@@ -113,7 +113,7 @@ def test_a_file_that_is_too_large_is_not_read(copy: Path, tmp_path: Path, monkey
     assert "it is not read" in refused(copy)
     (copy / "answers.json").write_bytes(b" " * (16 * 2**20))
     assert "it is not read" not in refused(copy)
-    monkeypatch.setattr(stored, "AT_MOST", 100)
+    monkeypatch.setattr(stored, "ANSWERS_AT_MOST", 100)
     with pytest.raises(WorldforkError, match="more than a reader accepts"):
         without_streams(Study(tmp_path / "study"), tmp_path / "another")
     assert not (tmp_path / "another").exists()

@@ -8,15 +8,11 @@ from worldfork.errors import WorldforkError
 from worldfork.registration import (
     authored,
     cells,
-    difference,
-    hold_owner,
     parse,
     read,
     read_authored,
     restore,
-    stream_owner,
 )
-from worldfork.registration.advice import idle_settings
 from worldfork.registration.library import find, registrations
 from worldfork.registration.schema import CANDIDATES, canonical
 
@@ -53,7 +49,6 @@ evaluation = {mode = "forward"}
 name = "noisy"
 stream = {action_noise = 0.5}
 """
-STEPS = {"linear_quadratic": (50, 50), "cartpole": (250, 1000), "walker": (250, 1000), "cheetah": (250, 1000)}
 
 
 @pytest.mark.parametrize("path", REGISTRATIONS, ids=lambda path: path.stem)
@@ -66,15 +61,6 @@ def test_every_committed_registration_reads_and_is_named_after_its_file(path: Pa
     assert restore(spelled).digest == registration.digest
 
 
-def test_cells_are_spelled_out_in_order_with_readable_ids() -> None:
-    assert [cell.id for cell in cells(parse(SMALL))] == [
-        "small-linear_quadratic-c0-toward-s0",
-        "small-linear_quadratic-c0-away-s0",
-        "small-linear_quadratic-c1-toward-s0",
-        "small-linear_quadratic-c1-away-s0",
-    ]
-
-
 def test_an_arm_states_only_what_it_varies() -> None:
     many = parse(SMALL + ARMS).arm("many")
     assert (many.mechanism.steps, many.mechanism.window, many.stream.decision_points) == (20, 100, 4)
@@ -85,14 +71,6 @@ def test_the_digest_sees_every_value_and_nothing_else() -> None:
     assert parse(SMALL.replace("steps = 10", "steps  =  10  # a comment")).digest == reference
     assert parse(SMALL.replace("steps = 10", "steps = 11")).digest != reference
     assert parse(SMALL.replace("drift_scale = 2.0", "drift_scale = 2.0000000000000004")).digest != reference
-
-
-def test_arms_share_streams_and_hold_evaluations_as_the_protocol_says() -> None:
-    registration = parse(SMALL + ARMS)
-    streams = {cell.arm: owner.arm for cell, owner in stream_owner(registration).items()}
-    holds = {cell.arm: owner.arm for cell, owner in hold_owner(registration).items()}
-    assert streams == {"few": "few", "many": "few", "forward": "few", "noisy": "noisy"}
-    assert holds == {"few": "few", "many": "few", "forward": "forward", "noisy": "noisy"}
 
 
 @pytest.mark.parametrize(
@@ -113,27 +91,6 @@ def test_a_wrong_file_is_answered_with_what_to_change(old: str, new: str, told: 
     with pytest.raises(WorldforkError, match="registration") as refusal:
         parse(SMALL.replace(old, new))
     assert told in str(refusal.value)
-
-
-def test_settings_that_change_nothing_are_said() -> None:
-    wide = (
-        SMALL.replace("window = 100", "window = 900")
-        + ARMS
-        + '[[arms]]\nname = "wide"\nmechanism = {window = 200}\n'
-    )
-    said = "\n".join(idle_settings(parse(wide), STEPS))
-    assert "a window of 900 transitions holds the whole stream (200)" in said
-    assert "wide and few are the same mechanism on linear_quadratic" in said
-    assert "forward, linear_quadratic: at 3 of 4 decision points the drift has ended" in said
-    assert idle_settings(parse(SMALL), STEPS) == []
-
-
-def test_the_difference_of_two_registrations_names_the_leaves() -> None:
-    before, after = (
-        parse(text).model_dump(mode="json", by_alias=True)
-        for text in (SMALL, SMALL.replace("steps = 10", "steps = 11"))
-    )
-    assert difference(before, after) == ["arms[0].mechanism.steps: 10 -> 11"]
 
 
 def test_a_mistake_in_a_shared_table_is_said_once_and_where_it_is() -> None:

@@ -58,66 +58,32 @@ def test_what_is_not_said_is_what_the_protocol_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "name", "smallest", "too_small"),
+    ("table", "name", "smallest", "too_small", "too_large"),
     [
-        ("stream", "decision_points", 1, 0),
-        ("stream", "drift_period", 1, 0),
-        ("stream", "action_noise", 0.0, -0.001),
-        ("evaluation", "episodes", 1, 0),
-        ("mechanism", "steps", 0, -1),
-        ("mechanism", "window", 1, 0),
-        ("execution", "forks_per_block", 1, 0),
-        ("execution", "streams_per_batch", 1, 0),
-        ("execution", "halves", 1, 0),
-        ("scoring", "divergence_fraction", 0.001, 0.0),
-        ("scoring", "running_quantile_rate", 0.001, 0.0),
+        ("stream", "decision_points", 1, 0, 100_001),
+        ("stream", "drift_period", 1, 0, 10**9 + 1),
+        ("stream", "action_noise", 0.0, -0.001, None),
+        ("evaluation", "episodes", 1, 0, 100_001),
+        ("mechanism", "steps", 0, -1, 10**9 + 1),
+        ("mechanism", "steps", 0, -1, 2**70),
+        ("mechanism", "window", 1, 0, 10**9 + 1),
+        ("execution", "forks_per_block", 1, 0, 100_001),
+        ("execution", "streams_per_batch", 1, 0, 100_001),
+        ("execution", "halves", 1, 0, 3),
+        ("scoring", "divergence_fraction", 0.001, 0.0, 1.0),
+        ("scoring", "running_quantile_rate", 0.001, 0.0, 1.0),
+        ("deployment", "episodes", 1, 0, 100_001),
+        ("deployment", "cells_per_batch", 1, 0, 100_001),
     ],
 )
-def test_the_smallest_value_is_taken_and_the_next_is_refused(
-    table: str, name: str, smallest: float, too_small: float
+def test_a_setting_has_bounds(
+    table: str, name: str, smallest: float, too_small: float, too_large: float | None
 ) -> None:
-    place = f"{table}.{name}" if table in ("execution", "scoring") else f"arms.0.{table}.{name}"
+    place = f"arms.0.{table}.{name}" if table in ("stream", "evaluation", "mechanism") else f"{table}.{name}"
     assert at(parse(f"{LEAST}[{table}]\n{name} = {smallest}\n"), place) == smallest
-    assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_small}\n")
-
-
-@pytest.mark.parametrize(
-    ("table", "name", "too_large"),
-    [
-        ("execution", "halves", 3),
-        ("scoring", "divergence_fraction", 1.0),
-        ("scoring", "running_quantile_rate", 1.0),
-        ("stream", "decision_points", 10**9),
-        ("stream", "decision_points", 100_001),
-        ("stream", "drift_period", 10**9 + 1),
-        ("evaluation", "episodes", 100_001),
-        ("mechanism", "steps", 2**70),
-        ("mechanism", "steps", 10**9 + 1),
-        ("mechanism", "window", 10**9 + 1),
-        ("execution", "forks_per_block", 100_001),
-        ("execution", "streams_per_batch", 100_001),
-        ("deployment", "episodes", 100_001),
-        ("deployment", "cells_per_batch", 100_001),
-    ],
-)
-def test_the_largest_value_has_a_bound(table: str, name: str, too_large: float) -> None:
-    assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {too_large}\n")
-
-
-@pytest.mark.parametrize(
-    ("table", "name", "largest"),
-    [
-        ("stream", "decision_points", 100_000),
-        ("stream", "drift_period", 10**9),
-        ("evaluation", "episodes", 100_000),
-        ("mechanism", "steps", 10**9),
-        ("mechanism", "window", 10**9),
-        ("execution", "forks_per_block", 100_000),
-    ],
-)
-def test_the_largest_value_is_taken(table: str, name: str, largest: int) -> None:
-    place = f"{table}.{name}" if table == "execution" else f"arms.0.{table}.{name}"
-    assert at(parse(f"{LEAST}[{table}]\n{name} = {largest}\n"), place) == largest
+    for wrong in (too_small, too_large):
+        if wrong is not None:
+            assert f"{table}.{name}" in refused(f"[{table}]\n{name} = {wrong}\n")
 
 
 def test_a_study_has_at_most_ten_million_forks() -> None:

@@ -17,7 +17,7 @@ def pretrain(
         ..., "-o", "--output", help="Folder for checkpoints, curves and the training state."
     ),
     executor: str = typer.Option(
-        "local", help="Where groups are trained: local, ray, slurm, or module:attribute of your own."
+        "local", help="Where groups are trained: local, ray, or module:attribute of your own."
     ),
     workers: int | None = typer.Option(
         None, min=1, help="Processes that train a group each; a recipe's `seeds_per_group` makes groups."

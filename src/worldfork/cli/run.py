@@ -16,7 +16,7 @@ def run(
         [], help="Run this task only, and leave the others to a later run. May be repeated. Default: all."
     ),
     executor: str = typer.Option(
-        "local", help="Where tasks are computed: local, ray, slurm, or module:attribute of your own."
+        "local", help="Where tasks are computed: local, ray, or module:attribute of your own."
     ),
     workers: int | None = typer.Option(
         None,

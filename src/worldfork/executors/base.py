@@ -1,4 +1,4 @@
-"""Contract of an executor, and the bookkeeping of what it was given and gave back."""
+"""Contract of an executor, and a check of the results that it yields."""
 
 import abc
 import contextlib
@@ -19,10 +19,10 @@ class Executor(Protocol):
 class ExecutorPlugin(Plugin):
     """Base class of executors; the fields of a subclass are its settings.
 
-    The calling process alone writes the ledger. Tasks and results are plain data, and a task that fails comes back
-    as a result that says so: `function` does not raise. A worker that dies is the executor's to outlive: its task
-    goes to another, or comes back as `Failed` after a few. Tasks carry no files: a worker that does not share the
-    driver's disk is given those that `task.blobs` names while it works (`worldfork.blobs.fetching`).
+    The calling process alone writes the ledger. Tasks and results are plain data. A task that fails returns a
+    `Failed`: `function` does not raise. If a worker dies, its task goes to another, or comes back as `Failed` after
+    a few. Tasks carry no files: a worker that does not share the driver's disk fetches those that `task.blobs`
+    names (`worldfork.blobs.fetching`).
     """
 
     @property
@@ -82,7 +82,7 @@ class Answers:
                     raise self.wrong(f"yielded the index {index} {often}")
                 case _:
                     raise self.wrong(f"yielded a {type(answer).__name__}")
-        for _ in given:  # what it never took did not come back either
+        for _ in given:  # count the tasks that it never took
             pass
 
     def missing(self) -> list[int]:

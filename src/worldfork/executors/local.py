@@ -1,6 +1,7 @@
-"""Work in processes of this machine, which share its GPUs: their memory, and their time."""
+"""Work in this process, or in processes of this machine that share its GPUs."""
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -14,11 +15,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from multiprocessing import connection, get_context, resource_tracker, util
-from multiprocessing.process import BaseProcess
+from multiprocessing import connection, util
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, Final
+from subprocess import DEVNULL, Popen, TimeoutExpired
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, PrivateAttr
 
@@ -45,10 +45,9 @@ def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
 
 
 def share_memory(share: float) -> None:
-    """Have JAX take this share of its GPU's memory, unless the user has said how much it takes.
+    """Let JAX take this share of its GPU's memory, unless the user has chosen. Call it before JAX is used.
 
-    By itself each process takes three quarters when it first computes, so that a second one on the same GPU dies.
-    Must be called before JAX is used.
+    By default each process takes three quarters, so that a second one on the same GPU dies.
     """
     if share < 1 and not any(name in os.environ for name in CHOSEN_BY_THE_USER):
         os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{SHARED * share:.3f}"
@@ -97,21 +96,22 @@ FAILED_STARTS: Final = 3  # processes in a row that end before they have begun: 
 PATIENCE: Final = 10.0  # seconds for a process that has been killed, or has let go of its pipe, to be gone
 WORKERS_RULES: Final = ("attempts", "deadline", "twice")  # settings that need a process which may be lost
 
+Pipe: TypeAlias = "connection.Connection[Any, Any]"  # of pickled tasks and results
 Place = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
 
 
 class Local(ExecutorPlugin):
-    """Executor of this process, or of processes of its own that compute while it writes.
+    """Executor that computes in this process, or in worker processes while this one writes.
 
-    One worker is this process itself, which can neither outlive a crash nor end a task that hangs. Where
-    `attempts`, `deadline` or `twice` is set, one worker is a process of its own too.
+    A single worker is this process, which can neither survive a crash nor end a task that hangs. If `attempts`,
+    `deadline` or `twice` is set, a single worker is a process of its own.
     """
 
     workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
     attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
     deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task of a worker
     twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
-    # Those of the last call of `map`, for the next: they have imported what they need, and know their programs.
+    # Processes of the last call of `map`, for the next: they have imported and compiled what they need.
     _waiting: "_Processes | None" = PrivateAttr(default=None)
 
     @property
@@ -132,13 +132,13 @@ class Local(ExecutorPlugin):
     def _in_processes(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         processes, self._waiting = self._waiting, None  # a call beside this one has processes of its own
         processes = processes or _Processes(self._processes(), visible_gpus())
-        # Another process is had at once, and who works on what is seen by other means than a line now and then.
+        # Processes begin at once and can be watched: no pause after a loss, and no log lines.
         rules = Rules(
             attempts=self.attempts, deadline=self.deadline, twice=self.twice, pause=0.0, shown_every=math.inf
         )
         try:
             yield from spread(processes, function, tasks, rules=rules)
-        except BaseException:  # also where nobody wants the rest
+        except BaseException:  # also if the caller takes no more results
             processes.end_all()
             raise
         self.close()
@@ -148,21 +148,28 @@ class Local(ExecutorPlugin):
         return self.workers or max(len(visible_gpus()), 1)
 
 
+@dataclasses.dataclass
 class _Process:
     """Worker process and this end of the pipe to it."""
 
-    def __init__(self, process: BaseProcess, pipe: "connection.Connection[Any, Any]", place: Place) -> None:
-        self.process, self.pipe, self.place = process, pipe, place
-        self.has_begun = False
+    process: "Popen[bytes]"
+    pipe: Pipe
+    place: Place
+    has_begun: bool = False
 
     @property
     def name(self) -> str:
         """Name of the worker, as a result says who computed it."""
         return f"{platform.node()}:{self.process.pid}"
 
+    def wait(self) -> None:
+        """Give a process that was killed, or whose pipe is closed, some time to be gone."""
+        with contextlib.suppress(TimeoutExpired):
+            self.process.wait(PATIENCE)
+
 
 class _Processes:
-    """Cluster of processes of this machine: they are begun when there is something to do, then wait for more."""
+    """Cluster of processes of this machine, which wait for more tasks when they are done."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
@@ -174,27 +181,26 @@ class _Processes:
         self._end_all = util.Finalize(None, _kill, (self._all,), exitpriority=10)
 
     def ready(self) -> list[str]:
-        return self._idle[::-1]  # who has worked before has imported what it needs
+        return self._idle[::-1]  # first those that have imported what they need
 
     def grow(self) -> bool:
         while self._free:
             place = self._free.pop(0)
-            with _spawning():
-                begun = _begun(place)
-                self._all[begun.name] = begun
+            begun = _begin(place)
+            self._all[begun.name] = begun
         return any(not process.has_begun for process in self._all.values())
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
         self._idle.remove(worker)
-        with contextlib.suppress(ConnectionError):  # it has died meanwhile, and `events` says so
+        with contextlib.suppress(ConnectionError):  # it has died meanwhile, as `events` will report
             self._all[worker].pipe.send((function, task))
 
     def events(self, seconds: float) -> list[Event]:
         names = {process.pipe: name for name, process in self._all.items()}
         ready = [names[pipe] for pipe in connection.wait(list(names), timeout=seconds)]  # type: ignore[index]
         found = [event for name in ready for event in self._received(name)]
-        # A process that a world has forked may hold the pipe of one that has died.
-        died = [name for name, process in self._all.items() if not process.process.is_alive()]
+        # A process that a world forked may keep the pipe of a dead one open.
+        died = [name for name, process in self._all.items() if process.process.poll() is not None]
         return found + [self._lost(name) for name in died if not self._all[name].pipe.poll()]
 
     def _received(self, name: str) -> list[Event]:
@@ -214,8 +220,8 @@ class _Processes:
 
     def _lost(self, name: str) -> Lost:
         process = self._all[name]
-        process.process.join(PATIENCE)
-        reason = _ending(process.process.exitcode)
+        process.wait()
+        reason = _ending(process.process.returncode)
         self.end(name)
         self._failed_starts += not process.has_begun
         if self._failed_starts >= FAILED_STARTS:
@@ -233,33 +239,52 @@ class _Processes:
         with contextlib.suppress(ValueError):
             self._idle.remove(worker)
         process.process.kill()
-        process.process.join(PATIENCE)  # what it held of a GPU's memory is free for the next
+        process.wait()  # what it held of a GPU's memory is free for the next
         process.pipe.close()
         if not shun:
             self._free.append(process.place)
 
     def let_go(self) -> None:
-        """Close all pipes: the processes end by themselves."""
+        """Close all pipes, so that the processes end."""
         self._end_all.cancel()
         for process in self._all.values():
             process.pipe.close()
+        for process in self._all.values():
+            process.wait()
 
     def end_all(self) -> None:
-        """Kill every process: nobody wants what they are doing."""
+        """Kill every process."""
         self._end_all()
 
 
 def _kill(processes: dict[str, _Process]) -> None:
     for process in processes.values():
         process.process.kill()
+    for process in processes.values():
+        process.wait()
 
 
-def _begun(place: Place) -> _Process:
-    # A fresh interpreter: a forked one would inherit threads and device handles it can not use.
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, os.getpid(), place), name="worldfork worker")
-    process.start()
+# Program of a worker, which finds modules where this process does, and in no other place.
+WORKER: Final = """
+import sys
+arguments, sys.path[:] = sys.argv[1:4], sys.argv[4:]
+del sys.argv[1:]
+from worldfork.executors.local import work
+work(*arguments)
+"""
+
+
+def _begin(place: Place) -> _Process:
+    """Begin a process: a fresh interpreter, since a forked one would inherit threads and device handles."""
+    ours, theirs = connection.Pipe()
+    gpu, share = place or (None, 1.0)
+    process = Popen(  # noqa: S603 - this interpreter, our own module
+        [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(os.getpid()), str(share), *sys.path],
+        env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu},
+        stdin=DEVNULL,
+        pass_fds=[theirs.fileno()],
+        process_group=0,  # Ctrl-C is for its parent, which ends it
+    )
     theirs.close()
     return _Process(process, ours, place)
 
@@ -277,60 +302,18 @@ def _ending(code: int | None) -> str:
     return f"was killed by signal {-code}"
 
 
-@contextlib.contextmanager
-def _spawning() -> Iterator[None]:
-    """Keep from a spawned process what it must not inherit. It would run the caller's script again, unless that is
-    guarded: a task needs nothing of it. And it would hear Ctrl-C: its parent does, and ends it."""
-    main = sys.modules["__main__"]
-    with _ended_later():  # another thread may hear it, and then this one raises
-        resource_tracker.ensure_running()  # begun by the first process otherwise, it would let that one hear Ctrl-C
-        spec, file = main.__spec__, main.__dict__.pop("__file__", None)
-        main.__spec__ = None
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            main.__spec__ = spec
-            if file is not None:
-                main.__dict__["__file__"] = file
-
-
-@contextlib.contextmanager
-def _ended_later() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until a process that is being begun is whole: half of one can not be ended."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signals: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        signals.append(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, note) for number in numbers if signal.getsignal(number) is not None}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for again in signals[:1]:
-            signal.raise_signal(again)
-
-
-def _work(pipe: "connection.Connection[Any, Any]", parent: int, place: Place) -> None:
-    """Serve `parent` until it closes the pipe: say that this process has begun, then do task after task."""
-    if place is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"], share = place
-        share_memory(share)
-    _die_with(parent)
-    with contextlib.suppress(EOFError, ConnectionError):  # nobody wants anything more
+def work(descriptor: str, parent: str, share: str) -> None:
+    """Serve the process `parent` until it closes the pipe: say that this one has begun, then do task after task."""
+    share_memory(float(share))
+    _die_with(int(parent))
+    pipe: Pipe = connection.Connection(int(descriptor))
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent has closed the pipe
         pipe.send(None)
         while True:
             pipe.send(_answer(pipe))
 
 
-def _answer(pipe: "connection.Connection[Any, Any]") -> tuple[bool, Any]:
+def _answer(pipe: Pipe) -> tuple[bool, Any]:
     """Return (True, result) of the next task; (False, error) if the function raises, which a task's never does."""
     try:
         function, task = pipe.recv()

@@ -1,8 +1,8 @@
-"""Distribution of tasks to workers that come and go: which task goes where, and what becomes of it.
+"""Distribution of tasks to workers that may fail.
 
-A worker does one task at a time. One that dies or does not answer in time costs time: its task goes to another. A
-result that is doubtful, or one of every few where that is asked for, is computed by a second worker, and believed
-if both agree; a third decides between two that do not. What a cluster is made of is for `Cluster` to know.
+A worker does one task at a time. If it dies, or does not answer in time, another worker does the task. A doubtful
+result, and one of every `twice` tasks, is computed by a second worker and accepted if both agree; a third worker
+decides between two that differ. A `Cluster` begins and ends the workers.
 """
 
 import collections
@@ -14,22 +14,15 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from worldfork.errors import Failed, WorldforkError
 
-LONGEST_PAUSE: Final = 60.0  # seconds between two tries to begin workers
-LISTENED: Final = 1.0  # seconds to wait for something to happen
+LONGEST_PAUSE: Final = 60.0  # seconds before workers are begun again
+EVENT_WAIT: Final = 1.0  # seconds to wait for an event
 
 logger = logging.getLogger("worldfork.executors")
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined:
-    """Event: a worker is ready."""
-
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Returned:
-    """Event: a worker did its task."""
+    """Event: a worker finished its task."""
 
     worker: str
     result: Any
@@ -43,7 +36,7 @@ class Lost:
     reason: str
 
 
-Event = Joined | Returned | Lost
+Event = Returned | Lost
 
 
 @runtime_checkable
@@ -55,37 +48,37 @@ class Cluster(Protocol):
         ...
 
     def grow(self) -> bool:
-        """Begin workers where there is room; return True if any are on their way."""
+        """Begin workers where there is room; return True if any are still starting."""
         ...
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
-        """Have a worker that is ready apply the function."""
+        """Let a ready worker apply the function."""
         ...
 
     def events(self, seconds: float) -> list[Event]:
-        """Return what happened; wait for so many seconds if nothing has."""
+        """Return the new events; wait up to so many seconds for the first."""
         ...
 
     def end(self, worker: str, *, shun: bool = False) -> None:
-        """End a worker; `shun` begins no other on its machine."""
+        """End a worker; with `shun` no other is begun on its machine."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Settings of a pool: what is asked of workers, and what they are forgiven."""
+    """Settings of a pool."""
 
-    attempts: int = 3  # workers that a task may take with it before it is given up
+    attempts: int = 3  # workers that may be lost over one task before it fails
     deadline: float | None = None  # seconds for one task
-    twice: int = 0  # every so many tasks, one is computed by two workers; 0: those alone whose result is doubtful
-    patience: float = 600.0  # seconds without any worker
-    pause: float = 1.0  # seconds before workers are begun again where one was lost; doubles with every loss
-    shown_every: float = 30.0  # seconds between two lines that say who works on what
+    twice: int = 0  # of every so many tasks, one is computed by two workers; 0: only tasks with doubtful results
+    patience: float = 600.0  # seconds without any worker before the run fails
+    pause: float = 1.0  # seconds before workers are begun again after a loss; doubles with every loss
+    shown_every: float = 30.0  # seconds between two log lines on what workers do
 
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """A task on its way to one result that can be believed."""
+    """A task until one result of it is accepted."""
 
     index: int
     task: Any
@@ -104,13 +97,13 @@ def spread(
     rules: Rules,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Any]]:
-    """Apply `function` to every task somewhere, and yield (index, result) as they can be believed."""
-    pool = _Pool(cluster, function, enumerate(tasks), rules, clock)
+    """Apply `function` to every task on some worker, and yield (index, result) as results are accepted."""
+    pool = _Pool(cluster, function, enumerate(tasks), rules=rules, clock=clock)
     try:
         while not pool.finished():
             pool.begin_workers()
             pool.hand_out()
-            settled = [result for event in cluster.events(LISTENED) for result in pool.take(event)]
+            settled = [result for event in cluster.events(EVENT_WAIT) for result in pool.take(event)]
             settled += [*pool.take_overdue(), *pool.take_unanswerable()]
             pool.hand_out()  # workers compute while the caller writes
             yield from settled
@@ -127,6 +120,7 @@ class _Pool:
         cluster: Cluster,
         function: Callable[[Any], Any],
         supply: Iterator[tuple[int, Any]],
+        *,
         rules: Rules,
         clock: Callable[[], float],
     ) -> None:
@@ -134,18 +128,18 @@ class _Pool:
         self.waiting: collections.deque[_Job] = collections.deque()
         self.busy: dict[str, tuple[_Job, float]] = {}
         self.pause, self.resume_at = rules.pause, clock()
-        self.seen_at = self.shown_at = clock()  # when a worker was last there, and when the last line was written
-        self.coming = False
-        self.refusal = ""  # of a worker that is not fit for this study
+        self.seen_at = self.shown_at = clock()  # when a worker was last there, and when the last line was logged
+        self.coming = False  # whether workers are starting
+        self.refusal = ""  # reason of a worker that is not fit for this study
 
     def finished(self) -> bool:
-        """Return True if nothing is left; a task is drawn to know."""
+        """Return True if no task is left."""
         if not self.waiting and not self.busy:
             self._draw()
         return not self.waiting and not self.busy
 
     def begin_workers(self) -> None:
-        """Have workers begun, unless one was lost just now; give up where none comes for long."""
+        """Begin workers, unless one was lost just now; raise if there was none for too long."""
         now = self.clock()
         asked = now >= self.resume_at
         if asked:
@@ -156,12 +150,12 @@ class _Pool:
             raise WorldforkError(self.refusal)
         elif now - self.seen_at > self.rules.patience:
             raise WorldforkError(
-                f"There was no worker for {self.rules.patience:.0f} seconds. What is finished is kept: see to the "
+                f"There was no worker for {self.rules.patience:.0f} seconds. What is finished is kept: repair the "
                 "cluster, then run the same command again."
             )
 
     def hand_out(self) -> None:
-        """Give a task to every worker that waits for one."""
+        """Give a task to every ready worker."""
         for worker in self.cluster.ready():
             job = self._job_for(worker)
             if job is None:
@@ -171,17 +165,14 @@ class _Pool:
             self.cluster.submit(worker, self.function, job.task)
 
     def take(self, event: Event) -> Iterator[tuple[int, Any]]:
-        """Take an event in; yield the results that can now be believed."""
-        match event:
-            case Joined():
-                logger.info("worker %s is there", event.worker)
-            case Returned():
-                yield from self._take_result(event.worker, event.result)
-            case Lost():
-                yield from self._take_loss(event.worker, event.reason)
+        """Process an event; yield the results that are now accepted."""
+        if isinstance(event, Lost):
+            yield from self._take_loss(event.worker, event.reason)
+        else:
+            yield from self._take_result(event.worker, event.result)
 
     def take_overdue(self) -> Iterator[tuple[int, Any]]:
-        """End the workers that have not answered in time."""
+        """End the workers that are past their deadline."""
         deadline = self.rules.deadline
         for worker, (_, since) in list(self.busy.items()):
             if deadline is not None and self.clock() - since > deadline:
@@ -189,7 +180,7 @@ class _Pool:
                 yield from self._take_loss(worker, f"did not answer within {deadline:g} seconds and was ended")
 
     def take_unanswerable(self) -> Iterator[tuple[int, Any]]:
-        """Settle what waits for another worker where there is none, nor will be."""
+        """Accept or fail tasks that wait for a further worker, if there is none and none is starting."""
         if self.coming:
             return
         workers = {*self.busy, *self.cluster.ready()}
@@ -199,7 +190,7 @@ class _Pool:
                 yield from self._settle(job, last_word=True)
 
     def show(self) -> None:
-        """Say who works on what, now and then."""
+        """Log from time to time which worker does which task."""
         now = self.clock()
         if now - self.shown_at >= self.rules.shown_every:
             self.shown_at = now
@@ -207,14 +198,13 @@ class _Pool:
             logger.info("%s", "; ".join(lines) or "waiting for a worker")
 
     def abandon(self) -> None:
-        """End the workers that are busy: nobody wants their results."""
+        """End the busy workers, whose results nobody wants any more."""
         for worker in self.busy:
             self.cluster.end(worker)
 
     def _draw(self) -> _Job | None:
-        """Return the next task of the supply, which a result may add to after it had run out."""
-        following = next(self.supply, None)
-        if following is None:
+        """Return the next task of the supply, which may have grown after it had run out."""
+        if (following := next(self.supply, None)) is None:
             return None
         index, task = following
         twice = self.rules.twice > 0 and index % self.rules.twice == 0
@@ -223,14 +213,9 @@ class _Pool:
         return job
 
     def _job_for(self, worker: str) -> _Job | None:
-        for job in self.waiting:
-            if worker not in job.given_to:
-                break
-        else:
-            following = self._draw()
-            if following is None:
-                return None
-            job = following
+        job = next((job for job in self.waiting if worker not in job.given_to), None) or self._draw()
+        if job is None:
+            return None
         under_way = sum(other is job for other, _ in self.busy.values())
         if len(job.results) + under_way + 1 >= job.wanted:
             self.waiting.remove(job)
@@ -273,16 +258,15 @@ class _Pool:
             yield job.index, Failed(f"{len(job.losses)} workers were lost over it: {lost}", lost)
 
     def _again(self, job: _Job) -> None:
-        """Put a task back at the front, so that what others wait for is not the last to be done."""
+        """Put a task back at the front."""
         if job not in self.waiting and not job.settled:
             self.waiting.appendleft(job)
 
     def _settle(self, job: _Job, *, last_word: bool = False) -> Iterator[tuple[int, Any]]:
-        """Yield the result that can be believed, or have another worker compute it."""
+        """Yield the accepted result, or put the task back for another worker."""
         if job.settled:
             return
-        _, first = job.results[0]
-        if len(job.results) == 1 and getattr(first, "doubtful", False):
+        if len(job.results) == 1 and getattr(job.results[0][1], "doubtful", False):
             job.wanted = max(job.wanted, 2)
         if len(job.results) < job.wanted and not last_word:
             if not any(other is job for other, _ in self.busy.values()):
@@ -290,10 +274,9 @@ class _Pool:
             return
         agreeing = _largest_agreement(job.results)
         if len(agreeing) > 1 or len(job.results) == 1:
-            for worker, _ in job.results:
-                if worker not in {other for other, _ in agreeing}:
-                    logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
-                    self.cluster.end(worker)
+            for worker in {worker for worker, _ in job.results} - {worker for worker, _ in agreeing}:
+                logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
+                self.cluster.end(worker)
             job.settled = True
             yield job.index, agreeing[0][1]
         elif len(job.results) < 3 and not last_word:
@@ -307,14 +290,7 @@ class _Pool:
 
 def _largest_agreement(results: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return the largest group of results that agree."""
-    groups: list[list[tuple[str, Any]]] = []
-    for worker, result in results:
-        for group in groups:
-            if _same(group[0][1], result):
-                group.append((worker, result))
-                break
-        else:
-            groups.append([(worker, result)])
+    groups = [[other for other in results if _same(result, other[1])] for _, result in results]
     return max(groups, key=len)
 
 

@@ -1,8 +1,7 @@
-"""Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through its object store.
+"""Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through the object store.
 
-The calling process is Ray's driver and worldfork's: it alone writes the ledger, and it needs neither an accelerator
-nor the libraries for one. Actors end with it. Objects that it has put are not made again by Ray when they are lost,
-so it puts them again itself: it has the files.
+The calling process is the driver of Ray and of worldfork. It alone writes the ledger, and needs no accelerator.
+Actors end with it. Ray does not restore objects of the driver that are lost, so the driver puts them again.
 """
 
 import collections
@@ -23,12 +22,11 @@ from worldfork.blobs import Blob, fetching
 from worldfork.errors import WorldforkError, printable
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import share_memory
-from worldfork.executors.pool import Event, Joined, Lost, Returned, Rules, spread
+from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
 MISSES: Final = 10  # times that a worker may not find a blob before it is given up
 logger = logging.getLogger("worldfork.executors")
-SPELLED: Final = 600  # characters of what Ray says of a worker that it lost
-KEPT: Final = 1 << 30  # bytes of blobs that stay in the object store while no task needs them
+REASON: Final = 600  # characters of Ray's reason for the loss of a worker
 
 
 class Ray(ExecutorPlugin):
@@ -60,7 +58,7 @@ class Ray(ExecutorPlugin):
 
 
 class _Missing:
-    """Result of a worker that could not have a blob."""
+    """Result of a worker that could not fetch a blob."""
 
 
 class _Worker:
@@ -78,7 +76,7 @@ class _Worker:
         return platform.node(), ray.get_runtime_context().get_node_id()
 
     def do(self, function: Callable[[Any], Any], task: Any, objects: dict[str, list[Any]]) -> Any:
-        """Apply the function; blobs are fetched when they are asked for, not before: most are known already."""
+        """Apply the function; a blob is fetched when it is first read."""
         import ray
 
         missing = []
@@ -100,8 +98,7 @@ class _Worker:
 
 
 class _RayCluster:
-    """Cluster of one run's workers. A worker is called by its machine and a number, and by the number alone until
-    Ray has found a place for it."""
+    """Workers of one run, named by machine and number; by the number alone until Ray has placed them."""
 
     def __init__(self, settings: Ray) -> None:
         self.ray, self.connected_here = _connected(settings.address)
@@ -120,8 +117,8 @@ class _RayCluster:
         return list(self.idle)
 
     def grow(self) -> bool:
-        """Ask for as many workers as the nodes have room for. Ray places them: it alone knows what is free where,
-        since others may use the cluster too. Those for which there is no place now come when there is."""
+        """Ask for as many workers as the nodes have room for. Ray places them, some of them later: others may use
+        the cluster too."""
         nodes = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] not in self.shunned]
         gpus = self.settings.gpus
         if gpus is None:
@@ -167,14 +164,15 @@ class _RayCluster:
         except self.ray.exceptions.RayError as error:
             worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
             self.end(worker)
-            return [Lost(worker, printable(" ".join(str(error).split()))[:SPELLED])]
+            return [Lost(worker, printable(" ".join(str(error).split()))[:REASON])]
         if reference in self.starting:
             number = self.starting.pop(reference)
             machine, node = result
             worker = f"{machine}/{number}"
             self.actors[worker], self.nodes[worker] = self.actors.pop(number), node
             self.idle[worker] = None
-            return [Joined(worker)]
+            logger.info("worker %s is there", worker)
+            return []
         worker, function, task = self.flying.pop(reference)
         self.idle[worker] = None
         if isinstance(result, _Missing):
@@ -203,39 +201,31 @@ class _RayCluster:
         """End every worker; a cluster that was begun for this run ends too."""
         for worker in list(self.actors):
             self.end(worker)
-        self.objects.clear()
+        self.objects.kept.clear()
         if self.connected_here:
             self.ray.shutdown()
 
 
 class _Objects:
-    """Blobs in the object store: put when a task first names them, and dropped, oldest first, beyond a bound."""
+    """Blobs in the object store, put there when a task first names them."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self.kept: collections.OrderedDict[str, tuple[Any, int]] = collections.OrderedDict()
+        self.kept: dict[str, Any] = {}  # name -> reference
 
     def named(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
         """Return a reference to each blob, within a list, where Ray does not fetch it unasked."""
         wanted = {}
         for blob in blobs:
             if blob.name not in self.kept:
-                content = blob.path.read_bytes()
-                self.kept[blob.name] = self.ray.put(content), len(content)
-            self.kept.move_to_end(blob.name)
-            wanted[blob.name] = [self.kept[blob.name][0]]
-        size = sum(size for _, size in self.kept.values())
-        while size > KEPT and next(iter(self.kept)) not in wanted:  # tasks under way hold references of their own
-            size -= self.kept.popitem(last=False)[1][1]
+                self.kept[blob.name] = self.ray.put(blob.path.read_bytes())
+            wanted[blob.name] = [self.kept[blob.name]]
         return wanted
 
     def forget(self, blobs: Iterable[Blob]) -> None:
         """Forget blobs that are lost: they are put again when they are next named."""
         for blob in blobs:
             self.kept.pop(blob.name, None)
-
-    def clear(self) -> None:
-        self.kept.clear()
 
 
 def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
@@ -244,25 +234,21 @@ def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:
     return min(cores, int(resources.get("GPU", 0) // gpus)) if gpus else cores
 
 
-def _require_same_cluster(asked_for: str | None, connected: str) -> None:
-    """Refuse to compute somewhere else than asked for, in a process that is connected already."""
-    if asked_for and ":" in asked_for and "://" not in asked_for and asked_for != connected:
-        raise WorldforkError(
-            f"This process is connected to the Ray cluster at `{connected}`, and `{asked_for}` was asked for: call "
-            "ray.shutdown() first, or leave the address out."
-        )
-
-
 def _connected(address: str | None) -> tuple[Any, bool]:
     """Return Ray, connected to a cluster, and True if it was connected here."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a run
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no statistics leave this machine
     running = address or os.environ.get("RAY_ADDRESS")
     try:
         with contextlib.nullcontext() if running else _loopback():
             import ray
 
             if ray.is_initialized():
-                _require_same_cluster(address, ray.get_runtime_context().gcs_address)
+                connected = ray.get_runtime_context().gcs_address
+                if address and ":" in address and "://" not in address and address != connected:
+                    raise WorldforkError(
+                        f"This process is connected to the Ray cluster at `{connected}`, and `{address}` was asked "
+                        "for: call ray.shutdown() first, or leave the address out."
+                    )
                 return ray, False
             quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
             if running:
@@ -278,7 +264,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
         ) from error
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at `{running}`" if running else "on this machine"
-        raise WorldforkError(f"There is no Ray cluster to be had {where} ({error}).") from error
+        raise WorldforkError(f"No Ray cluster could be reached or begun {where} ({error}).") from error
     if not running and not ray.util.get_node_ip_address().startswith("127."):
         logger.warning("Ray was imported before this run, and listens to the network: see docs/cluster.md")
     return ray, True
@@ -286,7 +272,7 @@ def _connected(address: str | None) -> tuple[Any, bool]:
 
 @contextlib.contextmanager
 def _keeping_the_handler() -> Iterator[None]:
-    """Leave SIGTERM to whoever listens for it: Ray would make it an exit without a word."""
+    """Keep the handler of SIGTERM, which Ray would replace by a silent exit."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     if callable(before) and threading.current_thread() is threading.main_thread():
@@ -295,7 +281,7 @@ def _keeping_the_handler() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loopback() -> Iterator[None]:
-    """Have Ray listen to this machine alone: it does so where it believes that there can be no cluster."""
+    """Let Ray listen to this machine alone, as it does where it expects no cluster."""
     name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # read when Ray is imported, and inherited by its processes
     before = os.environ.get(name)
     os.environ[name] = "0"
@@ -309,7 +295,7 @@ def _loopback() -> Iterator[None]:
 
 
 def _require_listener(address: str | None) -> None:
-    """See that somebody listens at `host:port`: Ray would try for minutes, and then end the process."""
+    """Raise unless something listens at `host:port`: Ray would try for minutes, and then end the process."""
     host, colon, port = (address or "").rpartition(":")
     if colon and port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=10).close()

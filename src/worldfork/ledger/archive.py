@@ -1,8 +1,7 @@
 """A study in one file, `NAME.tar.xz`, of which `tar -xf` makes the folder `NAME`.
 
-Cells resemble one another, and arms share their HOLD returns: compressed together they take about a third of the
-bytes that they take one by one. The file is read by unpacking it into a temporary folder, which is removed when the
-process ends; errors name the file all the same (`errors.call`).
+The file is read by unpacking it into a temporary folder, which is removed when the process ends; errors name the
+file all the same (`errors.call`).
 
 An archive may come from a stranger. Nothing is written before all of it has been checked: plain files and folders
 under one folder, each name once, within the bounds below. Its tar headers are read one by one (POSIX.1-1988,

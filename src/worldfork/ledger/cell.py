@@ -1,8 +1,7 @@
 """The folder of a cell: its configuration, its stream and its chained rows.
 
 A cell is begun in two steps, so that a study can ask all of its cells before it writes to any: `plan` reads and
-refuses, `open` writes. In a published copy rows lack the digests that follow from others, and a stream that several
-cells share lies in its owner's folder alone; both are resolved here.
+refuses, `open` writes.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
-from worldfork.ledger.row import CellRow, ForkRow, is_canonical, read_row, restore_digests, seal
+from worldfork.ledger.row import CellRow, ForkRow, read_chain, seal
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 Row = TypeVar("Row", bound=CellRow)
@@ -49,10 +48,10 @@ class ChainFolder(Generic[Row]):
     lines: ClassVar[str]  # name of the file of rows
     depth: ClassVar[int]  # folders between the study's and this one
     configured: ClassVar[type[ChainRecord]]  # record of cell.json
+    kind: type[Row]  # record of its rows
 
-    def __init__(self, path: Path, kind: type[Row]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.kind = kind
         self._last: str | None = None  # digest of the last row, once begun
 
     @property
@@ -101,15 +100,17 @@ class ChainFolder(Generic[Row]):
         """
         files.confined(self.path / "cell.json", within=self._study)
         wanted = dict(configuration)
-        stored = read_json(self.path / "cell.json") if (self.path / "cell.json").exists() else None
-        if stored is None and self.has_rows():
-            raise WorldforkError(
-                f"{self.id} has rows and no cell.json to say what made them. Use a new study folder."
-            )
-        rows, torn = self._read_rows() if stored is not None else ([], 0)
-        if stored is not None and rows and stored.get("registration") in earlier:
+        if not (self.path / "cell.json").exists():
+            if self.has_rows():
+                raise WorldforkError(
+                    f"{self.id} has rows and no cell.json to say what made them. Use a new study folder."
+                )
+            return CellPlan(wanted, [], 0, fresh=True)
+        stored = read_json(self.path / "cell.json")
+        rows, torn = self._read_rows()
+        if rows and stored.get("registration") in earlier:
             wanted["registration"] = stored["registration"]
-        if stored is not None and rows and stored != wanted:
+        if rows and stored != wanted:
             raise Refused(self.id, tuple(difference(stored, wanted)))
         return CellPlan(wanted, rows, torn, fresh=stored != wanted)
 
@@ -221,25 +222,15 @@ class ChainFolder(Generic[Row]):
         path = self.path / self.lines
         if not path.exists():
             return [], 0
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        previous = digest(read_json(self.path / "cell.json"))
-        complete = restore_digests(content[:whole], genesis=previous, where=str(path))
-        lines = complete.decode("utf-8", errors="replace").split("\n")[:-1]
-        rows: list[Row] = []
-        for number, line in enumerate(lines, start=1):
-            row = read_row(line, self.kind, where=f"{path}, line {number}")
-            if (row.cell, row.k, row.prev) != (self.id, number, previous):
+        genesis = digest(read_json(self.path / "cell.json"))
+        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path, spelling=spelling)
+        for number, row in enumerate(rows, start=1):
+            if (row.cell, row.k) != (self.id, number):
                 raise WorldforkError(
-                    f"{path}, line {number}: expected {self.kind.subject} {number} of {self.id} chained to "
-                    f"{previous[:12]}, got {self.kind.subject} {row.k} of {row.cell} chained to {row.prev[:12]}. "
-                    "A row was lost, doubled or moved."
+                    f"{path}, line {number}: expected {self.kind.subject} {number} of {self.id}, got "
+                    f"{self.kind.subject} {row.k} of {row.cell}."
                 )
-            if spelling and not is_canonical(line, row):
-                raise WorldforkError(f"{path}, line {number}: the row is not in canonical form; it was edited.")
-            rows.append(row)
-            previous = row.digest
-        return rows, len(content) - whole
+        return rows, torn
 
 
 class CellFolder(ChainFolder[ForkRow]):
@@ -248,9 +239,7 @@ class CellFolder(ChainFolder[ForkRow]):
     lines = "forks.jsonl"
     depth = 1
     configured = CellRecord
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, ForkRow)
+    kind = ForkRow
 
 
 def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping[str, Any]) -> list[str]:

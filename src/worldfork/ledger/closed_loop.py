@@ -11,7 +11,7 @@ A row holds the content digests of its own part of the two files of its segment.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -74,9 +74,7 @@ class DeploymentFolder(ChainFolder[DeploymentRow]):
     lines = "episodes.jsonl"
     depth = 2
     configured = DeployedRecord
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, DeploymentRow)
+    kind = DeploymentRow
 
     @property
     def policy(self) -> str:
@@ -177,21 +175,18 @@ def segment_files(study: Path, *, suffix: str) -> list[tuple[int, Path]]:
 
 def read_log_parts(path: Path) -> Iterator[Part]:
     """Yield the log of each deployment in a segment."""
-    columns = arrays.read_parquet(path)
-    policy, cell = (_texts(columns, key, path) for key in NAMES)
+    columns, policy, cell = _named_columns(arrays.read_parquet(path), path)
     starts = [0, *(np.flatnonzero((policy[1:] != policy[:-1]) | (cell[1:] != cell[:-1])) + 1), len(policy)]
     for start, stop in itertools.pairwise(starts):
-        rest = {key: values[start:stop] for key, values in columns.items() if key not in NAMES}
-        yield Part(str(policy[start]), str(cell[start]), rest)
+        part = {key: values[start:stop] for key, values in columns.items()}
+        yield Part(str(policy[start]), str(cell[start]), part)
 
 
 def read_window_parts(path: Path) -> Iterator[Part]:
     """Yield the transitions of each deployment in a segment."""
-    columns = arrays.read_npz(path)
-    policy, cell = (_texts(columns, key, path) for key in NAMES)
-    for index in range(len(policy)):
-        rest = {key: values[index] for key, values in columns.items() if key not in NAMES}
-        yield Part(str(policy[index]), str(cell[index]), rest)
+    columns, policies, cells = _named_columns(arrays.read_npz(path), path)
+    for index, (policy, cell) in enumerate(zip(policies, cells, strict=True)):
+        yield Part(str(policy), str(cell), {key: values[index] for key, values in columns.items()})
 
 
 def _named(parts: Sequence[Part]) -> dict[str, np.ndarray]:
@@ -202,7 +197,9 @@ def _joined(parts: Sequence[Part], join: Callable[[list[np.ndarray]], np.ndarray
     return {key: join([part.columns[key] for part in parts]) for key in parts[0].columns}
 
 
-def _texts(columns: Mapping[str, np.ndarray], key: str, path: Path) -> np.ndarray:
-    if key not in columns:
-        raise WorldforkError(f"`{path}` does not say whose segment it is: it has no `{key}`.")
-    return np.asarray(columns[key])
+def _named_columns(columns: dict[str, Any], path: Path) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """Return the columns without the names of policies and cells, and these names."""
+    if missing := [key for key in NAMES if key not in columns]:
+        raise WorldforkError(f"`{path}` does not say whose segment it is: it has no `{missing[0]}`.")
+    policies, cells = (np.asarray(columns.pop(key)) for key in NAMES)
+    return columns, policies, cells

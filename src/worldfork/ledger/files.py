@@ -8,8 +8,7 @@ import contextlib
 import errno
 import os
 import stat
-import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,6 @@ from worldfork.errors import WorldforkError
 # Errors of disks without locks: NFS without a lock service, Lustre without `-o flock`, some of FUSE.
 NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 UNLOCKED: Final = "WORLDFORK_NO_LOCK"  # set by a user who ensures one run at a time on a disk without locks
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and there making a link is a privilege
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -136,19 +134,24 @@ def refuse_what_is_not_plain(folder: Path) -> None:
                 raise WorldforkError(f"`{path}` is neither a file nor a folder: remove it.")
 
 
+def refuse_other_folders(path: Path, *, kind: str, record: str, begun: Collection[str]) -> None:
+    """Raise unless `path` is new, empty, or has the file `record`, or only what a kill may leave before it."""
+    if path.exists() and not path.is_dir():
+        raise WorldforkError(f"`{path}` is a file, and a {kind} is a folder. Choose another.")
+    others = sorted(item.name for item in path.iterdir()) if path.exists() else []
+    if record not in others and not set(others) <= set(begun):
+        raise WorldforkError(f"`{path}` is not empty and is not a {kind} (it holds {others[0]}). Choose another.")
+
+
 def writable(path: Path | str) -> Path:
     """Return `path`; raise if no file can be written there. Call it before the work whose result goes there."""
     path = Path(path)
     if path.is_dir():
         raise WorldforkError(f"`{path}` is a folder: name a file in it.")
     if not path.parent.is_dir():
-        raise WorldforkError(
-            f"There is no folder `{path.parent}` to write `{path.name}` into: make it first, or choose another."
-        )
+        raise WorldforkError(f"There is no folder `{path.parent}` to write `{path.name}` into: make it first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise WorldforkError(
-            f"`{path.parent}` can not be written to: change its permissions, or choose another folder."
-        )
+        raise WorldforkError(f"`{path.parent}` can not be written to: change its permissions.")
     return path
 
 
@@ -167,20 +170,12 @@ def _open_plain(path: Path, flags: int) -> int:
                 f"`{path}` has another name somewhere (a hard link), and what is changed here would change there. "
                 "Put a copy of the file in its place."
             )
-    return os.open(path, flags | NOFOLLOW, 0o644)
+    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:
-    """Take the lock; return whether it was had."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
+    """Take the lock; return False if another process holds it."""
+    import fcntl  # here, so that everything but writing works where there is none
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,8 +208,6 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a new name in `folder` survive a power cut."""
-    if sys.platform == "win32":  # folders can not be opened there
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -224,7 +217,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Raise errors of the system as errors that say what to do."""
+    """Raise errors of the system as errors with advice."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 from worldfork.errors import WorldforkError, obeyed
 from worldfork.ledger import files
 from worldfork.ledger.documents import as_file, check, read_json
-from worldfork.ledger.row import ChainedRow, Count, Number, Signals, gain, is_canonical, mean, read_row
+from worldfork.ledger.row import ChainedRow, Count, Number, Signals, gain, mean, read_chain
 from worldfork.registration.schema import digest
 from worldfork.validation import Record
 
@@ -105,7 +105,7 @@ def is_recorded(path: Path) -> bool:
     """Return whether the folder `path` is a recorded ledger."""
     try:
         return (path / SETTINGS).is_file()
-    except OSError:  # a name that no file can have: whoever opens it says so
+    except OSError:  # a name that no file can have: opening it explains why
         return False
 
 
@@ -123,48 +123,31 @@ class RecordedLedger:
         With `spelling` each line must also be the canonical JSON of its row. A line that a kill tore at the end of
         the file is no row: the recorder cuts it off.
         """
-        rows, _ = self.read(spelling=spelling)
-        return rows
+        return self.read(spelling=spelling)[0]
 
     def read(self, *, spelling: bool = False) -> tuple[list[RecordedRow], int]:
         """Return the rows, and the number of bytes of a torn line after them."""
-        path, content = self.path / ROWS, self._content()
-        whole = content.rfind(b"\n") + 1
-        rows: list[RecordedRow] = []
-        previous = self.settings.digest
-        for number, line in enumerate(content[:whole].decode("utf-8", errors="replace").split("\n")[:-1], start=1):
-            where = f"{path}, line {number}"
-            row = read_row(line, RecordedRow, where=where)
-            if row.prev != previous:
-                raise WorldforkError(
-                    f"{where}: expected a fork chained to {previous[:12]}, got one chained to {row.prev[:12]}. A "
-                    "row was lost, doubled or moved."
-                )
-            if spelling and not is_canonical(line, row):
-                raise WorldforkError(f"{where}: the row is not in canonical form; it was edited.")
-            rows.append(row)
-            previous = row.digest
-        return rows, len(content) - whole
-
-    def _content(self) -> bytes:
         path = self.path / ROWS
-        return path.read_bytes() if path.exists() else b""
+        content = path.read_bytes() if path.exists() else b""
+        return read_chain(content, RecordedRow, genesis=self.settings.digest, path=path, spelling=spelling)
 
     def root(self) -> str:
         """Return one digest over settings and rows."""
         rows = self.rows()
         return digest({"recorder": self.settings.digest, "last": rows[-1].digest if rows else None})
 
-    def problems(self) -> tuple[list[RecordedRow], list[str]]:
-        """Return the rows and what is wrong with them and their settings."""
-        stored = (self.path / SETTINGS).read_bytes()
-        problems = []
-        if stored != as_file(self.settings.model_dump(mode="json", by_alias=True)):
+    def findings(self) -> tuple[list[RecordedRow], list[str], list[str]]:
+        """Return the rows, what is wrong with them and their settings, and notes: the recorder's statements, which
+        no reader can check, and a torn line."""
+        problems, notes = [], [self.settings.statement]
+        if (self.path / SETTINGS).read_bytes() != as_file(self.settings.model_dump(mode="json", by_alias=True)):
             problems.append(f"{SETTINGS} is not in canonical form; it was edited.")
         try:
-            rows = self.rows(spelling=True)
+            rows, torn = self.read(spelling=True)
         except WorldforkError as error:
-            return [], [*problems, str(error)]
+            return [], [*problems, str(error)], notes
+        if torn:
+            notes.append(f"{ROWS} ends in a torn line of {torn} bytes, which the next recording cuts off.")
         seen: set[Identity] = set()
         for row in rows:
             means = mean(row.hold), mean(row.update)
@@ -175,15 +158,7 @@ class RecordedLedger:
             elif (row.r_hold, row.r_update, row.delta) != (*means, gain(*means)):
                 problems.append(f"fork {row.k} of {row.place}: the means or their difference do not follow.")
             seen.add(row.identity)
-        return rows, problems
-
-    def notes(self) -> list[str]:
-        """Return what the recorder states and no reader can check, and a torn line."""
-        notes = [self.settings.statement]
-        content = self._content()
-        if torn := len(content) - content.rfind(b"\n") - 1:
-            notes.append(f"{ROWS} ends in a torn line of {torn} bytes, which the next recording cuts off.")
-        return notes
+        return rows, problems, notes
 
 
 def deployments_of(rows: Sequence[RecordedRow]) -> int:

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -142,6 +143,37 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
     return row
 
 
+def read_chain(
+    content: bytes, kind: type[Row], *, genesis: str, path: Path, spelling: bool = False
+) -> tuple[list[Row], int]:
+    """Return the rows of a file, each checked against its digest and the row before, and the bytes of a torn line.
+
+    Args:
+        content: the bytes of the file.
+        kind: record of its rows.
+        genesis: the digest that the first row is chained to.
+        path: the file's name in errors.
+        spelling: also require every line to be the canonical JSON of its row.
+    """
+    whole = content.rfind(b"\n") + 1
+    complete = restore_digests(content[:whole], genesis=genesis, where=str(path))
+    rows: list[Row] = []
+    previous = genesis
+    for number, line in enumerate(complete.decode("utf-8", errors="replace").split("\n")[:-1], start=1):
+        where = f"{path}, line {number}"
+        row = read_row(line, kind, where=where)
+        if row.prev != previous:
+            raise WorldforkError(
+                f"{where}: expected a row chained to {previous[:12]}, got {kind.subject} {row.k} of {row.place} "
+                f"chained to {row.prev[:12]}. A row was lost, doubled or moved."
+            )
+        if spelling and not is_canonical(line, row):
+            raise WorldforkError(f"{where}: the row is not in canonical form; it was edited.")
+        rows.append(row)
+        previous = row.digest
+    return rows, len(content) - whole
+
+
 def is_canonical(line: str, row: ChainedRow) -> bool:
     """Return whether the line is the row's canonical JSON and its digest that of the payload."""
     return canonical(row.model_dump(mode="json", by_alias=True)) == line and digest(row.payload()) == row.digest
@@ -219,22 +251,18 @@ def restore_digests(lines: bytes, *, genesis: str, where: str) -> bytes:
         return lines
     whole: list[bytes] = []
     previous = genesis.encode()
-    rows = lines.splitlines(keepends=True)
-    for number, row in enumerate(rows, start=1):
+    row = b""
+    for row in lines.splitlines(keepends=True):
         chained = row.replace(NO_PREVIOUS, b'"prev":"%b"' % previous, 1)
-        if NO_DIGEST in chained:
-            if number == len(rows):
-                raise WorldforkError(f"{where}, line {number}: the last row has no digest for the rows to end at.")
-            payload = chained.replace(NO_DIGEST, b"", 1).rstrip(b"\n")
-            previous = hashlib.sha256(payload).hexdigest().encode()
-            chained = chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1)
-        elif stated := DIGEST.search(chained):
-            previous = stated[0][10:-2]
-            computed = hashlib.sha256(DIGEST.sub(b"", chained, count=1).rstrip(b"\n")).hexdigest().encode()
-            if number == len(rows) and computed != previous:
-                raise WorldforkError(
-                    f"{where}: a row is not what was written. Which of the {number} can not be said: a copy in one "
-                    "file keeps one digest for all of them."
-                )
-        whole.append(chained)
+        blank = NO_DIGEST in chained
+        payload = chained.replace(NO_DIGEST, b"", 1) if blank else DIGEST.sub(b"", chained, count=1)
+        previous = hashlib.sha256(payload.rstrip(b"\n")).hexdigest().encode()
+        whole.append(chained.replace(NO_DIGEST, b'"digest":"%b",' % previous, 1))
+    if NO_DIGEST in row:
+        raise WorldforkError(f"{where}, line {len(whole)}: the last row has no digest for the rows to end at.")
+    if b'"digest":"%b",' % previous not in row:
+        raise WorldforkError(
+            f"{where}: a row is not what was written. Which of the {len(whole)} can not be said: a published copy "
+            "keeps one digest for all of them."
+        )
     return b"".join(whole)

@@ -12,14 +12,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
-from worldfork.ledger.cell import CellFolder, CellPlan, Refused
+from worldfork.ledger.cell import CellFolder, CellPlan, ChainFolder, Refused, Row
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
 from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
 from worldfork.ledger.provenance import changed_modules
@@ -30,15 +30,10 @@ __all__ = ["PUBLISHED", "CellFolder", "Deployed", "Study", "StudyWriter", "writi
 
 PUBLISHED = "published.json"  # of published copies (`ledger.publish`)
 Deployed = tuple[str, str]  # a policy and the id of a cell
+Key = TypeVar("Key", str, Deployed)  # of a cell or of a deployment
 
-# Files that a killed run may leave before its registration is complete: a folder with one of them is a study's.
-BEGUN = {
-    "registration.json",
-    "registration.toml",
-    ".lock",
-    ".registration.toml.partial",
-    ".registration.json.partial",
-}
+# Files that a killed run may leave before registration.json.
+BEGUN = {"registration.toml", ".lock", ".registration.toml.partial", ".registration.json.partial"}
 # Files that a cell without rows may hold.
 ROWLESS = {
     "cell.json",
@@ -162,8 +157,9 @@ class StudyWriter(Study):
             sources: the modules behind each digest of source, so that a refusal can name those that changed.
         """
         abandoned = self._abandoned()
-        plans = self._plan(configurations, sources or {})
-        followed = self._plan_deployed(deployed or {})
+        self._require_all_asked(configurations)
+        plans = self._plan(configurations, self.cell, sources or {})
+        followed = self._plan(deployed or {}, lambda place: self.deployment(*place), sources or {})
         self.begun = True
         self._write_registration()
         notes = [_remove(cell) for cell in abandoned]
@@ -227,49 +223,41 @@ class StudyWriter(Study):
         return amendments
 
     def _plan(
-        self, configurations: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Mapping[str, str]]
-    ) -> dict[str, CellPlan[ForkRow]]:
-        unasked = [cell.id for cell in self.cells() if cell.has_rows() and cell.id not in configurations]
-        if unasked and self._new != self.registered():
-            raise WorldforkError(
-                f"{unasked[0]} has rows and was not asked whether they allow another registration."
-            )
+        self,
+        configurations: Mapping[Key, Mapping[str, Any]],
+        folder: Callable[[Key], ChainFolder[Row]],
+        sources: Mapping[str, Mapping[str, str]],
+    ) -> dict[Key, CellPlan[Row]]:
+        """Return the plan of every cell, or of every deployment; one refusal refuses the run."""
         earlier = {amendment.before for amendment in self._amendments}
         plans, refusals = {}, []
-        for cell_id, configuration in configurations.items():
+        for key, configuration in configurations.items():
             wanted = {**configuration, "registration": self._new.digest}
             try:
-                plans[cell_id] = self.cell(cell_id).plan(wanted, earlier=earlier)
+                plans[key] = folder(key).plan(wanted, earlier=earlier)
             except Refused as error:
-                modules = self._changed_modules(cell_id, sources.get(str(configuration.get("source"))))
-                refusals.append(Refused(cell_id, _naming(modules, error.changes)))
+                modules = self._changed_modules(folder(key), sources.get(str(configuration.get("source"))))
+                refusals.append(Refused(folder(key).title, _naming(modules, error.changes)))
         if refusals:
             others = f"\n(Likewise in {plural(len(refusals) - 1, 'more cell')}.)" if len(refusals) > 1 else ""
             raise WorldforkError(f"{refusals[0]}{others}") from refusals[0]
         return plans
 
-    def _plan_deployed(
-        self, configurations: Mapping[Deployed, Mapping[str, Any]]
-    ) -> dict[Deployed, CellPlan[DeploymentRow]]:
-        """Plan the closed-loop deployments like cells: one refusal refuses the run."""
-        earlier = {amendment.before for amendment in self._amendments}
-        plans = {}
-        for place, configuration in configurations.items():
-            wanted = {**configuration, "registration": self._new.digest}
-            try:
-                plans[place] = self.deployment(*place).plan(wanted, earlier=earlier)
-            except Refused as error:
-                raise WorldforkError(f"policy `{place[0]}`: {error}") from error
-        return plans
+    def _require_all_asked(self, configurations: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise if the registration changes and a cell with rows was not asked."""
+        unasked = [cell.id for cell in self.cells() if cell.has_rows() and cell.id not in configurations]
+        if unasked and self._new != self.registered():
+            raise WorldforkError(
+                f"{unasked[0]} has rows and was not asked whether they allow another registration."
+            )
 
-    def _changed_modules(self, cell_id: str, sources: Mapping[str, str] | None) -> list[str]:
+    def _changed_modules(self, cell: ChainFolder[Any], sources: Mapping[str, str] | None) -> list[str]:
         """Return a line per module that changed since this cell's rows, as far as the study kept the list."""
-        stored = str(self.cell(cell_id).configuration.get("source"))
+        stored = str(cell.configuration.get("source"))
         path = self.path / "sources" / f"{stored}.json"
         if sources is None or not re.fullmatch("[0-9a-f]{64}", stored) or not path.is_file():
             return []
-        before = read_json(path)
-        return changed_modules(before, sources) if isinstance(before, dict) else []
+        return changed_modules(read_json(path), sources)
 
     def _abandoned(self) -> list[CellFolder | DeploymentFolder]:
         """Return the cells without rows that are registered no longer; cells with rows must stay registered."""
@@ -391,14 +379,8 @@ def _refuse_other_folders(path: Path) -> None:
             f"`{packed}` is a study in one file, to be read: nothing is run into it. Use a new folder; "
             f"`tar -xf {packed}` makes one of what is in it."
         )
-    if path.exists() and not path.is_dir():
-        raise WorldforkError(f"A study is a folder; `{path}` is a file. Choose another with -o.")
+    files.refuse_other_folders(path, kind="study", record="registration.json", begun=BEGUN)
     if (path / PUBLISHED).exists():
         raise WorldforkError(
             f"`{path}` is a published copy: it leaves out what a run needs, and is to be read. Use a new folder."
-        )
-    strangers = [item.name for item in path.iterdir()] if path.exists() else []
-    if strangers and not BEGUN & set(strangers):
-        raise WorldforkError(
-            f"`{path}` is not empty and is not a study (it holds {sorted(strangers)[0]}). Choose another."
         )

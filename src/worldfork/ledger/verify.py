@@ -10,12 +10,20 @@ from typing import Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
-from worldfork.ledger.answers import ANSWERS, Answers, read_answers
 from worldfork.ledger.arrays import Columns, content_digest, read_parquet
 from worldfork.ledger.closed_loop import segment_files
 from worldfork.ledger.consistency import check_configuration, expected, of_another_registration, unlisted
 from worldfork.ledger.documents import as_file, read_json
-from worldfork.ledger.publish import DEPLOYED_STREAMS, DEPLOYED_WINDOWS, STREAMS, WINDOWS, read_published
+from worldfork.ledger.publish import (
+    ANSWERS,
+    DEPLOYED_STREAMS,
+    DEPLOYED_WINDOWS,
+    STREAMS,
+    WINDOWS,
+    Answers,
+    read_answers,
+    read_published,
+)
 from worldfork.ledger.recorded import RecordedLedger, deployments_of, is_recorded
 from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
@@ -93,8 +101,8 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
 
 
 def _verify_recorded(ledger: RecordedLedger) -> Verdict:
-    rows, problems = ledger.problems()
-    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(ledger.notes()))
+    rows, problems, notes = ledger.findings()
+    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(notes))
 
 
 def _left_out_notes(

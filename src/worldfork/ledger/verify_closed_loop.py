@@ -55,8 +55,7 @@ def verify_deployments(
         left_out: patterns of the files that a published copy lacks.
     """
     grid = {(policy, cell.id): cell for policy, cell in deployments(registration)}
-    points = {cell: registration.arm(cell.arm).stream.decision_points for cell in grid.values()}
-    registered = sum(points[cell] for cell in grid.values())
+    registered = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
     problems: list[str] = []
     rows: dict[Deployed, list[DeploymentRow]] = {}
     calculated: dict[Deployed, Expected] = {}

@@ -20,17 +20,27 @@ WITH_POWER: Final = {
 
 def find(name: str | Path) -> Path:
     """Return the file `name`, or the registration of that name that comes with the package."""
+    if str(name) in recipes() and not is_file(name):
+        raise WorldforkError(f"`{name}` is a recipe for pretraining, not a registration: worldfork pretrain {name}")
+    return _find(name, registrations(), kind="registration")
+
+
+def find_recipe(name: str | Path) -> Path:
+    """Return the file `name`, or the recipe for pretraining of that name that comes with the package."""
+    if str(name) in registrations() and not is_file(name):
+        raise WorldforkError(f"`{name}` is a registration, not a recipe for pretraining: worldfork run {name}")
+    return _find(name, recipes(), kind="recipe")
+
+
+def _find(name: str | Path, available: dict[str, Path], *, kind: str) -> Path:
     if is_file(name):
         return Path(name)
     if Path(name).suffix == ".toml":
-        raise WorldforkError(f"There is no registration at `{name}`.")
-    available = registrations()
-    if str(name) in recipes():
-        raise WorldforkError(f"`{name}` is a recipe for pretraining, not a registration: worldfork pretrain {name}")
+        raise WorldforkError(f"There is no {kind} at `{name}`.")
     if str(name) not in available:
         raise WorldforkError(
-            f"There is no registration `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), available)} `worldfork list registrations` names all {len(available)}."
+            f"There is no {kind} `{name}`: neither a file, nor one that comes with worldfork."
+            f"{nearest(str(name), available)} `worldfork list {kind}s` names all {len(available)}."
         )
     return available[str(name)]
 
@@ -42,23 +52,6 @@ def is_file(name: str | Path) -> bool:
     except OSError as error:
         shown = str(name) if len(str(name)) < 200 else f"{name!s:.60}..."
         raise WorldforkError(f"`{shown}` can not be looked for ({error.strerror}).") from error
-
-
-def find_recipe(name: str | Path) -> Path:
-    """Return the file `name`, or the recipe for pretraining of that name that comes with the package."""
-    if is_file(name):
-        return Path(name)
-    if Path(name).suffix == ".toml":
-        raise WorldforkError(f"There is no recipe at `{name}`.")
-    available = recipes()
-    if str(name) in registrations():
-        raise WorldforkError(f"`{name}` is a registration, not a recipe for pretraining: worldfork run {name}")
-    if str(name) not in available:
-        raise WorldforkError(
-            f"There is no recipe `{name}`: neither a file, nor one that comes with worldfork."
-            f"{nearest(str(name), available)} `worldfork list recipes` names all {len(available)}."
-        )
-    return available[str(name)]
 
 
 def recipe_of(registration: str, folder: str) -> str:

@@ -5,10 +5,8 @@ The explanation of a key is the comment beside its field, or above it: it is wri
 
 import dataclasses
 import inspect
-import io
 import json
 import re
-import tokenize
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -32,24 +30,33 @@ TABLES: Final[dict[str, type[Record]]] = {
     "deployment": policies.Deployment,
     "deployment.policies.POLICY": policies.Policy,
 }
-FIELD: Final = re.compile(r"^    (\w+): [^#]*?(?:=|$|#)")
+FIELD: Final = re.compile(r"    (\w+): ")
+MORE: Final = """
+# What a study could detect (worldfork check): standard deviations of dR, guessed. Or --like LEDGER.
+# [guess.linear_quadratic]
+# checkpoint = 0.3
+# fork = 0.5
+# episode = 1.0
+
+# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:
+# [[arms]]
+# name = "full"
+#
+# [[arms]]
+# name = "gentle"
+# mechanism = { settings = { rate = 0.1 } }
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key of a registration: its table, type, default and purpose."""
+    """A key of a registration: its type, default and purpose."""
 
-    table: str
     name: str
     holds: str
     default: str  # as TOML spells it; "" where the key is needed or has none
     needed: bool
     about: str
-
-
-def keys() -> list[Key]:
-    """List every key of every table, in the order of the records."""
-    return [key for table, record in TABLES.items() for key in _keys_of(table, record)]
 
 
 def markdown() -> str:
@@ -122,23 +129,7 @@ def annotated_example(name: str) -> str:
                 lines.append(f"{key.name} = {given[table][key.name]}")
             elif table and key.default:
                 lines.append(f"# {key.name} = {key.default}" + (f"  # {key.about}" if key.about else ""))
-    lines += [
-        "",
-        "# What a study could detect (worldfork check): standard deviations of dR, guessed. Or --like LEDGER.",
-        "# [guess.linear_quadratic]",
-        "# checkpoint = 0.3",
-        "# fork = 0.5",
-        "# episode = 1.0",
-        "",
-        "# Two arms share streams and episodes, so that they differ by what is set here and by nothing else:",
-        "# [[arms]]",
-        '# name = "full"',
-        "#",
-        "# [[arms]]",
-        '# name = "gentle"',
-        "# mechanism = { settings = { rate = 0.1 } }",
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, MORE])
 
 
 def _keys_of(table: str, record: type[Record]) -> Iterator[Key]:
@@ -150,7 +141,6 @@ def _keys_of(table: str, record: type[Record]) -> Iterator[Key]:
         if table == "" and _holds(entry, schema).startswith(("table", "list of tables")) and alias != "signals":
             continue  # a table of its own below
         yield Key(
-            table=table,
             name=alias,
             holds=_holds(entry, schema),
             default="" if field.is_required() or field.default is None else _toml(field.default),
@@ -206,22 +196,12 @@ def _comments(record: type[Record]) -> dict[str, str]:
     comments: dict[str, str] = {}
     above: list[str] = []
     for line in inspect.getsource(record).splitlines():
-        comment = _comment_of(line)
-        if line.strip().startswith("#"):
-            above.append(comment)
-        elif line.startswith("    ") and (field := FIELD.match(line)) and field[1] in record.model_fields:
-            comments[field[1]] = " ".join([*above, comment]).strip()
-            above = []
-        elif line.strip():
-            above = []
-    return {field: f"{about[0].upper()}{about[1:]}" for field, about in comments.items() if about}
-
-
-def _comment_of(line: str) -> str:
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
-            if token.type == tokenize.COMMENT:
-                return token.string.lstrip("# ")
-    except tokenize.TokenError:  # a line of a call that goes on
-        pass
-    return ""
+        code, _, comment = line.partition("# ")
+        if not code.strip():
+            above += [comment] if comment else []
+            continue
+        about = " ".join([*above, comment]).strip()
+        if about and (field := FIELD.match(code)) and field[1] in record.model_fields:
+            comments[field[1]] = f"{about[0].upper()}{about[1:]}"
+        above = []
+    return comments

@@ -29,7 +29,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-SCHEMA = "worldfork.registration/1"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
 # A name of the registry: one that comes with worldfork or with a package, module:attribute, or family:whatever.
 Named = Annotated[

@@ -22,7 +22,7 @@ from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.analysis.score.thresholds import Unanswered, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.cli.main import app
-from worldfork.ledger.answers import Answers
+from worldfork.ledger.publish import Answers
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 

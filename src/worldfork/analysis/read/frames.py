@@ -8,7 +8,7 @@ from worldfork.analysis.read.deployments import deployment_rows
 from worldfork.analysis.read.outcomes import EPISODES, SIGNAL
 from worldfork.analysis.read.study import Rows, read_rows
 from worldfork.errors import WorldforkError
-from worldfork.ledger.publish import leaves_streams_out
+from worldfork.ledger.publish import STREAMS, left_out
 from worldfork.ledger.store import Study
 from worldfork.registration import stream_owner
 
@@ -28,7 +28,7 @@ def stream_frame(study: Study) -> pl.DataFrame:
             where = {**cell.coordinates, "checkpoint": str(cell.checkpoint)}
             log = pl.DataFrame(dict(study.cell(cell.id).read_log()))
             parts.append(log.select(*(pl.lit(value).alias(name) for name, value in where.items()), pl.all()))
-    if not parts and leaves_streams_out(study):
+    if not parts and STREAMS in left_out(study):
         raise WorldforkError(f"`{study.path}` was published without streams: ask the study that it is a copy of.")
     if not parts:
         raise WorldforkError(f"`{study.path}` has no streams yet. Run the study first.")

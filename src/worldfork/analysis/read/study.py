@@ -14,10 +14,9 @@ from jaxtyping import Float
 from worldfork.analysis.read.outcomes import Draw, Forks, Table, over_draws, require_scorable
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
-from worldfork.ledger.answers import Answers, ran_by, read_answers
 from worldfork.ledger.arrays import parquet_columns, read_bytes
 from worldfork.ledger.documents import read_json
-from worldfork.ledger.publish import leaves_streams_out
+from worldfork.ledger.publish import STREAMS, Answers, left_out, ran_by, read_answers
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells
@@ -194,7 +193,7 @@ def _stream(study: Study, cell: Cell, logs: dict[str, StreamLog]) -> StreamLog |
 
 def _stored_answers(study: Study, rows: Rows) -> Answers | None:
     """Return what a copy that leaves its streams out says was answered on them."""
-    if not leaves_streams_out(study):
+    if STREAMS not in left_out(study):
         return None
     return read_answers(study, {cell.id: in_order for cell, in_order in rows.items()})
 

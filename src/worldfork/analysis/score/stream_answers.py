@@ -12,8 +12,8 @@ from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
 from worldfork.analysis.score.rules import Rules
-from worldfork.ledger.answers import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.closed_loop import recorded_signals
+from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.schema import CANDIDATES

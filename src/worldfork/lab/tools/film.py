@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from worldfork.errors import WorldforkError
 from worldfork.lab import replay
 from worldfork.lab.forks.checkpoints import context_of
-from worldfork.ledger.publish import leaves_windows_out
+from worldfork.ledger.publish import WINDOWS, left_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 from worldfork.registration.library import registrations
@@ -77,7 +77,7 @@ def film_deployment(
 
 def refuse_copies(study: Study) -> None:
     """Raise an error that says what a published copy lacks."""
-    if leaves_windows_out(study):
+    if WINDOWS in left_out(study):
         name = study.registration.name
         anew = f", or compute it anew: worldfork reproduce {name} -o FOLDER" if name in registrations() else ""
         raise WorldforkError(
