@@ -1,21 +1,23 @@
 """The command itself: where it prints, what it is given that is no study, and names that no file can have."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 from tiny import AUTHORED, write
 from typer.testing import CliRunner
 
-import worldfork.cli
 from worldfork.analysis.read.table import write_template
-from worldfork.cli.main import app, main
+from worldfork.cli import options
+from worldfork.cli.main import VERBS, app, main
 from worldfork.errors import WorldforkError
 
 FULL = Path("/dev/full")  # a disk on which there never is room
-CLI = Path(worldfork.cli.__file__).parent
 LONG = "a" * 256  # one letter more than a file's name may have
 
 
@@ -131,9 +133,13 @@ def test_a_reader_who_has_read_enough_is_no_error(table: Path, option: str) -> N
     assert done.stderr.strip() == b""
 
 
-@pytest.mark.parametrize("module", sorted(CLI.glob("*.py")), ids=lambda path: path.stem)
-def test_every_verb_that_draws_bars_can_be_quiet(module: Path) -> None:
-    source = module.read_text()
-    if " bars(" in source:
-        assert '"--quiet", "-q"' in source
-        assert "bars(transient=True)" not in source  # bars that no option silences
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_json_and_quiet_are_spelled_and_explained_alike(verb: str) -> None:
+    parameters = {each.name: each for each in typer.main.get_command(app).commands[verb].params}  # type: ignore[attr-defined]
+    source = inspect.getsource(sys.modules[VERBS[verb].__module__])
+    assert "quiet" in parameters or not re.search(r"bars\(|\.status\(", source)
+    assert "bars(transient=True)" not in source  # bars that no option silences
+    assert ("as_json" in parameters) == (verb not in ("demo", "new"))  # demo runs verbs, new writes a file
+    for name, option in (("quiet", options.Quiet), ("as_json", options.AsJson)):
+        if name in parameters:
+            assert parameters[name].help == option.__metadata__[0].help
