@@ -82,17 +82,18 @@ def report(
         text = "\n".join(map(str, paths))
     elif len(ledgers) > 1:
         assert output is not None
-        page = write_index(ledgers, output / "index.html" if _is_folder(output) else output, scored)
-        paths = [page.path, *(page.path.with_name(f"{page_name(each)}.html") for each in ledgers)]
-        text = f"{page.path}: {len(ledgers)} ledgers, and a page each. Open it in a browser."
+        target = output / "index.html" if _is_folder(output) else output
+        write_index(ledgers, target, scored)
+        paths = [target, *(target.with_name(f"{page_name(each)}.html") for each in ledgers)]
+        text = f"{target}: {len(ledgers)} ledgers, and a page each. Open it in a browser."
     else:
-        target = output or default_place(ledger)
-        assert target is not None  # only a data frame has none
-        if _is_folder(target):
-            target /= "index.html" if ledger.is_dir() else f"{page_name(ledger)}.html"
-        page = render(scored(ledger)).save(target)
-        paths = [page.path]
-        text = f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser."
+        place = output or default_place(ledger)
+        assert place is not None  # only a data frame has none
+        if _is_folder(place):
+            place /= "index.html" if ledger.is_dir() else f"{page_name(ledger)}.html"
+        page = render(scored(ledger)).save(place)
+        paths = [place]
+        text = f"{place} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser."
     if as_json:
         written = [{"path": str(path), "bytes": path.stat().st_size} for path in paths]
         options.print_json({"schema": "worldfork.report/1", "ledgers": [*map(str, ledgers)], "written": written})
