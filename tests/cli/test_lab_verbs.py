@@ -269,7 +269,6 @@ class PausingPlugin(LinearQuadraticPlugin):
     ("number", "said", "status", "workers"),
     [
         (signal.SIGINT, "interrupted", 130, 1),
-        (signal.SIGTERM, "ended by SIGTERM", 143, 1),
         (signal.SIGTERM, "ended by SIGTERM", 143, 2),
     ],
 )
