@@ -194,8 +194,8 @@ class _Bench:
         seen = "the same episodes with the same keys were played otherwise"
         demand_pure(lambda: self.play(stage), "`act` or another method", seen, PLAN_KEYS)
         belief = self.agent.begin(stage.parameters, self.starts(stage.seeds))
-        actions = [np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2)]
-        demand_same(*actions, "the same belief with the same keys gave another action", IN_BELIEF)
+        once, again = (np.array(self.agent.act(stage.parameters, belief, stage.plan_keys).action) for _ in range(2))
+        demand_same(once, again, "the same belief with the same keys gave another action", IN_BELIEF)
 
     @rule("A belief is data and is not kept inside", foundation=True)
     def keeps_no_belief(self) -> None:
