@@ -1,5 +1,6 @@
 """`worldfork replay`: one matched episode as a video, UPDATE beside HOLD."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,9 @@ def _branches(shown: "Replay | DeploymentReplay", policy: str | None) -> "dict[s
 
 
 def _record(branch: "Branch") -> dict[str, Any]:
-    return {"returned": float(branch.returns[-1]), "recorded": branch.recorded, "exact": branch.exact}
+    returned = float(branch.returns[-1])
+    finite = returned if math.isfinite(returned) else None  # JSON has no other numbers
+    return {"returned": finite, "recorded": branch.recorded, "exact": branch.exact}
 
 
 def _compared(branch: "Branch") -> str:
