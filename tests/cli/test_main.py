@@ -143,3 +143,10 @@ def test_json_and_quiet_are_spelled_and_explained_alike(verb: str) -> None:
     for name, option in (("quiet", options.Quiet), ("as_json", options.AsJson)):
         if name in parameters:
             assert parameters[name].help == option.__metadata__[0].help
+
+
+def test_the_command_imports_nothing_heavy_before_a_verb_runs() -> None:
+    heavy = {"jax", "matplotlib", "mujoco", "numpy", "polars", "pyarrow", "scipy"}
+    script = f"import sys, worldfork.cli.main; sys.exit(str(sorted({heavy} & set(sys.modules))))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"
