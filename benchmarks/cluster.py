@@ -12,12 +12,7 @@ local process made. Prints a line per scene; exits 1 at the first difference.
     together   two studies at once, a worker each
     mixed      begun local, killed, finished on Ray; and the other way round
     followed   a study with policies that are followed all the way, every task of it computed by two workers
-    starved    workers whose memory ends in the middle of a block
-    forgotten  an object store that loses every second file
-    full       a driver whose disk is full for a while
-    skewed     nodes whose clocks are wrong by hours and years
     trained    checkpoints of two groups of seeds: here, by two processes, and on Ray
-    bare       a driver in an environment without jax and mujoco, and a study whose workers need both
 """
 
 import argparse
@@ -26,37 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster_faults import environment_without, forgotten, full, skewed, starved
 from cluster_stage import Theatre
 from kill_and_resume import DEPLOYMENT, REGISTRATION
 
-from worldfork.ledger.verify import verify
-
-MODEL = """
-schema = "worldfork.registration/1"
-name = "bare"
-[grid]
-tasks = ["cartpole-swingup"]
-checkpoints = [0]
-directions = ["toward"]
-[stream]
-decision_points = 2
-drift_period = 2000
-[evaluation]
-episodes = 2
-[mechanism]
-steps = 2
-window = 1000
-[execution]
-forks_per_block = 1
-streams_per_batch = 1
-[tasks.cartpole-swingup]
-agent = "rssm_cem"
-checkpoints = "bundled"
-drift_scale = 1.5
-precision = "float32"
-settings = {size = "tiny", candidates = 16, horizon = 2, iterations = 1, elites = 4}
-"""
 RECIPE = """
 schema = "worldfork.pretraining/1"
 name = "groups"
@@ -82,12 +49,6 @@ elites = 2
 seeds = [0, 1]
 wanted = 2
 planner = { candidates = 8, horizon = 2, iterations = 1, elites = 2 }
-"""
-LIBRARIES = ("jax", "jaxlib", "mujoco", "dm_control", "optax", "safetensors")  # of the lab
-BARE = """
-import sys
-import worldfork as wf
-wf.run(sys.argv[1], sys.argv[2], executor="ray", settings={"address": sys.argv[3]})
 """
 
 
@@ -156,25 +117,7 @@ def trained(theatre: Theatre) -> None:
     print(f"trained: {len(here)} files of 2 checkpoints, equal bytes in three ways, {took:.0f} s", flush=True)
 
 
-def bare(theatre: Theatre) -> None:
-    began = time.perf_counter()
-    path = theatre.root / "model.toml"
-    path.write_text(MODEL)
-    python = environment_without(LIBRARIES, theatre.root / "environment")
-    theatre.scripted("bare", BARE, str(path), python=python)
-    verdict = verify(theatre.root / "bare")
-    if verdict.problems or not verdict.complete:
-        sys.exit(f"bare: {verdict.problems}")
-    theatre.finish(theatre.driver("bare-local", study=path))
-    theatre.compare(
-        f"bare: {verdict.rows} rows of rssm_cem, no jax in the driver", "bare", began, with_study="bare-local"
-    )
-
-
-SCENES = {
-    scene.__name__: scene
-    for scene in (workers, killed, together, mixed, followed, starved, forgotten, full, skewed, trained, bare)
-}
+SCENES = {scene.__name__: scene for scene in (workers, killed, together, mixed, followed, trained)}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,29 +79,12 @@ class Machines:
     def address(self) -> str:
         return str(self.cluster.address)
 
-    def add_one(self, environment: Mapping[str, str] | None = None) -> None:
-        """Bring a node up whose processes have these variables too."""
-        before = dict(os.environ)
-        os.environ.update(environment or {})
-        try:
-            self.nodes.append(self.cluster.add_node(num_cpus=self.cores))
-        finally:
-            for name in environment or {}:
-                del os.environ[name]
-            os.environ.update(before)
+    def add_one(self) -> None:
+        self.nodes.append(self.cluster.add_node(num_cpus=self.cores))
 
     def kill_one(self) -> None:
         """Kill the oldest node as a power cut would."""
         self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
-
-    def replace_one(self, environment: Mapping[str, str] | None = None) -> None:
-        """Kill the oldest node, and bring another up."""
-        self.kill_one()
-        self.add_one(environment)
-
-    def workers(self, doing: bytes) -> list[int]:
-        """The processes on these nodes that Ray says do this."""
-        return [process for process in descendants(os.getpid()) if doing in command_of(process)]
 
     def end(self) -> None:
         self.cluster.shutdown()
@@ -142,11 +125,6 @@ class Theatre:
             options |= {"executor": "ray", "settings": {"address": self.machines.address}}
         command = [sys.executable, "-c", STOPPING, str(self.registration), str(self.root / name)]
         return self._begun(name, [*command, json.dumps(options)])
-
-    def scripted(self, name: str, script: str, *arguments: str, python: Sequence[str] = (sys.executable,)) -> None:
-        """A driver that is a script of its own, with the cluster's address as its last argument."""
-        command = [*python, "-c", script, *arguments, str(self.root / name), self.machines.address]
-        self.finish(self._begun(name, command))
 
     def on_ray(
         self, name: str, *options: str, study: Path | None = None, verb: str = "run"
@@ -203,24 +181,3 @@ def metered(function: Callable[[Any], Any], task: Any) -> tuple[Any, float]:
     began = time.process_time()
     result = function(task)
     return result, time.process_time() - began
-
-
-def descendants(process: int) -> list[int]:
-    """The processes that a process has begun, directly or through others."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended meanwhile
-            continue
-    known = {process}
-    while more := {child for child, parent in parents.items() if parent in known} - known:
-        known |= more
-    return sorted(known - {process})
-
-
-def command_of(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 import worldfork as wf
 from worldfork.benchmark import TASKS, Entry, Task, built_in, load, read_task, score_entry, write
-from worldfork.benchmark.entries import Recorded
+from worldfork.benchmark.board import Recorded
 from worldfork.benchmark.harness import Answers, Decided, Policy, entry_policy, gains_of, interval_of_lead, policies
 from worldfork.triggers.learned import Features, Ridge, history
 

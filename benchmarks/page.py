@@ -3,8 +3,6 @@ scored and once made), and how long a browser takes to open it.
 
     python benchmarks/page.py               # 21,600 forks of three tasks
     python benchmarks/page.py 2400 7200     # other sizes
-    git show 707b327:results/corrected.tar.xz > runs/corrected.tar.xz    # with its streams, which are left out now
-    python benchmarks/page.py --study runs/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables have eight signals and four episodes a branch, as a small study would. Opening is timed in a headless
 Chromium, where there is one, from the request to the moment when everything is drawn. The load says how busy the
@@ -21,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from scoring import multiplied, table
+from scoring import table
 
 from worldfork.analysis.present.page import gather, render
 
@@ -71,15 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forks", nargs="*", type=int, default=[21_600])
     parser.add_argument("--permutations", type=int, default=1_000)
-    parser.add_argument("--study", type=Path, help="Measure the page of a ledger on disk, and not of tables.")
-    parser.add_argument("--times", type=int, default=15, help="How often the study's checkpoints are copied.")
     given = parser.parse_args()
     print(f"{'forks':>8} {'score s':>8} {'page s':>8} {'peak MB':>13} {'MB':>6} {'opens s':>8} {'load':>5}")
-    for count in [0] if given.study else given.forks:
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as ledger:
-            if given.study:
-                count = multiplied(given.study, Path(ledger), given.times)
-            source = ledger if given.study else forks(count)
+    for count in given.forks:
+        with tempfile.TemporaryDirectory() as folder:
+            source = forks(count)
             start = time.perf_counter()
             material = gather(source, permutations=given.permutations)
             scored, before = time.perf_counter(), peak()

@@ -1,15 +1,10 @@
-"""How long scoring takes and what it needs, from 240 forks to 100,000.
+"""How long scoring tables takes and what it needs, from 240 forks to 100,000.
 
     python benchmarks/scoring.py                                    # five sizes, 20,000 permutations
     python benchmarks/scoring.py 240                                # one size
-    git show 707b327:results/corrected.tar.xz > runs/corrected.tar.xz    # with its streams, which are left out now
-    python benchmarks/scoring.py --study runs/corrected --times 15    # a study with 75 checkpoints: 21,600 forks
 
 Tables are written to a temporary .parquet file and read back, so reading is part of the time. They have eight
-signals; with the drift oracle, the schedule, the clock and the coin that makes twelve triggers. A study is a ledger
-on disk: its rows are read and checked against their chains, and the detectors go over every step of its streams.
-Its checkpoints are copied as often as is asked for, each copy under another number, with streams of its own (the
-errors of a copy are scaled, so that no answer is reused).
+signals; with the drift oracle, the schedule, the clock and the coin that makes twelve triggers.
 """
 
 import argparse
@@ -24,13 +19,7 @@ import numpy as np
 import polars as pl
 
 from worldfork.analysis.read import read_table
-from worldfork.analysis.score import Rules, score, score_ledger
-from worldfork.ledger.arrays import write_parquet
-from worldfork.ledger.publish import STREAMS, left_out
-from worldfork.ledger.row import seal
-from worldfork.ledger.store import Study
-from worldfork.registration import Cell, canonical, cells, restore
-from worldfork.registration.schema import digest
+from worldfork.analysis.score import Rules, score
 
 FORKS_PER_CELL = 24
 SIGNALS = 8
@@ -62,41 +51,6 @@ def table(forks: int, draws: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def multiplied(source: Path, folder: Path, times: int) -> int:
-    """The study with its checkpoints copied so many times, as a ledger whose chains hold; returns its forks."""
-    study = Study(source)
-    if STREAMS in left_out(study):
-        raise SystemExit(f"{source} has no streams for detectors to read: the first lines of this file name one.")
-    registered = study.registered().registration
-    numbers = registered["grid"]["checkpoints"]
-    step = max(numbers) + 1
-    registered["grid"]["checkpoints"] = [number + step * copy for copy in range(times) for number in numbers]
-    enlarged = restore(canonical(registered))
-    stored = {"digest": digest(registered), "registration": registered}
-    (folder / "registration.json").write_text(canonical(stored) + "\n")
-    # A page shows it; it is that of the original.
-    (folder / "registration.toml").write_text((study.path / "registration.toml").read_text())
-    originals = {cell: study.cell(cell.id) for cell in cells(study.registration)}
-    forks = 0
-    for cell in cells(enlarged):
-        copy, number = divmod(cell.checkpoint, step)
-        original = originals[Cell(cell.arm, cell.task, number, cell.direction, cell.stream_seed, cell.update_seed)]
-        place = folder / "cells" / cell.id
-        place.mkdir(parents=True)
-        described = {**original.configuration, "cell": cell.id, "coordinates": cell.coordinates}
-        (place / "cell.json").write_text(canonical(described) + "\n")
-        log = dict(original.read_log())
-        write_parquet(place / "stream.parquet", {**log, "error": log["error"] * (1 + copy / 1000)})
-        previous, lines = digest(described), []
-        for row in original.rows():
-            row = seal(row.model_copy(update={"cell": cell.id}), prev=previous)
-            previous = row.digest
-            lines.append(canonical(row.model_dump(mode="json", by_alias=True)) + "\n")
-        (place / "forks.jsonl").write_text("".join(lines))
-        forks += len(lines)
-    return forks
-
-
 def measure(label: str, forks: int, work: Callable[[], object]) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     work()
@@ -114,18 +68,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forks", nargs="*", type=int, default=[240, 2_400, 24_000, 50_000, 100_000])
     parser.add_argument("--permutations", type=int, default=20_000)
-    parser.add_argument("--study", type=Path, help="Measure a ledger on disk, and not tables.")
-    parser.add_argument("--times", type=int, default=15, help="How often the study's checkpoints are copied.")
     given = parser.parse_args()
     rules = Rules(permutations=given.permutations)
     print(f"{os.cpu_count()} cores, {given.permutations:,} permutations")
     heads = f"{'forks':>8} {'seconds':>8} {'CPU seconds':>12} {'CPU us per fork':>16} {'peak GB':>8} {'load':>5}"
     print(f"{'':>8} {heads}")
     with tempfile.TemporaryDirectory() as folder:
-        if given.study:
-            forks = multiplied(given.study, Path(folder), given.times)
-            measure("study", forks, lambda: score_ledger(folder, permutations=given.permutations))
-            return
         path = Path(folder) / "forks.parquet"
         for forks in given.forks:
             table(forks, np.random.default_rng(0)).write_parquet(path)

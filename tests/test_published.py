@@ -13,6 +13,7 @@ from published import folder_of, rows_of
 from scipy import stats
 
 import worldfork as wf
+from worldfork.analysis.present.page import Material, gather, render
 from worldfork.analysis.present.tables.deployments import orders
 from worldfork.analysis.score import Rules
 from worldfork.analysis.score.predictions import prediction_problems
@@ -285,9 +286,15 @@ def test_forks_that_another_study_has_too_are_the_same_bit_for_bit(
     assert compared == forks
 
 
-def test_policies_by_direction_are_the_rows_of_that_direction() -> None:
+@pytest.fixture(scope="module")
+def which_walker() -> Material:
+    """The study of policies on walker, scored once."""
+    return gather(folder_of("which-policy-walker"))
+
+
+def test_policies_by_direction_are_the_rows_of_that_direction(which_walker: Material) -> None:
     study = wf.Study(folder_of("which-policy-walker"))
-    outcome = wf.score(study).deployment["walker-walk"].policies["ewc-percentile"]
+    outcome = which_walker.score.deployment["walker-walk"].policies["ewc-percentile"]
     forks, by_direction = study.forks().filter(pl.col("arm") == "gentle-ewc"), outcome.by_direction
     assert list(by_direction) == ["away", "toward"]
     for way, found in by_direction.items():
@@ -376,12 +383,11 @@ def test_the_first_draw_of_the_study_with_draws_is_the_demo_and_the_others_share
     assert compared == 5 * 36
 
 
-def test_the_page_of_policies_with_two_updates_in_two_directions_says_how_each_is_ordered(tmp_path: Path) -> None:
-    study = wf.Study(folder_of("which-policy-walker"))
-    score = wf.score(study)
+def test_the_page_of_policies_with_two_updates_says_how_each_is_ordered(which_walker: Material) -> None:
+    score = which_walker.score
     within = score.deployment["walker-walk"].forecast.within
     assert {arm: found.policies for arm, found in within.items()} == {"finetune": 6, "gentle-ewc": 13}
-    page = re.sub(r"<[^>]*>", "", wf.report(study, tmp_path).html)
+    page = re.sub(r"<[^>]*>", "", render(which_walker).html)
     assert "one stepfinetune+0.89 [+0.83, +0.94]one stepgentle-ewc−0.21 [−0.53, +0.21]" in page
     assert "by the direction of drift" in page
     table = orders(score.deployment)

@@ -29,6 +29,9 @@ def commands() -> str:
         "in a shell. Exit codes: 0 done, 1 a check did not pass, 2 wrong use or bad input, 130 interrupted, 143",
         "ended by SIGTERM.",
         "",
+        "With `--json` a verb prints one JSON object on standard output and nothing else. Notes stay on standard",
+        "error. With `--quiet` it draws no progress bars.",
+        "",
     ]
     group = typer.main.get_command(app)
     for name, verb in VERBS.items():

@@ -9,7 +9,7 @@ import pytest
 
 import worldfork as wf
 from worldfork.benchmark import Entry, Task, enter, find_entry, load, read_task, score_entry
-from worldfork.benchmark.entries import Recorded
+from worldfork.benchmark.board import Recorded
 from worldfork.benchmark.harness import Answers
 from worldfork.benchmark.tasks import Deployment
 from worldfork.errors import WorldforkError

@@ -60,6 +60,43 @@ def test_verify_passes_and_fails_by_exit_code(folder: Path, tmp_path: Path) -> N
         CliRunner().invoke(app, ["verify", str(tmp_path)], catch_exceptions=False)
 
 
+def test_every_verb_that_writes_prints_one_json_object(folder: Path, tmp_path: Path) -> None:
+    """With paths and counts, and nothing else on standard output."""
+
+    def record(*words: object) -> dict[str, Any]:
+        done = CliRunner().invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.stdout)
+        assert found.pop("schema") == f"worldfork.{words[0]}/1"
+        return found
+
+    registration, study = folder / "killed.toml", folder / "study"
+    assert record("run", registration, "-o", study) == {
+        "study": str(study),
+        "forks": 16,
+        "registered": 16,
+        "cells": 4,
+        "episodes_of_deployments": 0,
+        "complete": True,
+    }
+    table = tmp_path / "forks.csv"
+    assert record("export", study, "-o", table) == {"path": str(table), "kind": "forks", "rows": 16}
+    copy = tmp_path / "copy.tar.xz"
+    written = record("export", study, "-o", copy, "--publish")
+    assert written == {"path": str(copy), "kind": "copy", "bytes": copy.stat().st_size}
+    page = tmp_path / "page.html"
+    written = record("report", table, "-o", page, "--permutations", 50)
+    assert written == {"ledgers": [str(table)], "written": [{"path": str(page), "bytes": page.stat().st_size}]}
+    written = record("report", study, table, "-o", tmp_path / "pages", "--permutations", 50)
+    names = [Path(each["path"]).name for each in written["written"]]
+    assert names == ["index.html", "study.html", "forks.html"]
+    written = record("reproduce", registration, "-o", tmp_path / "all")
+    assert written.pop("seconds").keys() == {"run killed", "verify", "score", "page"}
+    files = {"study": "study", "tables": "tables.md", "page": "index.html"}
+    places = {key: str(tmp_path / "all" / name) for key, name in files.items()}
+    assert written == {**places, "forks": 16, "cells": 4}
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 def test_what_is_exported_can_be_scored(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"forks.{kind}"
@@ -232,7 +269,6 @@ class PausingPlugin(LinearQuadraticPlugin):
     ("number", "said", "status", "workers"),
     [
         (signal.SIGINT, "interrupted", 130, 1),
-        (signal.SIGTERM, "ended by SIGTERM", 143, 1),
         (signal.SIGTERM, "ended by SIGTERM", 143, 2),
     ],
 )

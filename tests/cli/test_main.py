@@ -1,21 +1,23 @@
 """The command itself: where it prints, what it is given that is no study, and names that no file can have."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 from tiny import AUTHORED, write
 from typer.testing import CliRunner
 
-import worldfork.cli
 from worldfork.analysis.read.table import write_template
-from worldfork.cli.main import app, main
+from worldfork.cli import options
+from worldfork.cli.main import VERBS, app, main
 from worldfork.errors import WorldforkError
 
 FULL = Path("/dev/full")  # a disk on which there never is room
-CLI = Path(worldfork.cli.__file__).parent
 LONG = "a" * 256  # one letter more than a file's name may have
 
 
@@ -39,7 +41,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no such device here")
-@pytest.mark.parametrize("option", ["--verbose", "--markdown", "--json"])
+@pytest.mark.parametrize("option", ["--verbose", "--json"])
 def test_a_full_disk_behind_standard_output_is_one_sentence(table: Path, option: str) -> None:
     with FULL.open("wb") as full:
         done = run_command("score", table, "--permutations", "20", option, stdout=full.fileno())
@@ -57,8 +59,8 @@ def test_what_standard_output_can_not_write_is_spelled_out(table: Path, option: 
     assert (done.returncode, done.stderr.strip()) == (0, b"")
     assert done.stdout.isascii()
     assert b"\\u2013" in done.stdout
-    written = run_command(*arguments, stdout=subprocess.PIPE, PYTHONUTF8="1").stdout.decode()
     if option == "--markdown":  # a screen's frames are drawn otherwise
+        written = run_command(*arguments, stdout=subprocess.PIPE, PYTHONUTF8="1").stdout.decode()
         assert done.stdout.decode("unicode-escape") == written
 
 
@@ -119,7 +121,7 @@ def test_a_study_whose_registration_leads_out_of_it_is_still_refused(tmp_path: P
     assert "is a link that leads out of" in refused("score", study.path)
 
 
-@pytest.mark.parametrize("option", ["--verbose", "--markdown", "--json"])
+@pytest.mark.parametrize("option", ["--verbose", "--json"])
 def test_a_reader_who_has_read_enough_is_no_error(table: Path, option: str) -> None:
     """As in `worldfork score ... | head`: the pipe is closed before anything is written to it."""
     read, written = os.pipe()
@@ -131,9 +133,20 @@ def test_a_reader_who_has_read_enough_is_no_error(table: Path, option: str) -> N
     assert done.stderr.strip() == b""
 
 
-@pytest.mark.parametrize("module", sorted(CLI.glob("*.py")), ids=lambda path: path.stem)
-def test_every_verb_that_draws_bars_can_be_quiet(module: Path) -> None:
-    source = module.read_text()
-    if " bars(" in source:
-        assert '"--quiet", "-q"' in source
-        assert "bars(transient=True)" not in source  # bars that no option silences
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_json_and_quiet_are_spelled_and_explained_alike(verb: str) -> None:
+    parameters = {each.name: each for each in typer.main.get_command(app).commands[verb].params}  # type: ignore[attr-defined]
+    source = inspect.getsource(sys.modules[VERBS[verb].__module__])
+    assert "quiet" in parameters or not re.search(r"bars\(|\.status\(", source)
+    assert "bars(transient=True)" not in source  # bars that no option silences
+    assert ("as_json" in parameters) == (verb not in ("demo", "new"))  # demo runs verbs, new writes a file
+    for name, option in (("quiet", options.Quiet), ("as_json", options.AsJson)):
+        if name in parameters:
+            assert parameters[name].help == option.__metadata__[0].help
+
+
+def test_the_command_imports_nothing_heavy_before_a_verb_runs() -> None:
+    heavy = {"jax", "matplotlib", "mujoco", "numpy", "polars", "pyarrow", "scipy"}
+    script = f"import sys, worldfork.cli.main; sys.exit(str(sorted({heavy} & set(sys.modules))))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 from kill_and_resume import REGISTRATION
 from PIL import Image
 from rendered import need_renderer, run
 from typer.testing import CliRunner
 
+import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab import replay as again
@@ -153,3 +155,28 @@ def test_a_fork_is_named_whole_or_not_at_all(tmp_path: Path) -> None:
     for options, words in ((["--k", "2"], "name it with --cell"), (["--cell", "c"], "Which decision point of c")):
         with pytest.raises(WorldforkError, match=words):
             CliRunner().invoke(app, ["replay", str(tmp_path), *options], catch_exceptions=False)
+
+
+def test_what_was_replayed_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = np.zeros((3, 1))
+    update, hold = (again.Branch(moments, np.array([0.0, 1.0, last]), 2.5) for last in (2.5, 4.0))
+    shown = again.Replay(update, hold, levels=moments[:, 0], whole_block=False, differences=())
+    monkeypatch.setattr(wf, "replay", lambda *arguments, **settings: shown)
+    done = CliRunner().invoke(app, ["replay", str(tmp_path), "--cell", "c", "--k", "2", "--json"])
+    assert json.loads(done.stdout) == {
+        "schema": "worldfork.replay/1",
+        "videos": [
+            {
+                "video": "c-k2-e1.mp4",
+                "cell": "c",
+                "k": 2,
+                "episode": 1,
+                "policy": None,
+                "exact": False,
+                "branches": {
+                    "UPDATE": {"returned": 2.5, "recorded": 2.5, "exact": True},
+                    "HOLD": {"returned": 4.0, "recorded": 2.5, "exact": False},
+                },
+            }
+        ],
+    }

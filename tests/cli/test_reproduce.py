@@ -1,12 +1,9 @@
 """From an empty folder to the page by one command: resumable at every point, with and without the lab."""
 
-import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kill_and_resume import REGISTRATION
@@ -14,9 +11,8 @@ from typer.testing import CliRunner
 
 import worldfork as wf
 from worldfork.cli.main import app
-from worldfork.cli.reproduce import _Job, _pretrain_side_by_side, _recipes
-from worldfork.cli.stages import Stages
 from worldfork.errors import WorldforkError
+from worldfork.lab.tools.needed_recipes import needed_recipes
 from worldfork.registration import Registration, authored, cells, parse, read
 from worldfork.registration.library import find, registrations
 from worldfork.registration.reading import only_tasks
@@ -127,26 +123,29 @@ def test_a_machine_without_the_analysis_stops_after_verify_and_says_so(tmp_path:
     assert wf.verify(tmp_path / "all" / "study").complete
 
 
+def recipes_of(registration: Registration, folder: Path, *, beside: Path) -> list[tuple[Path, Path]]:
+    return needed_recipes(registration, folder / "registrations", beside=beside, within=folder)
+
+
 def test_what_is_pretrained_is_what_the_registration_names(small: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    (folder / "registrations").mkdir(parents=True)
-    (job,) = _recipes(read(small), folder / "registrations", beside=small.parent, within=folder)
-    assert (job.recipe, job.folder) == (folder / "registrations/pretrain-small.toml", folder / "checkpoints/small")
-    assert job.recipe.read_text() == RECIPE
-    for name, expected in {"corrected": ["cartpole", "locomotion"], "demo": [], "linear-quadratic": []}.items():
-        jobs = _recipes(read(find(name)), folder / "registrations", beside=find(name).parent, within=folder)
-        assert [job.folder.name for job in jobs] == expected
+    ((recipe, trained),) = recipes_of(read(small), folder, beside=small.parent)
+    assert (recipe, trained) == (folder / "registrations/pretrain-small.toml", folder / "checkpoints/small")
+    assert recipe.read_text() == RECIPE
     cartpole = only_tasks(read(find("corrected")), ["cartpole-swingup"])
-    jobs = _recipes(cartpole, folder / "registrations", beside=find("corrected").parent, within=folder)
-    assert [job.stage for job in jobs] == ["pretrain pretrain-cartpole"]
+    pairs = recipes_of(cartpole, folder, beside=find("corrected").parent)
+    assert [recipe.stem for recipe, _ in pairs] == ["pretrain-cartpole"]
+
+
+NEEDED = {"corrected": ["cartpole", "locomotion"], "demo": [], "linear-quadratic": []}
 
 
 @pytest.mark.parametrize("name", registrations())
 def test_every_registration_that_comes_along_can_be_reproduced(name: str, tmp_path: Path) -> None:
     """Its recipes are found, and train every checkpoint that it names."""
-    for job in _recipes(read(find(name)), tmp_path / "registrations", beside=find(name).parent, within=tmp_path):
-        assert job.recipe.is_file()
-        assert job.folder.parent == tmp_path / "checkpoints"
+    pairs = recipes_of(read(find(name)), tmp_path, beside=find(name).parent)
+    assert all(recipe.is_file() and folder.parent == tmp_path / "checkpoints" for recipe, folder in pairs)
+    assert [folder.name for _, folder in pairs] == NEEDED.get(name, [folder.name for _, folder in pairs])
 
 
 @pytest.mark.parametrize(
@@ -182,96 +181,9 @@ def test_some_tasks_have_the_cells_and_the_text_that_the_whole_has() -> None:
         only_tasks(whole, ["hopper-hop"])
 
 
-TWO = SMALL.replace('["cartpole-swingup"]', '["cartpole-swingup", "cheetah-run"]') + SMALL[
-    SMALL.index("[tasks.") :
-].replace("small", "other").replace("cartpole-swingup", "cheetah-run")
-
-
-class Training:
-    """A process that ends when it is told to."""
-
-    def __init__(self) -> None:
-        self.returncode: int | None = None
-        self.begun = self.ended_by_us = False
-
-    def begin(self) -> "Training":
-        assert not self.begun
-        self.begun = True
-        return self
-
-    def poll(self) -> int | None:
-        return self.returncode
-
-    def terminate(self) -> None:
-        self.ended_by_us = True
-
-
-@pytest.fixture
-def two(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Training], Iterator[Any]]:
-    """Two recipes that are trained side by side for two tasks, and the tasks as they can be run."""
-    (tmp_path / "pretrain-other.toml").write_text(
-        RECIPE.replace("small", "other").replace("cartpole-swingup", "cheetah-run")
-    )
-    small.write_text(TWO)
-    (tmp_path / "new/registrations").mkdir(parents=True)
-    within = tmp_path / "new"
-    jobs = _recipes(read(small), within / "registrations", beside=tmp_path, within=within)
-    trainings = {job.folder.name: Training() for job in jobs}
-    monkeypatch.setattr(_Job, "begin", lambda job: trainings[job.folder.name].begin())
-    stages = Stages(within / "stages.jsonl", lambda words: None)
-    return trainings, _pretrain_side_by_side(jobs, read(small), stages, lambda what, done, total: None)
-
-
-def test_a_task_is_run_beside_the_next_training(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
-    trainings, ready = two
-    trainings["small"].returncode = 0
-    assert next(ready) == ("cartpole-swingup",)
-    assert trainings["other"].begun
-    trainings["other"].returncode = 0
-    assert list(ready) == [("cheetah-run",)]
-    assert not any(training.ended_by_us for training in trainings.values())
-
-
-def test_what_most_tasks_wait_for_is_trained_first(
-    two: tuple[dict[str, Training], Iterator[Any]], small: Path, tmp_path: Path
-) -> None:
-    trainings, _ = two
-    first, second = _recipes(read(small), tmp_path / "new/registrations", beside=tmp_path, within=tmp_path / "new")
-    second = dataclasses.replace(second, tasks=second.tasks | {"walker-walk"})
-    stages = Stages(tmp_path / "stages.jsonl", lambda words: None)
-    trainings[second.folder.name].returncode = 0
-    ready = _pretrain_side_by_side([first, second], read(small), stages, lambda what, done, total: None)
-    assert next(ready) == tuple(second.tasks & {"cartpole-swingup", "cheetah-run"})
-
-
-def test_a_training_that_fails_is_told_once_the_others_tasks_are_run(
-    two: tuple[dict[str, Training], Iterator[Any]],
-) -> None:
-    trainings, ready = two
-    trainings["small"].returncode = 1
-    trainings["other"].returncode = 0
-    assert next(ready) == ("cheetah-run",)
-    with pytest.raises(WorldforkError, match=r"what was saved is kept.*small/pretraining\.log"):
-        next(ready)
-
-
-def test_an_interrupt_ends_what_is_still_trained(two: tuple[dict[str, Training], Iterator[Any]]) -> None:
-    trainings, ready = two
-    trainings["small"].returncode = 0
-    assert next(ready) == ("cartpole-swingup",)
-    ready.close()  # type: ignore[attr-defined]  # what an interrupt while a task runs comes to
-    assert {name: training.ended_by_us for name, training in trainings.items()} == {"small": False, "other": True}
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("options", [[], ["--side-by-side"], ["--side-by-side", "--workers", "2"]])
-def test_from_an_empty_folder_to_the_page(small: Path, tmp_path: Path, options: list[str]) -> None:
-    if options:  # two recipes, so that there is something beside the first
-        (tmp_path / "pretrain-other.toml").write_text(
-            RECIPE.replace("small", "other").replace("cartpole-swingup", "cheetah-run")
-        )
-        small.write_text(TWO)
-    output = invoke(small, "-o", tmp_path / "new", *options)
+def test_from_an_empty_folder_to_the_page(small: Path, tmp_path: Path) -> None:
+    output = invoke(small, "-o", tmp_path / "new")
     assert "pretrain pretrain-small" in output
     assert (tmp_path / "new/index.html").is_file()
     assert "cartpole-swingup" in (tmp_path / "new/tables.md").read_text()

@@ -1,7 +1,6 @@
 """Clocks of workers are wrong: nothing that is chained may depend on what time they think it is.
 
 A worker reads clocks to say how long something took (timings.jsonl, which no digest covers) and never to say when.
-With a node whose clock is really wrong this is shown by `python benchmarks/cluster.py --only skewed`.
 """
 
 import itertools

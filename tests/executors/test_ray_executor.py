@@ -256,7 +256,7 @@ def test_a_cluster_for_one_run_listens_to_this_machine_alone() -> None:
     assert all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1
 
 
-SCENES = ["killed", "together", "mixed", "followed", "starved", "forgotten", "full", "skewed", "trained", "bare"]
+SCENES = ["killed", "together", "mixed", "followed", "trained"]
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -5,7 +5,7 @@ import functools
 import itertools
 import multiprocessing
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.mechanisms.rehearsal import Rehearse
 from worldfork.lab.signals import Episode, Signal
 from worldfork.randomness import Event
-from worldfork.triggers import Answer, CellKey, Segment, Trigger
+from worldfork.triggers import CellKey, Segment, Trigger
 
 COUNT = itertools.count()
 RANDOM = np.random.default_rng()
@@ -293,16 +293,6 @@ class Shared(Forgetful):
         return memory, float(len(self.seen))
 
 
-class Numbering(Forgetful):
-    """Answers with the place of a deployment among those that it is asked about at once."""
-
-    def decide(self, memory: Any, segment: Segment) -> tuple[Any, float]:
-        return memory, 100.0
-
-    def decide_together(self, memories: Sequence[Any], segments: Sequence[Segment]) -> list[tuple[Any, Answer]]:
-        return [(memory, 100.0 + place) for place, memory in enumerate(memories)]
-
-
 class Mixed(Forgetful):
     def decide(self, memory: Any, segment: Segment) -> tuple[Any, Any]:
         return memory, True if segment.k == 1 else 0.5
@@ -330,7 +320,6 @@ TRIGGERS: list[tuple[type[Trigger], str]] = [
     (Peeking, r"asked again about the same deployment.*or remembers it.*Keep what you need in the memory"),
     (Revising, r"where the stream ends after segment 1, it answered"),
     (Shared, r"beside other deployments it answered"),
-    (Numbering, r"of several deployments at once it answered.*as `decide` does"),
     (Mixed, r"with numbers and with alarms: \[True, 0\.5"),
     (Boundless, r"it answered with infinity"),
     (NeedsMore, r"it reads `disagreement`, which is not there.*named in `needs`"),

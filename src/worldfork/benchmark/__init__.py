@@ -6,9 +6,8 @@ data = wf.benchmark.load()  # forks, cells, folds, streams: polars frames
 board = wf.benchmark.enter(["my_module:Mine"])  # a polars frame: a row per task, entry and price
 """
 
-from worldfork.benchmark.board import enter, table_of_entries, table_of_one
+from worldfork.benchmark.board import built_in, enter, find_entry, table_of_entries, table_of_one
 from worldfork.benchmark.dataset import Dataset, load, write
-from worldfork.benchmark.entries import built_in, find_entry
 from worldfork.benchmark.harness import Entry, Gain, score_entry
 from worldfork.benchmark.tasks import TASKS, Task, read_task
 

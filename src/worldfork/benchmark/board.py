@@ -1,17 +1,64 @@
-"""The table of entries: what each earns on every task and price, as a frame and for a reader."""
+"""Entries of the benchmark, and the table of what each earns on every task and price."""
 
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import polars as pl
 
+from worldfork import registry
 from worldfork.analysis.present.table import Column, Table
+from worldfork.analysis.read.triggers import comes_with_worldfork
 from worldfork.benchmark.dataset import Dataset, load
-from worldfork.benchmark.entries import built_in, find_entry
 from worldfork.benchmark.harness import PRICES, Entry, Gain, score_entry
-from worldfork.benchmark.tasks import TASKS, read_task
+from worldfork.benchmark.tasks import TASKS, Task, read_task
 from worldfork.errors import WorldforkError
+from worldfork.randomness import Event
+from worldfork.triggers import Answer, CellKey, Segment, Trigger
+from worldfork.triggers.learned import Ridge
+
+DETECTORS: Final = ("adwin", "page_hinkley", "kswin", "conformal")
+REFERENCES: Final = ("clock", "random", "periodic", "drift")
+LEARNED: Final = ("ridge", "stumps")
+
+
+class Recorded(Trigger):
+    """A recorded signal as a trigger: larger is more reason to update."""
+
+    signal: str
+
+    def begin(self, cell: CellKey, *, event: Event) -> None:
+        return None
+
+    def decide(self, memory: None, segment: Segment) -> tuple[None, Answer]:
+        return memory, segment.signals.get(self.signal)
+
+
+def built_in(task: Task) -> list[Entry | str]:
+    """Return what is entered on every task: signals, detectors, what learns, references, baselines, the oracle."""
+    named = [Entry(name, registry.build("triggers", name, Trigger)) for name in (*DETECTORS, *LEARNED, *REFERENCES)]
+    signals = [Entry(name, Recorded(signal=name)) for name in task.signals]
+    baselines = ("never", "always", "position", *(("one-trial",) if task.episodes is not None else ()), "oracle")
+    return [*signals, *named, Entry("ridge-relative", Ridge(relative=True)), *baselines]
+
+
+def find_entry(name: str, task: Task) -> Entry | str:
+    """Return the entry of that name: one of `built_in`, a trigger of the registry, or `module:attribute`.
+
+    What does not come with worldfork is examined first: a trigger that reads the future is refused.
+    """
+    for entry in built_in(task):
+        if name == (entry if isinstance(entry, str) else entry.name):
+            return entry
+    if name not in registry.names("triggers") and ":" not in name:
+        names = ", ".join(each if isinstance(each, str) else each.name for each in built_in(task))
+        raise WorldforkError(f"There is no entry `{name}`: known are {names}. One of yours is `my_module:Mine`.")
+    trigger = registry.build("triggers", name, Trigger)
+    if not comes_with_worldfork(name):
+        importlib.import_module("worldfork.testing").check_trigger(trigger)
+    return Entry(registry.locate("triggers", name).label, trigger)
 
 
 def enter(

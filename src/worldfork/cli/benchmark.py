@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from worldfork.cli import options
+
 
 def benchmark(
     entries: list[str] | None = typer.Argument(
@@ -14,8 +16,8 @@ def benchmark(
     data: Path | None = typer.Option(None, help="A data set of yours (worldfork dataset); else the published one."),
     as_csv: bool = typer.Option(False, "--csv", help="Every figure, for a program."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
-    as_json: bool = typer.Option(False, "--json", help="Every figure, one record an entry, task and price."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what a trigger earns over never, always, the schedule and one trial, by the price of an update.
 

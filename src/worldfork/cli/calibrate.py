@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 KINDS = (".pdf", ".png", ".svg")
@@ -21,8 +22,8 @@ def calibrate(
         False, "--pinning", help="Instead: which way pinning biases dR, in the toy model."
     ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also every fork."),
-    as_json: bool = typer.Option(False, "--json", help="Every fork and every figure, for a program."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure dR where it is known: a linear world with quadratic costs, whose answer has a closed form.
 
@@ -31,8 +32,6 @@ def calibrate(
     Prints the mean of the true and of the measured dR, how often a 95% interval contains the truth, how the error
     falls with m, and what common random numbers buy.
     """
-    import json
-
     if pinning:
         return _pinning(as_json)
     from worldfork.errors import WorldforkError
@@ -58,7 +57,7 @@ def calibrate(
     if as_json:
         keys = ("cell", "k", "closed_form", "measured", "standard_error")
         listed = [dict(zip(keys, row, strict=True)) for row in rows]
-        print(json.dumps({"schema": "worldfork.calibration/1", **summary, "rows": listed}))
+        options.print_json({"schema": "worldfork.calibration/1", **summary, "rows": listed})
     else:
         _show(rows if verbose else [], summary)
     if figure is not None:
@@ -86,14 +85,13 @@ def _show(rows: list[tuple[str, int, float, float, float]], summary: dict[str, A
 def _pinning(as_json: bool) -> None:
     """The paper's toy staleness model: forward over pinned value, by curvature of the loss and drift."""
     import dataclasses
-    import json
 
     from worldfork.analysis.score.clusters import pinning_table
 
     entries = pinning_table()
     if as_json:
         listed = [{**dataclasses.asdict(entry), "ratio": entry.ratio} for entry in entries]
-        print(json.dumps({"schema": "worldfork.pinning/1", "rows": listed}))
+        options.print_json({"schema": "worldfork.pinning/1", "rows": listed})
         return
     typer.echo(f"{'loss':<12}{'drift per step':>15}{'pinned':>10}{'forward':>10}{'forward / pinned':>19}")
     for entry in entries:

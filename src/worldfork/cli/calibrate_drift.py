@@ -5,15 +5,17 @@ from typing import Any
 
 import typer
 
+from worldfork.cli import options
+
 
 def calibrate_drift(
-    checkpoints: list[str] = typer.Argument(help="Checkpoints of one task: .safetensors files, or bundled:NAME."),
+    checkpoints: options.Checkpoints,
     episodes: int = typer.Option(20, min=1, help="Episodes per checkpoint and scale."),
     output: Path | None = typer.Option(None, "-o", "--output", help="Folder for drift-scale-<task>.json and .png."),
-    precision: str = typer.Option("tf32", help="float32, tf32, fp16 or bf16."),
-    threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
-    as_json: bool = typer.Option(False, "--json", help="Print the record instead of the table."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    precision: options.Precision = "tf32",
+    threads: options.Threads = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Frozen return against drift scale, and the scale that the registered rule chooses.
 
@@ -22,19 +24,17 @@ def calibrate_drift(
     The rule: the first scale of the task's grid at which the checkpoints' mean return falls to half of its clean
     value; where none does, the end of the grid. It never looks at what an update would do.
     """
-    import json
-
     from worldfork.lab.tools import drift_scale
     from worldfork.progress import bars
 
-    with bars(quiet=quiet) as progress:
+    with bars(quiet=quiet or as_json) as progress:
         record = drift_scale.measure(
             checkpoints, episodes=episodes, precision=precision, threads=threads, progress=progress
         )
     if output is not None:
         drift_scale.write(record, output)
     if as_json:
-        typer.echo(json.dumps(record))
+        options.print_json(record)
     else:
         _show(record)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    registration: str = typer.Argument(help="A registration's file, or the name of one that comes with worldfork."),
+    registration: options.Registration,
     cells: bool = typer.Option(False, "--cells", help="List every cell."),
     step: bool = typer.Option(
         True, help="Take a real step in every task and arm; it compiles, so it takes a while."
@@ -28,8 +29,8 @@ def check(
     cost: str | None = typer.Option(
         None, help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Everything, for a program."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Validate a registration: build all it names and take a step; say what it costs and what it could detect.
 
@@ -37,8 +38,6 @@ def check(
 
     Exit code 0: it can run. 1: something is missing, or the probe failed. 2: it is not a valid registration.
     """
-    import json
-
     import worldfork as wf
     from worldfork.errors import WorldforkError
     from worldfork.progress import bars
@@ -50,7 +49,7 @@ def check(
         checked = wf.check(registration, step=step, measure=measure, probe=probe, progress=progress)
     power = wf.power(checked.registration, like=like, cost=prices)
     if as_json:
-        print(json.dumps(_plain(checked, power)))
+        options.print_json(_plain(checked, power))
     else:
         _show(checked, power, given=registration, list_cells=cells, like=like)
     if not checked.ready:

@@ -5,6 +5,8 @@ from typing import Final
 
 import typer
 
+from worldfork.cli import options
+
 KNOWN: Final = """\
 A controller is deployed while its world drifts. At each of 24 decision points the deployment is forked: one copy
 updates its controller, the other holds it, and both meet the same episodes. 16 controllers, each deployed twice,
@@ -27,7 +29,7 @@ def demo(
         "--deployment",
         help="Deploy four policies on cartpole instead: what they fire persists (needs the lab).",
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a small study whose answer is known, score it, compare it with the truth, and write the page.
 

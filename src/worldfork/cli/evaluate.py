@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    checkpoints: list[str] = typer.Argument(help="Checkpoints of one task: .safetensors files, or bundled:NAME."),
+    checkpoints: options.Checkpoints,
     level: float = typer.Option(0.0, min=0.0, max=1.0, help="Drift level: 0 is clean physics, 1 the full scale."),
     scale: float | None = typer.Option(None, min=0.0, help="What level 1 multiplies the drifting parameter by."),
     episodes: int = typer.Option(20, min=1, help="Episodes per checkpoint."),
@@ -23,8 +24,8 @@ def evaluate(
     horizon: int | None = typer.Option(None, min=1, help="Its horizon."),
     iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
     setting: list[str] = typer.Option([], "--set", help="Any other of its settings, such as temperature=2.0."),
-    precision: str = typer.Option("tf32", help="float32, tf32, fp16 or bf16."),
-    threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
+    precision: options.Precision = "tf32",
+    threads: options.Threads = None,
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
     adopt: bool = typer.Option(
         False,
@@ -37,14 +38,13 @@ def evaluate(
         min=1,
         help="Also keep so many transitions of the clean world beside each, for mechanisms that rehearse.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Roll checkpoints out with the planner alone, at a drift level that stands still.
 
     Example: worldfork evaluate bundled:cartpole-swingup-0 --level 0.5 --scale 1.75
     """
-    import json
-
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
@@ -67,7 +67,9 @@ def evaluate(
     scale = 1.0 if scale is None else scale
     loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = loaded.environment.name
-    with Console(stderr=True).status(f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"):
+    with Console(stderr=True, quiet=quiet or as_json).status(
+        f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"
+    ):
         if adopt:
             returns = evaluation.adopt(loaded)
         else:
@@ -80,7 +82,7 @@ def evaluate(
         typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:
         rows = dict(zip(checkpoints, returns.tolist(), strict=True))
-        typer.echo(json.dumps({"task": task, "level": level, "scale": scale, "returns": rows}))
+        options.print_json({"task": task, "level": level, "scale": scale, "returns": rows})
     else:
         _show(f"{task} at level {level:g}", [path.stem for path in loaded.paths], returns)
 

@@ -1,9 +1,11 @@
 """`worldfork export`: a study as one flat table, its figures for a tracker, or a copy small enough to pass on."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 
@@ -29,7 +31,8 @@ def export(
     values: bool = typer.Option(
         False, "--values", help="Write every figure of the score instead, as names and numbers, for a tracker."
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a study as a flat table, one row per fork, for any other tool; `worldfork score` reads it back.
 
@@ -37,46 +40,49 @@ def export(
 
     A .csv holds the means and the signals; .parquet and .jsonl hold the return of every episode too.
     """
-    from worldfork.ledger.store import Study
-
     if publish + values + deployments > 1:
         raise typer.BadParameter("--publish, --values and --deployments write different things: choose one.")
     if without_streams and not publish:
         raise typer.BadParameter("--without-streams says what a published copy leaves out: add --publish.")
     if publish:
-        _publish(study, output, streams=not without_streams)
-        return
-    from worldfork.ledger.files import writable
-
-    writable(output)  # before the work, not after it
-    if values:
-        _values(study, output, quiet=quiet)
-        return
-    from worldfork.analysis.read import deployment_frame, recorded_frame, study_frame, write_frame
-    from worldfork.ledger.recorded import RecordedLedger, is_recorded
-
-    if is_recorded(study) and not deployments:
-        frame = recorded_frame(RecordedLedger(study))
+        size = _publish(study, output, streams=not without_streams)
+        without = "models, windows and streams" if without_streams else "models and windows"
+        record: dict[str, Any] = {"kind": "copy", "bytes": size}
+        text = f"{output} ({size / 1e6:.1f} MB, without {without}). `worldfork verify {output}` takes it."
     else:
-        frame = deployment_frame(Study(study)) if deployments else study_frame(Study(study))
-    write_frame(frame, output)
-    typer.echo(f"{len(frame)} {'episodes' if deployments else 'forks'} in {output}.")
+        kind = "figure" if values else "episode" if deployments else "fork"
+        rows = _write_table(study, output, kind, quiet=quiet or as_json)
+        record, text = {"kind": f"{kind}s", "rows": rows}, f"{plural(rows, kind)} in {output}."
+    if as_json:
+        options.print_json({"schema": "worldfork.export/1", "path": output, **record})
+    else:
+        typer.echo(text)
 
 
-def _values(ledger: Path, path: Path, *, quiet: bool) -> None:
-    from worldfork.analysis.read import write_frame
+def _write_table(ledger: Path, path: Path, kind: str, *, quiet: bool) -> int:
+    """Write rows of one kind, and return how many."""
+    from worldfork.analysis.read import deployment_frame, recorded_frame, study_frame, write_frame
     from worldfork.analysis.score import score_ledger
     from worldfork.analysis.score.frames import values
+    from worldfork.ledger.files import writable
+    from worldfork.ledger.recorded import RecordedLedger, is_recorded
+    from worldfork.ledger.store import Study
     from worldfork.progress import bars
 
-    with bars(quiet=quiet, transient=True) as progress:
-        frame = values(score_ledger(ledger, progress=progress))
+    writable(path)  # before the work, not after it
+    if kind == "figure":
+        with bars(quiet=quiet, transient=True) as progress:
+            frame = values(score_ledger(ledger, progress=progress))
+    elif kind == "episode":
+        frame = deployment_frame(Study(ledger))
+    else:
+        frame = recorded_frame(RecordedLedger(ledger)) if is_recorded(ledger) else study_frame(Study(ledger))
     write_frame(frame, path)
-    typer.echo(f"{plural(len(frame), 'figure')} in {path}.")
+    return len(frame)
 
 
-def _publish(study: Path, target: Path, *, streams: bool) -> None:
-    """Copy what is whole; damage is not passed on."""
+def _publish(study: Path, target: Path, *, streams: bool) -> int:
+    """Copy what is whole, and return how many bytes that is; damage is not passed on."""
     from worldfork.errors import WorldforkError
     from worldfork.ledger.publish import publish
     from worldfork.ledger.store import Study
@@ -85,10 +91,8 @@ def _publish(study: Path, target: Path, *, streams: bool) -> None:
     if problems := verify(study).problems:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
     opened, answers = Study(study), None
-    without = "models and windows"
     if not streams:
         from worldfork.analysis.score.stream_answers import stream_answers
 
-        answers, without = stream_answers(opened), "models, windows and streams"
-    written = publish(opened, target, streams=streams, answers=answers)
-    typer.echo(f"{target} ({written / 1e6:.1f} MB, without {without}). `worldfork verify {target}` takes it.")
+        answers = stream_answers(opened)
+    return publish(opened, target, streams=streams, answers=answers)

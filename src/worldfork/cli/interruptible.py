@@ -1,6 +1,7 @@
 """Verbs that can be interrupted: one sentence on how to carry on, and no worker left behind."""
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing import util
 from types import FrameType
 from typing import Final
+
+from worldfork.progress import Progress, bars
 
 # Signals that end a run, in words: from a person; and from SLURM, Kubernetes, systemd or `timeout`.
 SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
@@ -48,3 +51,24 @@ def interruptible(message: str) -> Iterator[Callable[[], None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def interruptible_bars(message: str, *, quiet: bool) -> Iterator[Progress]:
+    """Yield a callback that draws bars and can be interrupted; print what executors log on standard error."""
+    handler = logging.StreamHandler()
+    logger = logging.getLogger("worldfork.executors")
+    level = logger.level
+    with interruptible(message) as check, bars(quiet=quiet) as draw:
+
+        def progress(what: str, done: int, total: int) -> None:
+            check()
+            draw(what, done, total)
+
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield progress
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)

@@ -4,6 +4,7 @@ from typing import Final, cast, get_args
 
 import typer
 
+from worldfork.cli import options
 from worldfork.registry import Group
 
 REGISTRATIONS: Final = "registrations"
@@ -14,14 +15,12 @@ def list_names(
     kind: str | None = typer.Argument(
         None, help=f"One kind alone: {REGISTRATIONS}, {RECIPES}, {', '.join(get_args(Group))}."
     ),
-    as_json: bool = typer.Option(False, "--json", help="The same, for a program."),
+    as_json: options.AsJson = False,
 ) -> None:
     """List what comes with worldfork and what installed packages add: registrations, agents, mechanisms, triggers.
 
     Example: worldfork list triggers
     """
-    import json
-
     from worldfork.errors import WorldforkError, nearest
 
     kinds = (REGISTRATIONS, RECIPES, *get_args(Group))
@@ -30,7 +29,7 @@ def list_names(
     chosen = kinds if kind is None else (kind,)
     listed = {name: _members(name) for name in chosen}
     if as_json:
-        print(json.dumps(listed))
+        options.print_json(listed)
         return
     for name, members in listed.items():
         typer.secho(name, bold=True)

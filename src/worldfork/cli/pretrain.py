@@ -1,11 +1,11 @@
 """`worldfork pretrain`: a recipe in, checkpoints with manifests out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from worldfork.cli.executors import as_typed, log_to_stderr, settings_of
+from worldfork.cli import options
 
 if TYPE_CHECKING:
     from worldfork.lab.agents.pretraining.outcomes import Pretraining
@@ -16,62 +16,64 @@ def pretrain(
     output: Path = typer.Option(
         ..., "-o", "--output", help="Folder for checkpoints, curves and the training state."
     ),
-    executor: str = typer.Option(
-        "local", help="Where groups are trained: local, ray, or module:attribute of your own."
-    ),
-    workers: int | None = typer.Option(
-        None, min=1, help="Processes that train a group each; a recipe's `seeds_per_group` makes groups."
-    ),
-    address: str | None = typer.Option(None, help="The Ray cluster. Default: RAY_ADDRESS, or one for this run."),
-    setting: list[str] = typer.Option(
-        [], "--set", help="Another setting of the executor, such as gpus=1 or twice=2. May be repeated."
-    ),
+    executor: options.ExecutorName = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
+    setting: options.ExecutorSettings = [],
     minutes: float | None = typer.Option(None, min=0.1, help="Save and stop after so long; run again to go on."),
     save_every: int = typer.Option(10, min=1, help="Episodes between saves of the training state."),
-    threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars, and nothing about episodes."),
+    threads: options.Threads = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train checkpoints on clean physics: all seeds in one program, or group by group on many machines.
 
     Example: worldfork pretrain pretrain-demo -o runs/demo-checkpoints
 
-    Interrupt it whenever you like: the same command resumes. Digits depend on how many seeds a program trains,
-    which the recipe says (`seeds_per_group`), and not on executors and workers.
+    Workers train a group each, and a recipe's `seeds_per_group` makes groups. Interrupt it whenever you like: the
+    same command resumes. Digits depend on how many seeds a program trains, which the recipe says, and not on
+    executors and workers. With --quiet it says nothing about episodes either.
     """
-    from worldfork.cli.interruptible import interruptible
+    from worldfork.cli.interruptible import interruptible_bars
     from worldfork.lab.tools import pretraining
-    from worldfork.progress import bars
+    from worldfork.progress import ignore
 
-    again = f"worldfork pretrain {recipe} -o {output}" + as_typed(executor, workers, address, setting)
-    settings = settings_of(setting) | ({} if address is None else {"address": address})
-    with (
-        interruptible(f"what was saved is kept. To carry on: {again}") as check,
-        bars(quiet=quiet) as draw,
-        log_to_stderr(),
-    ):
-
-        def progress(what: str, done: int, total: int) -> None:
-            check()
-            draw(what, done, total)
-
+    again = f"worldfork pretrain {recipe} -o {output}"
+    again += options.executor_as_typed(executor, workers, address, setting)
+    quiet = quiet or as_json
+    with interruptible_bars(f"what was saved is kept. To carry on: {again}", quiet=quiet) as progress:
         done = pretraining.pretrain(
             recipe,
             output,
             executor=executor,
             workers=workers,
-            settings=settings,
+            settings=options.settings_of(setting) | ({} if address is None else {"address": address}),
             minutes=minutes,
             save_every=save_every,
             threads=threads,
             progress=progress,
-            notify=(lambda sentence: None) if quiet else (lambda sentence: typer.echo(sentence, err=True)),
+            notify=ignore if quiet else lambda sentence: typer.echo(sentence, err=True),
         )
-    if done is not None:
+    if as_json:
+        options.print_json({"schema": "worldfork.pretrain/1", "folder": output, **_record(done)})
+    elif done is not None:
         _show(done)
 
 
+def _record(done: "Pretraining | None") -> dict[str, Any]:
+    if done is None:  # its minutes were over
+        return {"finished": False}
+    return {
+        "finished": True,
+        "checkpoints": [str(path) for path in done.checkpoints],
+        "training_seconds": done.training_seconds,
+        "evaluation_seconds": done.evaluation_seconds,
+        "seeds": [vars(seed) for seed in done.seeds],
+    }
+
+
 def _show(done: "Pretraining") -> None:
-    """Every seed's fate."""
+    """Print a table with every seed, its returns and its checkpoint."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,9 +1,12 @@
 """`worldfork replay`: one matched episode as a video, UPDATE beside HOLD."""
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from worldfork.cli import options
 
 if TYPE_CHECKING:
     from worldfork.lab.replay import Branch, DeploymentReplay, Replay
@@ -25,7 +28,8 @@ def replay(
         "--block/--alone",
         help="Rebuild the ledger's whole block, or run this pair alone; by default whatever the digits need.",
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run one matched episode again in both branches, from the ledger, and show it: UPDATE left, HOLD right.
 
@@ -37,21 +41,46 @@ def replay(
     On a machine of the kind that made the ledger the returns are the ledger's, bit for bit; it says so, or shows
     the difference. It needs a renderer, not a display: on Debian, libosmesa6 will do.
     """
+    import worldfork as wf
     from worldfork.errors import WorldforkError
+    from worldfork.progress import bars
 
     if cell is None:
         if k is not None or policy is not None:
             raise WorldforkError("--k and --policy are of a cell: name it with --cell, or leave all of them out.")
-        _replay_notable(study, output, whole_block=whole_block, quiet=quiet)
-        return
-    if k is None:
+        chosen = _notable(study, output)
+    elif k is None:
         raise WorldforkError(f"Which decision point of {cell}? Say --k, from 1.")
-    path = output or Path(f"{cell}-k{k}-{policy or f'e{episode}'}.mp4")
-    _replay(study, cell, k, episode, path, policy=policy, whole_block=whole_block, quiet=quiet)
+    else:
+        chosen = [("", cell, k, episode, output or Path(f"{cell}-k{k}-{policy or f'e{episode}'}.mp4"))]
+    videos = []
+    for about, cell, k, episode, path in chosen:
+        with bars(quiet=quiet or as_json) as progress:
+            shown = wf.replay(
+                study,
+                cell,
+                k=k,
+                episode=episode,
+                policy=policy,
+                video=path,
+                whole_block=whole_block,
+                progress=progress,
+            )
+        branches = _branches(shown, policy)
+        if as_json:
+            pair = {"video": path, "cell": cell, "k": k, "episode": episode, "policy": policy, "exact": shown.exact}
+            videos.append({**pair, "branches": {name: _record(branch) for name, branch in branches.items()}})
+            continue
+        lines = [about, f"{path}: {path.stat().st_size / 1000:.0f} kB."]
+        lines += [f"{name:>7}  {_compared(branch)}" for name, branch in branches.items()]
+        lines += [] if shown.exact else [_why(shown)]
+        typer.echo("\n".join(filter(None, lines)))
+    if as_json:
+        options.print_json({"schema": "worldfork.replay/1", "videos": videos})
 
 
-def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | None, quiet: bool) -> None:
-    """The most helpful, the most harmful and a median fork."""
+def _notable(study: Path, folder: Path | None) -> list[tuple[str, str, int, int, Path]]:
+    """Return the most helpful, the most harmful and a median fork: a line, cell, k, episode and file for each."""
     from worldfork.lab.replay import notable_pairs
     from worldfork.lab.tools.film import refuse_copies
     from worldfork.ledger import files
@@ -62,47 +91,30 @@ def _replay_notable(study: Path, folder: Path | None, *, whole_block: bool | Non
     target = folder or files.confined(opened.path / "report", within=opened.path)
     pairs = notable_pairs(opened)
     files.make_folders(target)
-    for what, pair in pairs.items():
-        typer.echo(f"{what}: dR {pair.row.delta:+.1f}, {pair.cell.id}, k = {pair.row.k}, episode {pair.episode}")
-        path = target / f"{pair.cell.id}-k{pair.row.k}-e{pair.episode}.gif"
-        _replay(study, pair.cell.id, pair.row.k, pair.episode, path, whole_block=whole_block, quiet=quiet)
-
-
-def _replay(
-    study: Path,
-    cell: str,
-    k: int,
-    episode: int,
-    path: Path,
-    *,
-    policy: str | None = None,
-    whole_block: bool | None,
-    quiet: bool,
-) -> None:
-    import worldfork as wf
-    from worldfork.lab.replay import Replay
-    from worldfork.progress import bars
-
-    with bars(quiet=quiet) as progress:
-        shown = wf.replay(
-            study,
-            cell,
-            k=k,
-            episode=episode,
-            policy=policy,
-            video=path,
-            whole_block=whole_block,
-            progress=progress,
+    return [
+        (
+            f"{what}: dR {pair.row.delta:+.1f}, {pair.cell.id}, k = {pair.row.k}, episode {pair.episode}",
+            pair.cell.id,
+            pair.row.k,
+            pair.episode,
+            target / f"{pair.cell.id}-k{pair.row.k}-e{pair.episode}.gif",
         )
-    typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
+        for what, pair in pairs.items()
+    ]
+
+
+def _branches(shown: "Replay | DeploymentReplay", policy: str | None) -> "dict[str, Branch]":
+    from worldfork.lab.replay import Replay
+
     if isinstance(shown, Replay):
-        branches = {"UPDATE": shown.update, "HOLD": shown.hold}
-    else:
-        branches = {str(policy): shown.policy, "never": shown.never}
-    for name, branch in branches.items():
-        typer.echo(f"{name:>7}  {_compared(branch)}")
-    if not shown.exact:
-        typer.echo(_why(shown))
+        return {"UPDATE": shown.update, "HOLD": shown.hold}
+    return {str(policy): shown.policy, "never": shown.never}
+
+
+def _record(branch: "Branch") -> dict[str, Any]:
+    returned = float(branch.returns[-1])
+    finite = returned if math.isfinite(returned) else None  # JSON has no other numbers
+    return {"returned": finite, "recorded": branch.recorded, "exact": branch.exact}
 
 
 def _compared(branch: "Branch") -> str:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from worldfork.cli import options
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,18 +31,13 @@ def report(
         False, "--live", help="Serve the page on this machine and refresh it as rows arrive."
     ),
     port: int = typer.Option(8765, min=0, max=65535, help="Of --live; 0 takes any free one."),
-    triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
-    lower_is_better: bool = typer.Option(
-        False, "--lower-is-better", help="A flat table has costs, losses or latencies: signs are turned."
-    ),
-    failure_return: float | None = typer.Option(
-        None,
-        "--failure-return",
-        help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
-    ),
-    seed: int = typer.Option(0, min=0, help="Of every resampling."),
-    permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    triggers: options.TriggerNames = None,
+    lower_is_better: options.LowerIsBetter = False,
+    failure_return: options.FailureReturn = None,
+    seed: options.Seed = 0,
+    permutations: options.Permutations = 20_000,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write the page: verdicts, streams, forks, thresholds to drag, and the record of how the ledger was made.
 
@@ -57,7 +54,7 @@ def report(
     ledgers = [locate(ledger) for ledger in ledgers]
 
     def scored(ledger: Path) -> Material:
-        with bars(quiet=quiet, transient=True) as progress:
+        with bars(quiet=quiet or as_json, transient=True) as progress:
             return gather(
                 ledger,
                 seed=seed,
@@ -68,32 +65,40 @@ def report(
                 progress=progress,
             )
 
-    if len(ledgers) > 1:
-        if live or figures is not None:
-            raise WorldforkError(
-                "--live and --figures show one ledger; several go into an index: -o pages/index.html"
-            )
-        if output is None:
-            raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
-        page = write_index(ledgers, output / "index.html" if _is_folder(output) else output, scored)
-        typer.echo(f"{page.path}: {len(ledgers)} ledgers, and a page each. Open it in a browser.")
-        return
-    (ledger,) = ledgers
+    if live and as_json:
+        raise WorldforkError("--live serves until it is ended and --json prints when all is done: choose one.")
+    if len(ledgers) > 1 and (live or figures is not None):
+        raise WorldforkError("--live and --figures show one ledger; several go into an index: -o pages/index.html")
+    if len(ledgers) > 1 and output is None:
+        raise WorldforkError("Where do the index and the pages go? Name the index: -o pages/index.html")
+    ledger = ledgers[0]
     if live:
         _serve(ledger, scored, port)
         return
     if figures is not None:
         from worldfork.analysis.present.figures import write_figures
 
-        for path in write_figures(scored(ledger).score, figures):
-            typer.echo(str(path))
-        return
-    target = output or default_place(ledger)
-    assert target is not None  # only a data frame has none
-    if _is_folder(target):
-        target /= "index.html" if ledger.is_dir() else f"{page_name(ledger)}.html"
-    page = render(scored(ledger)).save(target)
-    typer.echo(f"{page.path} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser.")
+        paths = list(write_figures(scored(ledger).score, figures))
+        text = "\n".join(map(str, paths))
+    elif len(ledgers) > 1:
+        assert output is not None
+        target = output / "index.html" if _is_folder(output) else output
+        write_index(ledgers, target, scored)
+        paths = [target, *(target.with_name(f"{page_name(each)}.html") for each in ledgers)]
+        text = f"{target}: {len(ledgers)} ledgers, and a page each. Open it in a browser."
+    else:
+        place = output or default_place(ledger)
+        assert place is not None  # only a data frame has none
+        if _is_folder(place):
+            place /= "index.html" if ledger.is_dir() else f"{page_name(ledger)}.html"
+        page = render(scored(ledger)).save(place)
+        paths = [place]
+        text = f"{place} ({len(page.html.encode()) / 1e6:.1f} MB). Open it in a browser."
+    if as_json:
+        written = [{"path": str(path), "bytes": path.stat().st_size} for path in paths]
+        options.print_json({"schema": "worldfork.report/1", "ledgers": [*map(str, ledgers)], "written": written})
+    else:
+        typer.echo(text)
 
 
 def _is_folder(path: Path) -> bool:

@@ -5,37 +5,33 @@ from typing import Any
 
 import typer
 
+from worldfork.cli import options
+
 
 def score(
     ledger: Path = typer.Argument(
         help="A study (a folder, or NAME.tar.xz), a recorded ledger, or a flat table: .csv, .parquet, .jsonl."
     ),
     arm: str | None = typer.Option(None, help="Score this arm alone."),
-    triggers: str | None = typer.Option(None, help="Compare these triggers alone, separated by commas."),
+    triggers: options.TriggerNames = None,
     contrast: str | None = typer.Option(None, help="Compare FIRST,SECOND; else as registered (docs/report.md)."),
     replication: Path | None = typer.Option(None, help="A ledger of the same cells on other stream seeds."),
-    seed: int = typer.Option(0, min=0, help="Of every resampling."),
-    permutations: int = typer.Option(20_000, min=1, help="Draws of each random control."),
+    seed: options.Seed = 0,
+    permutations: options.Permutations = 20_000,
     rate: float | None = typer.Option(None, help="Of the running quantile; as registered, else 0.3."),
     divergence: float | None = typer.Option(
         None, help="A fork diverged below this share of its cell's mean r_hold; as registered, else 0.3."
     ),
     no_divergence: bool = typer.Option(False, "--no-divergence", help="Switch the divergence rule off."),
-    lower_is_better: bool = typer.Option(
-        False, "--lower-is-better", help="A flat table has costs, losses or latencies: signs are turned."
-    ),
-    failure_return: float | None = typer.Option(
-        None,
-        "--failure-return",
-        help="What a missing or infinite return of a flat table counts as; without it such a row is refused.",
-    ),
+    lower_is_better: options.LowerIsBetter = False,
+    failure_return: options.FailureReturn = None,
     update_cost: float | None = typer.Option(
         None, "--update-cost", min=0, help="Price of an update in return units; as registered, else 0."
     ),
     columns: str | None = typer.Option(
         None, help="Columns of a flat table under names of its own, with commas: seed=checkpoint,acc=r_hold."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Every figure, for a program."),
+    as_json: options.AsJson = False,
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
     as_csv: bool = typer.Option(False, "--csv", help="Tables for a spreadsheet; name one with --tables."),
@@ -56,7 +52,7 @@ def score(
     fail_on: str | None = typer.Option(
         None, "--fail-on", help="Exit with 1 where a task has this verdict: harmful, helpful or unresolved; commas."
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    quiet: options.Quiet = False,
 ) -> None:
     """Is updating harmful, helpful or unresolved, and which triggers beat a random one that fires as often?
 

@@ -14,8 +14,8 @@ class Stages:
     """Measures stages by the wall clock and keeps them in a file: a call that carries on can add them up."""
 
     def __init__(self, path: Path, announce: Callable[[str], None]) -> None:
-        self._path, self._announce = path, announce
-        self._began = time.monotonic()
+        self.announce = announce
+        self._path, self._began = path, time.monotonic()
         self._now: list[dict[str, Any]] = []
         self._before: list[dict[str, Any]] = []
         if path.exists():
@@ -25,41 +25,46 @@ class Stages:
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure a stage. One that is interrupted is kept too, as not finished."""
-        self._announce(f"\n{name}")
+        self.announce(f"\n{name}")
         began, finished = time.monotonic(), False
         try:
             yield
             finished = True
         finally:
             seconds = time.monotonic() - began
-            self.keep(name, seconds, finished=finished)
-            self._announce(f"{name}: {spoken(seconds)}" + ("" if finished else ", not finished"))
+            entry = {"stage": name, "seconds": round(seconds, 3), "finished": finished, "ended": time.time()}
+            self._now.append(entry)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            files.append(self._path, (json.dumps(entry) + "\n").encode())
+            self.announce(f"{name}: {format_duration(seconds)}" + ("" if finished else ", not finished"))
 
-    def keep(self, name: str, seconds: float, *, finished: bool = True) -> None:
-        """Note a stage that was measured elsewhere."""
-        entry = {"stage": name, "seconds": round(seconds, 3), "finished": finished, "ended": time.time()}
-        self._now.append(entry)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        files.append(self._path, (json.dumps(entry) + "\n").encode())
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of every stage in all calls together."""
+        return _sums([*self._before, *self._now])
 
-    def table(self) -> list[tuple[str, str, str]]:
-        """Every stage in this call and in all calls together, and this call from its beginning to now."""
-        entries = [*self._before, *self._now]
-        names = list(dict.fromkeys(entry["stage"] for entry in entries))
-
-        def total(chosen: list[dict[str, Any]], name: str) -> float:
-            return float(sum(entry["seconds"] for entry in chosen if entry["stage"] == name))
-
-        rows = [(name, spoken(total(self._now, name)), spoken(total(entries, name))) for name in names]
-        of_all = sum(entry["seconds"] for entry in entries)
-        rows.append(("sum of the stages", spoken(sum(entry["seconds"] for entry in self._now)), spoken(of_all)))
-        return [*rows, ("this command, from its start", spoken(time.monotonic() - self._began), "")]
+    def table(self) -> str:
+        """Return every stage in this call and in all calls, and this call from its beginning to now, as text."""
+        now, ever = _sums(self._now), self.seconds()
+        rows = [("stage", "this call", "all calls")]
+        rows += [(name, format_duration(now.get(name, 0.0)), format_duration(ever[name])) for name in ever]
+        rows.append(("sum of the stages", format_duration(sum(now.values())), format_duration(sum(ever.values()))))
+        rows.append(("this command, from its start", format_duration(time.monotonic() - self._began), ""))
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows)
 
 
-def spoken(seconds: float) -> str:
-    """A duration as people say it.
+def _sums(entries: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the seconds of each stage, in the order of their first mention."""
+    sums: dict[str, float] = {}
+    for entry in entries:
+        sums[entry["stage"]] = sums.get(entry["stage"], 0.0) + entry["seconds"]
+    return sums
 
-    >>> spoken(0.04), spoken(59.6), spoken(161.0)
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> format_duration(0.04), format_duration(59.6), format_duration(161.0)
     ('0.0 s', '59.6 s', '2 min 41 s')
     """
     if seconds < 60:

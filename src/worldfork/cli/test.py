@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 
@@ -14,7 +15,7 @@ def examine(
     setting: list[str] = typer.Option([], "--set", help="NAME=VALUE: a setting. Repeat it for several."),
     precision: str | None = typer.Option(None, help="What the agent computes in."),
     kind: str | None = typer.Option(None, help="environments, agents, ...: of a name that stands for several."),
-    as_json: bool = typer.Option(False, "--json", help="The report, for a program."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask a simulator, agent, mechanism, signal, trigger or executor for the promises that an exact fork needs.
 
@@ -25,9 +26,6 @@ def examine(
 
     Exit code 0: every promise is kept. 1: one is broken. 2: there is nothing of that name.
     """
-    import json
-
-    from worldfork.cli.executors import settings_of
     from worldfork.errors import WorldforkError, printable
     from worldfork.testing.by_name import KITS, as_record, check_by_name
     from worldfork.testing.contract import ContractError
@@ -39,14 +37,17 @@ def examine(
             name,
             kind=kind,  # type: ignore[arg-type]
             world=world,
-            settings=settings_of(setting),
+            settings=options.settings_of(setting),
             checkpoints=checkpoint,
             precision=precision,
         )
     except ContractError as error:
         report = error.report
     record = as_record(report)
-    typer.echo(json.dumps(record) if as_json else printable("\n".join(_lines(record))))
+    if as_json:
+        options.print_json(record)
+    else:
+        typer.echo(printable("\n".join(_lines(record))))
     if report.problems:
         raise typer.Exit(1)
 

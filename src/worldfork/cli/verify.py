@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from worldfork.cli import options
 from worldfork.counting import plural
 
 
@@ -14,8 +15,8 @@ def verify(
         None, "--expect", help="The root that the ledger should have, else exit with 1."
     ),
     partial: bool = typer.Option(False, "--partial", help="A study that is not finished yet also passes."),
-    as_json: bool = typer.Option(False, "--json", help="The findings, for a program."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars."),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Check every chain, every digest and every pair, and name the first row of each cell that does not hold.
 
@@ -27,7 +28,6 @@ def verify(
     Exit code 0: whole and complete. 1: damaged, not complete (unless --partial), of another root. 2: not a study.
     """
     import dataclasses
-    import json
 
     from worldfork.ledger import verify as ledger
     from worldfork.progress import bars
@@ -40,7 +40,7 @@ def verify(
     same = expected is None or root == expected
     if as_json:
         findings = {**dataclasses.asdict(verdict), "complete": verdict.complete, "root": root}
-        print(json.dumps({**findings, "passes": passes and same}))
+        options.print_json({**findings, "passes": passes and same})
     elif identity is not None:
         typer.echo("{}  registration {}  root {}".format(*identity))
         if not same:

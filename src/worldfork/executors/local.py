@@ -6,11 +6,8 @@ import itertools
 import math
 import os
 import platform
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -33,8 +30,6 @@ CHOSEN_BY_THE_USER: Final = (
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
-MPS: Final = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
-DAEMON: Final = Path("/tmp/nvidia-mps/control")  # noqa: S108 - where NVIDIA's listens unless it is told otherwise
 
 
 def visible_gpus(drivers: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
@@ -51,45 +46,6 @@ def share_memory(share: float) -> None:
     """
     if share < 1 and not any(name in os.environ for name in CHOSEN_BY_THE_USER):
         os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{SHARED * share:.3f}"
-
-
-@contextlib.contextmanager
-def shared(processes: int) -> Iterator[None]:
-    """Let this process and those it begins, so many in all, share a GPU: each takes its part of the memory, and
-    where NVIDIA's MPS is installed their kernels run at once instead of in turns. Must begin before JAX is used.
-    """
-    if not visible_gpus():
-        yield
-        return
-    ours = {*CHOSEN_BY_THE_USER, *MPS} - os.environ.keys()  # what others set meanwhile is theirs
-    share_memory(1 / processes)
-    try:
-        with _kernels_at_once():
-            yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _kernels_at_once(running: Path = DAEMON) -> Iterator[None]:
-    """Run an MPS daemon of our own, unless there is one already or none is installed."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ or running.exists():
-        yield
-        return
-    folder = tempfile.mkdtemp(prefix="worldfork-mps-")
-    os.environ |= dict.fromkeys(MPS, folder)
-    daemon = subprocess.run([control, "-d"], capture_output=True, check=False)  # noqa: S603 - NVIDIA's, from PATH
-    try:
-        yield
-    finally:
-        if daemon.returncode == 0:
-            # It goes once its last client has gone, which may be this process: nobody waits for it.
-            with tempfile.TemporaryFile() as order:
-                order.write(b"quit\n")
-                order.seek(0)
-                subprocess.Popen([control], stdin=order, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
 
 
 FAILED_STARTS: Final = 3  # processes in a row that end before they have begun: then none will

@@ -143,6 +143,35 @@ def demand_same(before: Any, after: Any, seen: str, remedy: str) -> None:
     demand(not text, f"{seen} ({text}).", remedy)
 
 
+def demand_pure(call: Callable[[], Any], name: str, seen: str, remedy: str) -> Any:
+    """Break the rule unless two calls return the same digits and draw from no shared generator; return them."""
+    with no_global_draws(name, remedy):
+        before = call()
+    demand_same(before, call(), seen, remedy)
+    return before
+
+
+def demand_refusal(call: Callable[[], Any], seen: str, remedy: str) -> None:
+    """Break the rule unless the call raises."""
+    try:
+        call()
+    except Exception:
+        return
+    demand(False, seen, remedy)
+
+
+def demand_kinds(before: Mapping[str, Any], after: Mapping[str, Any], seen: str) -> None:
+    """Break the rule unless arrays came back with the same names, shapes and types; `seen` is followed by what is
+    not the same."""
+    wanted, came = (
+        {name: (np.shape(array), str(np.asarray(array).dtype)) for name, array in group.items()}
+        for group in (before, after)
+    )
+    others = sorted(name for name in {*wanted, *came} if wanted.get(name) != came.get(name))[:5]
+    shown, expected = ({name: group.get(name) for name in others} for group in (came, wanted))
+    demand(not others, f"{seen}: {shown}.", f"They are as they came: {expected}.")
+
+
 def difference(before: Any, after: Any) -> str:
     """Return how two arrays, records, mappings or sequences differ in their digits; empty where they do not."""
     if dataclasses.is_dataclass(before) and not isinstance(before, type):

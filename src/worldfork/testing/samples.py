@@ -206,11 +206,6 @@ def pick_steps(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = sl
     return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
 
 
-def kinds(group: Arrays) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Return the shape and the type of each array."""
-    return {name: (np.shape(array), np.asarray(array).dtype) for name, array in group.items()}
-
-
 def frozen(values: Any) -> Any:
     """Return the arrays, those of NumPy as copies that can not be written to."""
     if isinstance(values, Mapping):

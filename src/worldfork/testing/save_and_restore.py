@@ -6,7 +6,7 @@ by `check_simulator`: with its own pair of methods, or else copied as a whole.
 
 import copy
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -58,28 +58,12 @@ def examine_pair(plugin: RestorablePlugin) -> None:
     demand(back == nominal, seen, "`drift` multiplies the nominal value, not the present one.")
 
 
-class _Subject(Protocol):
-    """A simulator, and the ways to lead it somewhere, to save it and to put it back."""
-
-    way: str  # that it is restored by, in words
-
-    def begin(self, seed: int) -> Any: ...
-
-    def steps(self, count: int, *, seed: int) -> list[Any]:
-        """Return what some steps from here on show and earn; an end of the episode ends them."""
-        ...
-
-    def save(self) -> Any: ...
-
-    def restore(self, saved: Any) -> None: ...
-
-    def generator(self) -> Any:
-        """Return the state of its own generator, if it has Gymnasium's."""
-        ...
-
-
 class _Plain:
-    """Simulator of Gymnasium's kind, with a pair of methods of its own or none."""
+    """Simulator of Gymnasium's kind, with a pair of methods of its own or none.
+
+    `way` says in words how it is restored, `steps` what some steps from here on show and earn (an end of the
+    episode ends them), and `generator` the state of its own generator, if it has Gymnasium's.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.env = make()
@@ -116,7 +100,7 @@ class _Plain:
 
 
 class _Paired:
-    """Simulator of a plug-in, which saves and restores it."""
+    """Simulator of a plug-in, which saves and restores it; its methods are those of `_Plain`."""
 
     way = ""
 
@@ -185,7 +169,7 @@ class _Bench:
         demand_same(expected, came, seen, "Keep everything in the object: nothing in its class, module or server.")
 
 
-def _examine_restoring(make: Callable[[], _Subject]) -> None:
+def _examine_restoring(make: Callable[[], _Plain | _Paired]) -> None:
     """Save a simulator at several places, lead it elsewhere, restore it there and in a new one, and compare."""
     for place in PLACES:
         subject, stranger = make(), make()

@@ -25,7 +25,6 @@ from worldfork.triggers import (
     Trigger,
     draw_event,
     feed,
-    feed_together,
 )
 
 SEGMENT: Final = 120  # control steps
@@ -120,12 +119,6 @@ class _Bench:
         for before, after in zip(alone, together, strict=True):
             seen = f"beside other deployments it answered {after}, and {before} alone."
             demand(_same(before, after), seen, IN_MEMORY)
-        deployments = [self.deployment(cell) for cell in range(len(CELLS))]
-        events = [_event(cell) for cell in CELLS]
-        asked = feed_together(self.trigger, deployments, cells=CELLS, events=events)
-        for before, after in zip(alone, asked, strict=True):
-            seen = f"asked of several deployments at once it answered {after}, and {before} of one alone."
-            demand(_same(before, after), seen, "`decide_together` answers for each deployment as `decide` does.")
 
     @rule("It learns from what it is given, and from nothing else")
     def learns_from_labels(self) -> None:

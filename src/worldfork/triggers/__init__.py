@@ -1,7 +1,7 @@
 """Rules that are fed a deployment segment by segment, in the analysis or while it runs, and say when to update."""
 
 from worldfork.triggers.base import Answer, CellKey, LabelledDeployment, Segment, Trigger
-from worldfork.triggers.feeding import Asked, draw_event, feed, feed_together
+from worldfork.triggers.feeding import Asked, draw_event, feed
 
 __all__ = [
     "Answer",
@@ -12,5 +12,4 @@ __all__ = [
     "Trigger",
     "draw_event",
     "feed",
-    "feed_together",
 ]

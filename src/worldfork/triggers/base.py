@@ -80,14 +80,6 @@ class Trigger(Plugin):
         """Return the memory to go on with, and the answer at this decision point. Called once for each, in
         order."""
 
-    def decide_together(self, memories: Sequence[Any], segments: Sequence[Segment]) -> list[tuple[Any, Answer]]:
-        """Return what `decide` returns for each of several deployments, which know nothing of one another.
-
-        A trigger that can go over many of them faster than over one after the other overrides this; its answers
-        are the same.
-        """
-        return [self.decide(memory, segment) for memory, segment in zip(memories, segments, strict=True)]
-
     def fit(self, deployments: Sequence[LabelledDeployment]) -> "Trigger":
         """Return the trigger with what it learnt from labelled deployments of other models; most learn nothing.
 

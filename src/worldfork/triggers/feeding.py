@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from worldfork import registry
@@ -36,23 +36,6 @@ def feed(trigger: Trigger, deployment: Iterable[Segment], *, cell: CellKey, even
     for segment in deployment:
         memory, answer = trigger.decide(memory, segment)
         answers.append(answer)
-    return answers
-
-
-def feed_together(
-    trigger: Trigger, deployments: Sequence[Sequence[Segment]], *, cells: Sequence[CellKey], events: Sequence[Event]
-) -> list[list[Answer]]:
-    """Return what `feed` answers on each of several deployments, which are fed side by side."""
-    memories = [trigger.begin(cell, event=event) for cell, event in zip(cells, events, strict=True)]
-    answers: list[list[Answer]] = [[] for _ in deployments]
-    for place in range(max(map(len, deployments), default=0)):
-        fed = [index for index, segments in enumerate(deployments) if place < len(segments)]
-        decided = trigger.decide_together(
-            [memories[index] for index in fed], [deployments[index][place] for index in fed]
-        )
-        for index, (memory, answer) in zip(fed, decided, strict=True):
-            memories[index] = memory
-            answers[index].append(answer)
     return answers
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from worldfork.randomness import Event
 from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import SteppedDetector
+from worldfork.triggers.detectors import Detector
 
 FORGETTING, FEWEST = 0.9999, 30  # as in river: what of the past stays, and errors before it may alarm
 
@@ -26,7 +25,7 @@ class _Climb:
     lowest: float = math.inf
 
 
-class PageHinkley(SteppedDetector):
+class PageHinkley(Detector):
     """Page-Hinkley with river's alarms (a test holds them against each other), and its recursion written out.
 
     The threshold has the unit of the data, so the error is measured in standard deviations of the first segment
@@ -60,33 +59,3 @@ class PageHinkley(SteppedDetector):
             if count >= FEWEST and height - lowest > threshold:
                 alarmed, count, mean, height, lowest = True, 0.0, 0.0, 0.0, math.inf
         return _Climb((centre, scale), count, mean, height, lowest), alarmed
-
-    def step_together(
-        self, memories: Sequence[_Climb], errors: Sequence[Float[np.ndarray, "steps"]]
-    ) -> list[tuple[_Climb, bool]]:
-        if not len(errors[0]):
-            return [(memory, False) for memory in memories]
-        measures = [
-            memory.measure or (float(shown.mean()), float(shown.std()) or 1.0)
-            for memory, shown in zip(memories, errors, strict=True)
-        ]
-        centres, scales = np.array(measures).T
-        count, mean, height, lowest = np.array(
-            [(memory.count, memory.mean, memory.height, memory.lowest) for memory in memories]
-        ).T.copy()
-        ever = np.zeros(len(memories), dtype=bool)
-        for error in (np.array(errors).T - centres) / scales:
-            count += 1.0
-            mean += (1.0 / count) * (error - mean)
-            height = FORGETTING * height + (error - mean) - self.delta
-            lowest = np.minimum(lowest, height)
-            alarmed = (height - lowest > self.threshold) & (count >= FEWEST)
-            if alarmed.any():
-                ever |= alarmed
-                count[alarmed] = mean[alarmed] = height[alarmed] = 0.0
-                lowest[alarmed] = math.inf
-        climbed = np.array([count, mean, height, lowest]).T.tolist()
-        return [
-            (_Climb(measure, *climb), alarm)
-            for measure, climb, alarm in zip(measures, climbed, ever.tolist(), strict=True)
-        ]

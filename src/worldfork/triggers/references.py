@@ -1,18 +1,14 @@
 """Baselines: rules that no candidate should lose to, and that read nothing a deployment would."""
 
-import dataclasses
 import math
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, UInt32
+from jaxtyping import UInt32
 from pydantic import Field
 
 from worldfork.randomness import Event, Purpose, fold_in, normals, words
-from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
-
-TOGETHER: Final = 32
+from worldfork.triggers.base import CellKey, Segment, Trigger
 
 
 class Reference(Trigger):
@@ -58,34 +54,8 @@ class Coin(Trigger):
 
     reference: ClassVar = True
 
-    def begin(self, cell: CellKey, *, event: Event) -> "_Drawn":
-        return _Drawn(words(event))
+    def begin(self, cell: CellKey, *, event: Event) -> UInt32[np.ndarray, "2"]:
+        return words(event)
 
-    def decide(self, memory: "_Drawn", segment: Segment) -> tuple["_Drawn", Answer]:
-        ((memory, drawn),) = self.decide_together([memory], [segment])
-        return memory, drawn
-
-    def decide_together(
-        self, memories: Sequence["_Drawn"], segments: Sequence[Segment]
-    ) -> list[tuple["_Drawn", Answer]]:
-        draws, firsts = list(memories), [segment.k - segment.k % TOGETHER for segment in segments]
-        lacking = [index for index, first in enumerate(firsts) if draws[index].first != first]
-        if lacking:
-            counters = np.array([firsts[index] for index in lacking])[:, None] + np.arange(TOGETHER)
-            keys = fold_in(np.array([draws[index].key for index in lacking])[:, None], counters)
-            drawn = normals(keys, 1, Purpose.RESAMPLING)[..., 0]
-            for index, values in zip(lacking, drawn, strict=True):
-                draws[index] = _Drawn(draws[index].key, firsts[index], values)
-        return [
-            (memory, float(memory.values[segment.k - memory.first]))
-            for memory, segment in zip(draws, segments, strict=True)
-        ]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Drawn:
-    """A cell's key, and the draws of the decision points around the last one: many cost as much as one."""
-
-    key: UInt32[np.ndarray, "2"]
-    first: int = -1
-    values: Float[np.ndarray, "some"] = dataclasses.field(default_factory=lambda: np.empty(0))
+    def decide(self, memory: UInt32[np.ndarray, "2"], segment: Segment) -> tuple[UInt32[np.ndarray, "2"], float]:
+        return memory, float(normals(fold_in(memory, segment.k), 1, Purpose.RESAMPLING)[0])

@@ -1,7 +1,6 @@
 """Triggers on worlds with known answers, and how their answers become readings."""
 
 import dataclasses
-import random
 from typing import ClassVar
 
 import numpy as np
@@ -21,10 +20,9 @@ from worldfork.analysis.read.triggers import (
 )
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals, seed, words
-from worldfork.triggers import Asked, CellKey, Segment, Trigger, draw_event, feed, feed_together
+from worldfork.triggers import Asked, Segment, Trigger, draw_event, feed
 from worldfork.triggers.adwin import Adwin
-from worldfork.triggers.detectors import SIDE_BY_SIDE
-from worldfork.triggers.kswin import Kswin, Samples, draw_ahead
+from worldfork.triggers.kswin import Kswin
 from worldfork.triggers.page_hinkley import PageHinkley
 from worldfork.triggers.references import Clock
 
@@ -126,38 +124,6 @@ def test_kswin_alarms_where_rivers_does(kind):
     assert feed(Kswin(), steps, cell=CELLS[0], event=event) == expected
 
 
-def logs(count: int, steps: int) -> list[np.ndarray]:
-    """Errors of many deployments: still, drifting and jumping, some of them tied and some not finite."""
-    draws = np.random.default_rng(5)
-    errors = [draws.gamma(4, 0.05, steps) * np.linspace(1, 1 + index % 4, steps) for index in range(count)]
-    for index, log in enumerate(errors):
-        log[steps // 2 :] += 0.3 * (index % 3 == 1)
-        log[:: 40 + index] = np.nan if index % 5 == 2 else 0.25
-    return [np.round(log, 2) if index % 6 == 4 else log for index, log in enumerate(errors)]
-
-
-@pytest.mark.parametrize("segments_each", [5, 2])
-@pytest.mark.parametrize("name", ["adwin", "kswin", "page_hinkley", "conformal"])
-def test_many_deployments_side_by_side_are_answered_as_each_alone(name, segments_each):
-    """Detectors go over many deployments at once; one of these ends earlier than the others. Long segments are
-    taken in pieces."""
-    trigger = registry.build("triggers", name, Trigger)
-    deployments = [
-        [Segment(k, 0.0, {"error": part}, {}) for k, part in enumerate(np.split(log, segments_each), start=1)]
-        for log in logs(2 * SIDE_BY_SIDE, 600)
-    ]
-    deployments[3] = deployments[3][:-1]
-    events = [Event(purpose=Purpose.RESAMPLING, stream_seed=index) for index in range(len(deployments))]
-    cells = [CellKey(str(index), "away", 0) for index in range(len(deployments))]
-    together = feed_together(trigger, deployments, cells=cells, events=events)
-    alone = [
-        feed(trigger, fed, cell=cell, event=event)
-        for fed, cell, event in zip(deployments, cells, events, strict=True)
-    ]
-    assert together == alone
-    assert {alarm for answers in alone for alarm in answers} == {True, False}
-
-
 def test_the_coin_draws_from_the_cell_and_k_alone():
     """Whatever other deployments are fed beside one, wherever it begins and whichever forks it lost."""
     coin = registry.build("triggers", "random", Trigger)
@@ -168,22 +134,8 @@ def test_the_coin_draws_from_the_cell_and_k_alone():
         [float(normals(fold_in(words(event), k), 1, Purpose.RESAMPLING)[0]) for k in ks]
         for event, ks in zip(events, visited, strict=True)
     ]
-    cells = [CellKey(str(index), "away", 0) for index in range(len(visited))]
-    assert feed_together(coin, deployments, cells=cells, events=events) == expected
     alone = [feed(coin, fed, cell=CELLS[0], event=event) for fed, event in zip(deployments, events, strict=True)]
     assert alone == expected
-
-
-@pytest.mark.parametrize("count", [1, 24])
-@pytest.mark.parametrize(("of", "size"), [(70, 30), (85, 6), (10, 5), (90, 40)])
-def test_kswin_samples_as_python_does(of, size, count):
-    samples = [Samples(number, of=of, size=size) for number in range(count)]
-    for asked in (3, 90):
-        draw_ahead(samples, [asked] * count)
-        for number, drawn in enumerate(samples):
-            python = random.Random(number)
-            expected = [python.sample(range(of), size) for _ in range(asked)]
-            assert drawn.first(asked).tolist() == expected
 
 
 @pytest.mark.parametrize("pieces", [1, 7])

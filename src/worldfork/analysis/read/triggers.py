@@ -14,7 +14,7 @@ from worldfork import registry
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
-from worldfork.triggers import Answer, Asked, CellKey, Segment, Trigger, draw_event, feed_together
+from worldfork.triggers import Answer, Asked, CellKey, Segment, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 
 
@@ -119,8 +119,8 @@ def read_triggers_together(
     candidates: Collection[str] = (),
     seed: int = 0,
 ) -> list[dict[str, Reading]]:
-    """Return what `read_triggers` reads on each of several tables. A trigger is fed the deployments of all of them
-    side by side, and where arms have one stream, once."""
+    """Return what `read_triggers` reads on each of several tables. Where arms have one stream, a trigger is
+    fed it once."""
     asked = None if names is None else list(dict.fromkeys(names))
     wanted = [_default_names(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}
@@ -358,12 +358,10 @@ def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[
     distinct = {
         key: index for index, key in reversed(list(enumerate(keys)))
     }  # the first of those that are the same
-    fed = feed_together(
-        trigger,
-        [deployments[index].segments for index in distinct.values()],
-        cells=[deployments[index].cell for index in distinct.values()],
-        events=[events[index] for index in distinct.values()],
-    )
+    fed = [
+        feed(trigger, deployments[index].segments, cell=deployments[index].cell, event=events[index])
+        for index in distinct.values()
+    ]
     answers = dict(zip(distinct, fed, strict=True))
     return [answers[key] for key in keys]
 

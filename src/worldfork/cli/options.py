@@ -1,0 +1,86 @@
+"""Options that several verbs have, so that they are spelled and mean the same everywhere."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from worldfork.errors import WorldforkError
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else, for a program; no progress bars.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+
+Registration = Annotated[
+    str, typer.Argument(help="A registration's file, or the name of one that comes with worldfork.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Processes that compute; this one writes. Default: one for each of several GPUs, else this alone; "
+        "on Ray as many as there is room for.",
+    ),
+]
+ExecutorName = Annotated[
+    str, typer.Option(help="Where tasks are computed: local, ray, slurm, or module:attribute of your own.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="The Ray cluster. Default: RAY_ADDRESS, or one for this command.")
+]
+ExecutorSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--set", help="Another setting of the executor, such as deadline=600 or twice=20. May be repeated."
+    ),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads for physics; all of them by default.")]
+Checkpoints = Annotated[
+    list[str], typer.Argument(help="Checkpoints of one task: .safetensors files, or bundled:NAME.")
+]
+Precision = Annotated[str, typer.Option(help="float32, tf32, fp16 or bf16.")]
+
+TriggerNames = Annotated[
+    str | None, typer.Option("--triggers", help="Compare these triggers alone, separated by commas.")
+]
+LowerIsBetter = Annotated[
+    bool,
+    typer.Option("--lower-is-better", help="A flat table has costs, losses or latencies: signs are turned."),
+]
+FailureReturn = Annotated[
+    float | None,
+    typer.Option(
+        help="What a missing or infinite return of a flat table counts as; without it such a row is refused."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of every resampling.")]
+Permutations = Annotated[int, typer.Option(min=1, help="Draws of each random control.")]
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """Print a record as one line of JSON; a path as its text."""
+    print(json.dumps(record, default=lambda value: str(value) if isinstance(value, Path) else value.item()))
+
+
+def settings_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return settings from NAME=VALUE: a value is a number, true, false, null, or else a text."""
+    settings: dict[str, Any] = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not name or not equals:
+            raise WorldforkError(f"--set takes NAME=VALUE, such as deadline=600; got `{entry}`.")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def executor_as_typed(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
+    """Return the options that choose an executor as they were typed, for a message."""
+    typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
+    typed += [("--address", address), *(("--set", entry) for entry in setting)]
+    return "".join(f" {name} {value}" for name, value in typed if value is not None)
