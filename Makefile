@@ -7,6 +7,7 @@ INSTALLED := $(VENV)/.installed
 ANALYSIS := $(VENV)/.analysis
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 TEST_JOBS ?= 2
+MUTANTS ?= 60
 # One thread per process: the tests run side by side, and results must not depend on thread counts anyway.
 export OMP_NUM_THREADS ?= 1
 # Tests start many processes, and each would compile every module anew.
@@ -51,8 +52,9 @@ contracts: setup
 unit: setup
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal
 
-nightly: setup  ## the slow tests too
+nightly: setup  ## the slow tests too, and whether the tests notice some one-line mistakes
 	$(BIN)/pytest -n $(TEST_JOBS) --dist worksteal -m "nightly or not nightly"
+	$(BIN)/python benchmarks/mutations.py --sample $(MUTANTS)
 
 docs: setup  ## the documentation as a site in site/ with the tables of every study, every warning an error
 	EVIDENCE=1 $(BIN)/properdocs build --strict --quiet

@@ -88,7 +88,7 @@ def run(
     Args:
         registration: a file, the name of a registration that comes with worldfork, or a record.
         folder: the study's folder: new, or that of an earlier run.
-        executor: "local", "ray", `module:attribute`, or an object of your own (docs/extending.md).
+        executor: "local", "ray", "slurm", `module:attribute`, or an object of your own (docs/extending.md).
         workers: processes that compute.
         settings: further settings of a named executor (docs/cluster.md).
         amend: why the registration changed after rows existed.

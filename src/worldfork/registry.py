@@ -90,6 +90,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
     "executors": {
         "local": "worldfork.executors.local:Local",
         "ray": "worldfork.executors.ray:Ray",
+        "slurm": "worldfork.executors.slurm:Slurm",
     },
 }
 

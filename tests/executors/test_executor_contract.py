@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,15 +18,24 @@ def test_this_process_keeps_the_contract() -> None:
     check_executor("local")
 
 
+# Without a cluster: Ray begins one, and submitit's jobs are processes of this machine.
+CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ray": ("ray", {}),
+    "slurm": ("submitit", {"cluster": "local", "workers": 2}),
+}
+
+
 def test_every_executor_is_examined() -> None:
-    assert {"local", "ray"} == set(registry.names("executors"))
+    assert {"local", *CLUSTERS} == set(registry.names("executors"))
 
 
 @pytest.mark.nightly
-def test_so_does_a_cluster() -> None:
-    """Ray begins one, which takes half a minute; what a pool of workers does is in test_pool.py."""
-    pytest.importorskip("ray")
-    check_executor("ray")
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_so_do_clusters(name: str, tmp_path: Path) -> None:
+    """A cluster takes half a minute to begin; what a pool of workers does is in test_pool.py."""
+    package, settings = CLUSTERS[name]
+    pytest.importorskip(package)
+    check_executor(name, settings=settings | ({"folder": str(tmp_path)} if name == "slurm" else {}))
 
 
 def test_so_do_processes() -> None:
