@@ -26,17 +26,6 @@ def evaluate(
     precision: str = typer.Option("tf32", help="float32, tf32, fp16 or bf16."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
-    adopt: bool = typer.Option(
-        False,
-        "--adopt",
-        help="Make this planner the checkpoints' own: gate and clean returns anew, on the recipe's episodes.",
-    ),
-    replay: int | None = typer.Option(
-        None,
-        "--collect-replay",
-        min=1,
-        help="Also keep so many transitions of the clean world beside each, for mechanisms that rehearse.",
-    ),
     as_json: bool = typer.Option(False, "--json", help="Print the returns as JSON."),
 ) -> None:
     """Roll checkpoints out with the planner alone, at a drift level that stands still.
@@ -48,7 +37,6 @@ def evaluate(
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
-    from worldfork.lab.tools import evaluation
     from worldfork.lab.tools.evaluation import load_agent, planner_settings
 
     if level and scale is None:
@@ -56,26 +44,13 @@ def evaluate(
             f"--level {level:g} is a share of a drift whose end is not given: add --scale, what level 1 multiplies "
             "the drifting parameter by, such as --scale 1.75."
         )
-    if adopt and (level or video is not None):
-        raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")
-    if replay is not None and (level or scale is not None):
-        raise WorldforkError(
-            "--collect-replay keeps transitions of the clean world: leave --level and --scale out."
-        )
     given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
     planner = {name: value for name, value in given.items() if value is not None} | planner_settings(setting)
     scale = 1.0 if scale is None else scale
     loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = loaded.environment.name
     with Console(stderr=True).status(f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"):
-        if adopt:
-            returns = evaluation.adopt(loaded)
-        else:
-            returns = _returns(loaded, level=level, episodes=episodes, video=video)
-    if replay is not None:
-        from worldfork.lab.tools.evaluation import collect_replay
-
-        collect_replay(loaded, replay)
+        returns = _returns(loaded, level=level, episodes=episodes, video=video)
     if video is not None:
         typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:

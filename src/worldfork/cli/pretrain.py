@@ -26,7 +26,6 @@ def pretrain(
     setting: list[str] = typer.Option(
         [], "--set", help="Another setting of the executor, such as gpus=1 or twice=2. May be repeated."
     ),
-    minutes: float | None = typer.Option(None, min=0.1, help="Save and stop after so long; run again to go on."),
     save_every: int = typer.Option(10, min=1, help="Episodes between saves of the training state."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads for physics; all of them by default."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bars, and nothing about episodes."),
@@ -60,14 +59,12 @@ def pretrain(
             executor=executor,
             workers=workers,
             settings=settings,
-            minutes=minutes,
             save_every=save_every,
             threads=threads,
             progress=progress,
             notify=(lambda sentence: None) if quiet else (lambda sentence: typer.echo(sentence, err=True)),
         )
-    if done is not None:
-        _show(done)
+    _show(done)
 
 
 def _show(done: "Pretraining") -> None:

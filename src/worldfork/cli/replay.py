@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from worldfork.lab.replay import Branch, DeploymentReplay, Replay
+    from worldfork.lab.replay import Branch, Replay
 
 
 def replay(
@@ -80,7 +80,6 @@ def _replay(
     quiet: bool,
 ) -> None:
     import worldfork as wf
-    from worldfork.lab.replay import Replay
     from worldfork.progress import bars
 
     with bars(quiet=quiet) as progress:
@@ -95,12 +94,8 @@ def _replay(
             progress=progress,
         )
     typer.echo(f"{path}: {path.stat().st_size / 1000:.0f} kB.")
-    if isinstance(shown, Replay):
-        branches = {"UPDATE": shown.update, "HOLD": shown.hold}
-    else:
-        branches = {str(policy): shown.policy, "never": shown.never}
-    for name, branch in branches.items():
-        typer.echo(f"{name:>7}  {_compared(branch)}")
+    for name, branch in shown.branches.items():
+        typer.echo(f"{name.upper() if policy is None else name:>7}  {_compared(branch)}")
     if not shown.exact:
         typer.echo(_why(shown))
 
@@ -116,9 +111,9 @@ def _compared(branch: "Branch") -> str:
     )
 
 
-def _why(shown: "Replay | DeploymentReplay") -> str:
-    reasons = list(getattr(shown, "differences", ()))
-    if not (shown.whole_batch if hasattr(shown, "whole_batch") else shown.whole_block):
+def _why(shown: "Replay") -> str:
+    reasons = list(shown.differences)
+    if not shown.whole_block:
         reasons.insert(0, "the pair ran alone, and an agent's digits may depend on its batch; --block rebuilds it")
     return "What differs from the run that made the ledger:\n  " + "\n  ".join(
         reasons or ["nothing that was recorded: perhaps another processor, which rounds in another order"]

@@ -10,7 +10,7 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.tools import drift_scale
 from worldfork.lab.tools.drift_scale import drift_grid, registered_scale
-from worldfork.lab.tools.evaluation import LoadedAgent, adopt, find_checkpoint, load_agent, planner_settings
+from worldfork.lab.tools.evaluation import LoadedAgent, find_checkpoint, load_agent, planner_settings
 
 BUNDLED = "bundled:cartpole-swingup-0"
 
@@ -27,8 +27,6 @@ def test_checkpoints_that_come_along_have_names(tmp_path):
     assert find_checkpoint(tmp_path / "x.safetensors") == tmp_path / "x.safetensors"
     with pytest.raises(WorldforkError, match="there are cartpole-swingup-0, cartpole-swingup-1"):
         find_checkpoint("bundled:walker-walk-0")
-    with pytest.raises(WorldforkError, match="copy them first"):
-        adopt(load_agent([BUNDLED], precision="tf32", threads=1))
 
 
 def test_a_search_that_can_not_be_is_refused_when_checkpoints_are_deployed():

@@ -95,12 +95,8 @@ def train(
     folder: Path,
     watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
-    stop_after: float | None = None,
-) -> Trained | None:
-    """Train every member of the group; resumes from `folder` if a run was interrupted there.
-
-    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
-    """
+) -> Trained:
+    """Train every member of the group; resumes from `folder` if a run was interrupted there."""
     recipe, worlds = trainee.recipe, trainee.worlds
     members, length = len(worlds.members), worlds.episode_steps
     keys = member_keys(worlds)
@@ -137,13 +133,9 @@ def train(
             learners, metrics = trainee.catch_up(learners, replay, step + 1, keys)
         curves += _curves(trainee, episode, earned, metrics)
         watch(episode, curves[-members:])
-        seconds = time.monotonic() - clock
-        late = stop_after is not None and seconds > stop_after
-        if ((episode + 1) % save_every == 0 or late) and episode + 1 < recipe.episodes:
-            state = (learners, replay)
-            save_state(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
-            if late:
-                return None
+        if (episode + 1) % save_every == 0 and episode + 1 < recipe.episodes:
+            seconds = spent + time.monotonic() - clock
+            save_state(folder, recipe, (learners, replay), episode=episode + 1, curves=curves, seconds=seconds)
     jax.block_until_ready(learners)  # type: ignore[no-untyped-call]
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 
