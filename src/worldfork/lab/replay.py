@@ -76,33 +76,25 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Both branches of a matched episode."""
+    """An episode and its counterpart."""
 
-    update: Branch
-    hold: Branch
+    branches: dict[str, Branch]  # by name: update and hold, or the policy's name and never
     levels: Float64[np.ndarray, " moments"]  # the drift level at each moment
-    whole_block: bool  # True if it ran in the ledger's block
-    differences: tuple[str, ...]  # in what determines the digits: in the ledger -> here
+    whole_block: bool  # True if it ran in the ledger's block or batch
+    differences: tuple[str, ...] = ()  # in what determines the digits: in the ledger -> here
 
     @property
-    def exact(self) -> bool:
-        """True if both branches returned what the ledger says."""
-        return self.update.exact and self.hold.exact
+    def update(self) -> Branch:
+        return self.branches["update"]
 
-
-@dataclasses.dataclass(frozen=True)
-class DeploymentReplay:
-    """An episode under a policy, and under `never`."""
-
-    policy: Branch
-    never: Branch
-    levels: Float64[np.ndarray, " moments"]  # the drift level at each moment
-    whole_batch: bool  # True if it ran in the ledger's batch
+    @property
+    def hold(self) -> Branch:
+        return self.branches["hold"]
 
     @property
     def exact(self) -> bool:
         """True if both returned what the ledger says, bit for bit."""
-        return self.policy.exact and self.never.exact
+        return all(branch.exact for branch in self.branches.values())
 
 
 def find_pair(study: Study, cell: str, *, k: int, episode: int) -> Pair:
@@ -210,7 +202,7 @@ def replay_pair(
         action_repeat=environment.action_repeat,
         mode=context.registration.arm(cell.arm).evaluation.mode,
     )
-    return Replay(**branches, levels=levels, whole_block=whole_block, differences=differences)
+    return Replay(branches, levels=levels, whole_block=whole_block, differences=differences)
 
 
 def _film(
@@ -260,22 +252,22 @@ def replay_deployed(
     context: Context,
     episode: DeployedEpisode,
     *,
-    whole_batch: bool | None = None,
+    whole_block: bool | None = None,
     progress: Steps = _ignore,
-) -> DeploymentReplay:
-    """Run the deployed episode again, in the ledger's batch or beside `never` alone (`whole_batch`).
+) -> Replay:
+    """Run the deployed episode again, in the ledger's batch or beside `never` alone (`whole_block`).
 
     By default it runs in the batch where that decides whether the digits come out again.
     """
     place, k = (episode.policy, episode.cell), episode.row.k
-    if whole_batch is None:
+    if whole_block is None:
         sensitive = context.agent(episode.cell.task).shape_sensitive
         there = study.deployment(episode.policy, episode.cell.id).configuration["device"]
         here = describe_deployments(context).configurations[0]["device"] if sensitive else there
-        whole_batch = sensitive and there == here
+        whole_block = sensitive and there == here
     filed = next(batch for batch in deployment_batches(context.registration) if place in batch.sets)
     never = _same_cell_under_never(filed, place)
-    batch = filed if whole_batch else _batch_of_two(never, place)
+    batch = filed if whole_block else _batch_of_two(never, place)
     shape = shape_of(context, batch, read_thresholds(study))
     if k == 1:
         state = begin(context, shape)
@@ -289,11 +281,13 @@ def replay_deployed(
     roll_episode(context, shape, state, record=film)
     held = study.deployment(never[0], never[1].id).rows()[k - 1]
     moments = (k - 1) * environment.episode_steps + np.arange(environment.episode_steps + 1)
-    return DeploymentReplay(
-        policy=Branch(film.physics[0], film.returns[0], episode.row.episode_return),
-        never=Branch(film.physics[1], film.returns[1], held.episode_return),
+    return Replay(
+        {
+            episode.policy: Branch(film.physics[0], film.returns[0], episode.row.episode_return),
+            "never": Branch(film.physics[1], film.returns[1], held.episode_return),
+        },
         levels=context.schedule(episode.cell).level(moments * environment.action_repeat),
-        whole_batch=whole_batch,
+        whole_block=whole_block,
     )
 
 
