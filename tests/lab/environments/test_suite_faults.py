@@ -11,7 +11,7 @@ import pytest
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments import State, load, suite
-from worldfork.lab.environments.clean import prove_clean
+from worldfork.lab.environments.base import prove_clean
 from worldfork.lab.environments.suite import SuiteEnvironment
 
 TASKS = ("cartpole-swingup", "walker-walk", "cheetah-run", "hopper-hop")
