@@ -50,7 +50,7 @@ def described(registration: Registration) -> object:
         (
             'name = "adapter"',
             'settings = { method = "least_squares" }',
-            r"arm `refused`, linear_quadratic, mechanism `adapter`: groups of parameters and adapters beside its weights can not be had",
+            r"arm `refused`, linear_quadratic, mechanism `adapter`: .*adapters beside its weights can not",
         ),
         (
             'name = "partial"\nsettings = { groups = ["decoder"] }',

@@ -33,7 +33,7 @@ class InitialPoint:
 
 class Composed(Mechanism):
     """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `plan`, or where
-    its training `start`s.
+    its training `start`s; if it has a setting `groups`, these are groups of the agent's parameters.
 
     With `passes` the number of steps follows the window: as many as draw every transition of it so many times on
     average. What `steps` says is then of no account, except that 0 is still no update.
@@ -80,14 +80,21 @@ class Composed(Mechanism):
         """List what of the training a black box can not do."""
         found = [f"the optimiser `{self.optimiser}`"] if self.optimiser != "own" else []
         found += ["a schedule of the learning rate"] if self.schedule != "constant" or self.warmup else []
-        return found + (["passes over the window"] if self.passes is not None else [])
+        found += ["passes over the window"] if self.passes is not None else []
+        return found + (["groups of parameters"] if getattr(self, "groups", ()) else [])
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        """Refuse what a black box can not do."""
+        """Refuse what a black box can not do, and groups of parameters that the agent does not train."""
         if refusal := super().objection(agent, shortest=shortest, longest=longest):
             return refusal
         if (parts := self.needs()) and black_box(agent):
             return f"{' and '.join(parts)} can not be had here: {BLACK_BOX}."
+        for group in getattr(self, "groups", ()):
+            assert isinstance(agent, Trainable)
+            if group not in agent.groups:
+                return f"there is no group of parameters {group!r} here; the agent has {', '.join(agent.groups)}."
+            if not any(agent.trained(self.scope, prefix) for prefix in agent.groups[group]):
+                return f"the group {group!r} has no part in the scope {self.scope!r}: it would stay as it is."
         return ""
 
     def update(
