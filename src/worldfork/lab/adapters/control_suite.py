@@ -59,14 +59,6 @@ class ControlSuitePlugin(ModelPlugin):
         except TypeError as error:
             raise WorldforkError(f"dm_control can not make `{self.task}`: {error}") from error
 
-    @property
-    def world(self) -> str:
-        return self.task
-
-    @property
-    def simulator(self) -> str:
-        return f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
-
     def simulation(self, shares: Mapping[str, float]) -> "ControlSuiteSimulation":
         return ControlSuiteSimulation(self, shares)
 
@@ -74,10 +66,12 @@ class ControlSuitePlugin(ModelPlugin):
 class ControlSuiteSimulation(ModelSimulation):
     """An environment of dm_control's, made restorable."""
 
+    simulator = f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
+
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
         control = control_suite().control
         self._error = control.PhysicsError
-        self._plugin, random = plugin, np.random.RandomState(0)
+        self._plugin, self.name, random = plugin, plugin.task, np.random.RandomState(0)
         env = plugin.make(random)
         self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
         self.can_end = type(env.task).get_termination is not control.Task.get_termination

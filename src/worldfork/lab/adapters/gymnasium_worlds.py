@@ -67,14 +67,6 @@ class GymnasiumPlugin(ModelPlugin):
         except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as error:
             raise WorldforkError(f"Gymnasium can not make `{self.id}`: {error}") from error
 
-    @property
-    def world(self) -> str:
-        return self.id
-
-    @property
-    def simulator(self) -> str:
-        return f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
-
     def simulation(self, shares: Mapping[str, float]) -> "GymnasiumSimulation":
         return GymnasiumSimulation(self, shares)
 
@@ -92,7 +84,8 @@ class GymnasiumSimulation(ModelSimulation):
         self, plugin: GymnasiumPlugin, shares: Mapping[str, float], changing: ChangingNumbers | None = None
     ) -> None:
         """Make the environment; `changing` is given if this is not the first of its kind."""
-        self._plugin, self._shares = plugin, shares
+        self._plugin, self._shares, self.name = plugin, shares, plugin.id
+        self.simulator = f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
         self._env = plugin.make()
         self._inner: Any = self._env.unwrapped
         self._limits = _time_limits(self._env)

@@ -14,10 +14,11 @@ import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.sb3_archive import NORMALISATION, read_archive
+from worldfork.lab.adapters.sb3_archive import pack as pack
 from worldfork.lab.adapters.torch_state import load_torch_state, torch_state
-from worldfork.lab.agents.base import Checkpoint, Window
+from worldfork.lab.agents.base import Checkpoint
 from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, seeded
-from worldfork.lab.agents.stateful_checkpoints import parted
+from worldfork.lab.agents.stateful_checkpoints import parted, replay_window
 from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.episodes import fixed_level_returns
 from worldfork.ledger.arrays import content_digest
@@ -27,7 +28,7 @@ class _Agent:
     """A model of SB3 that keeps its state inside; its subclasses know how each kind of algorithm is trained."""
 
     together = True
-    train: Any  # (sources, steps, share)
+    train: Any  # (window, steps), and off-policy (replay, share)
     value: Any  # (observation [T, O], action [T, A] or None) -> [T]
 
     def __init__(self, model: Any, *, deterministic: bool) -> None:
@@ -48,18 +49,13 @@ class _Agent:
         action, _ = self.model.predict(self.observed(observation).numpy(), deterministic=self.deterministic)
         return np.asarray(action, np.float64)
 
-    def learn(self, window: Transitions, *, steps: int, rate: float) -> dict[str, float]:
-        return self.learn_from([window], steps=steps, rate=rate)
-
-    def learn_from(
-        self, sources: list[Transitions], *, steps: int, rate: float, share: float = 0.0
-    ) -> dict[str, float]:
-        """Train on the window, and of the second source, if there is one, take `share` of each minibatch."""
-        before, usual = self.loss(sources[0]), float(self.model.learning_rate)
+    def trained(self, window: Transitions, *, steps: int, rate: float, **rehearsal: Any) -> dict[str, float]:
+        """Train, and return what `learn` says of it."""
+        before, usual = self.loss(window), float(self.model.learning_rate)
         self.model.lr_schedule = lambda remaining: usual * rate
         if steps > 0:
-            self.train(sources, steps=steps, share=share)
-        return {"loss_before": before, "loss_after": self.loss(sources[0])}
+            self.train(window, steps=steps, **rehearsal)
+        return {"loss_before": before, "loss_after": self.loss(window)}
 
     def surprise(
         self, observation: np.ndarray, action: np.ndarray, after: np.ndarray, *, reward: Any, terminated: Any
@@ -111,11 +107,10 @@ class _OffPolicy(_Agent):
         replay: Transitions | None = None,
         share: float = 0.0,
     ) -> dict[str, float]:
-        sources = [window] if replay is None else [window, replay]
-        return self.learn_from(sources, steps=steps, rate=rate, share=share)
+        return self.trained(window, steps=steps, rate=rate, replay=replay, share=share)
 
-    def train(self, sources: list[Transitions], *, steps: int, share: float) -> None:
-        self.model.replay_buffer = _Minibatches(self, sources, share)
+    def train(self, window: Transitions, *, steps: int, replay: Transitions | None, share: float) -> None:
+        self.model.replay_buffer = _Minibatches(self, [window] if replay is None else [window, replay], share)
         self.model.train(gradient_steps=steps, batch_size=self.model.batch_size)
 
     def value(self, observation: np.ndarray, action: np.ndarray | None = None) -> np.ndarray:
@@ -163,11 +158,14 @@ class _Minibatches:
 class _OnPolicy(_Agent):
     """PPO or A2C: the window counts as a rollout of the policy as it is when the update begins."""
 
-    def train(self, sources: list[Transitions], *, steps: int, share: float) -> None:
+    def learn(self, window: Transitions, *, steps: int, rate: float) -> dict[str, float]:
+        return self.trained(window, steps=steps, rate=rate)
+
+    def train(self, window: Transitions, *, steps: int) -> None:
         import torch
         from stable_baselines3.common.buffers import RolloutBuffer
 
-        model, window = self.model, sources[0]
+        model = self.model
         spaces = model.observation_space, model.action_space
         rollout: Any = RolloutBuffer(
             len(window), *spaces, device="cpu", gae_lambda=model.gae_lambda, gamma=model.gamma
@@ -276,8 +274,11 @@ class SB3Plugin(StatefulPlugin):
             after_end=self.after_end,
         )
         columns = {name.partition(".")[2]: rows for name, rows in extra.items() if name.startswith("replay.")}
-        rows: dict[str, Any] = {name: values[None] for name, values in columns.items()}
-        replay = Window(**rows, size=np.array([rows["reward"].shape[1]])) if rows else None
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        kept = content_digest(columns) if rows else None
-        return Checkpoint(parameters, optimiser, float(returns.mean()), digest, "", replay, kept)
+        return Checkpoint(
+            parameters,
+            optimiser,
+            float(returns.mean()),
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+            replay=replay_window(columns) if columns else None,
+            replay_digest=content_digest(columns) if columns else None,
+        )
