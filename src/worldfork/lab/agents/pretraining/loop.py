@@ -123,12 +123,10 @@ def train(
             action = np.asarray(chosen)
             if not random:  # dispatched, and running while the physics steps below
                 learners, metrics = trainee.learn(learners, replay, step, fold(step_keys, 1))
-            transition = worlds.step(action)
+            reward, following = worlds.step(action)
             first = np.full(earned.shape, now == 0)
-            replay = replays.add(
-                replay, step, observation, action, transition.reward, transition.observation, first
-            )
-            observation, earned = transition.observation, earned + transition.reward
+            replay = replays.add(replay, step, observation, action, reward, following, first)
+            observation, earned = following, earned + reward
         if episode + 1 == recipe.random_episodes:
             learners, metrics = trainee.catch_up(learners, replay, step + 1, keys)
         curves += _curves(trainee, episode, earned, metrics)
