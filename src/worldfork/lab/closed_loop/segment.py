@@ -14,16 +14,15 @@ from jaxtyping import Float64
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.closed_loop.batches import extended, segment_of
-from worldfork.lab.closed_loop.state import Decision, Shape, Spent, State, decide, update
+from worldfork.lab.closed_loop.state import Shape, State, decide, update
 from worldfork.lab.episode_log import Rolled
 from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Branch, Fork, fork_event, fork_levels, read_signals
 from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
-from worldfork.ledger.row import Number, finite
+from worldfork.ledger.row import finite
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell
 from worldfork.registration.policies import Deployment
 
 
@@ -42,7 +41,8 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     k, clock = state.k + 1, [time.perf_counter()]
     rolled = roll_episode(context, shape, state)
     assert rolled.trace is not None
-    repeat, noise = context.environment(shape.batch.task).action_repeat, _noise(context, shape)
+    environment, noise = context.environment(shape.batch.task), _noise(context, shape)
+    repeat = environment.action_repeat
     episodes = [
         cut(rolled.trace, index, schedule=context.schedule(cell), repeat=repeat, action_noise=noise, before=k - 1)
         for index, (_, cell) in enumerate(shape.batch.sets)
@@ -50,38 +50,54 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     streams = tuple(extended(*pair) for pair in zip(state.streams, episodes, strict=True))
     clock.append(time.perf_counter())
     losses = _validation_losses(context, shape, state, episodes)
-    levels, signals = {}, {}
+    measured, segments = {}, {}
     for index in shape.real:
         cell = shape.batch.sets[index][1]
-        levels[index] = _level(context, cell, k)
+        level = float(context.schedule(cell).level(k * environment.episode_steps * repeat))
         fork = Fork(cell, k, episodes[index])
-        signals[index] = read_signals(context, fork, level=levels[index], validation_loss=float(losses[index]))
-    segments = {
-        index: segment_of(episodes[index], k, level=levels[index], signals=signals[index]) for index in shape.real
-    }
+        signals = read_signals(context, fork, level=level, validation_loss=float(losses[index]))
+        measured[index] = level, signals
+        segments[index] = segment_of(episodes[index], k, level=level, signals=signals)
     state, decisions = decide(shape, dataclasses.replace(state, k=k, streams=streams), segments)
     state, spent = update(context, shape, state, [index for index in shape.real if decisions[index].fired])
     clock.append(time.perf_counter())
     evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
     clock.append(time.perf_counter())
     outcomes, evaluations = _outcomes(rolled), None if evaluated is None else _outcomes(evaluated)
-    rows = [
-        _row(
-            context,
-            shape,
-            index,
-            k,
-            level=levels[index],
-            signals=signals[index],
-            episode=episodes[index],
-            outcome=outcomes[index],
-            decision=decisions[index],
-            spent=spent.get(index),
-            evaluated=None if evaluations is None else evaluations[index],
-            state=state.digests[index],
+    rows = []
+    for index in shape.real:
+        (policy, cell), (stream, recording) = shape.batch.sets[index], episodes[index].digests
+        level, signals = measured[index]
+        decision, outcome, update_spent = decisions[index], outcomes[index], spent.get(index)
+        evaluation = None if evaluations is None else evaluations[index]
+        answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
+        rows.append(
+            DeploymentRow(
+                policy=policy,
+                cell=cell.id,
+                k=k,
+                step=k * environment.episode_steps,
+                env_step=k * environment.episode_steps * repeat,
+                level=level,
+                signals=signals,
+                episode_return=outcome.returns[0],
+                answer=answer,
+                threshold=shape.policies[index].threshold,
+                fired=decision.fired,
+                fit=None if update_spent is None else update_spent.fit,
+                gradient_steps=0 if update_spent is None else update_spent.steps,
+                evaluation=None if evaluation is None else evaluation.returns,
+                nonfinite_actions=outcome.replaced,
+                unstable=bool(outcome.unstable),
+                draws=outcome.draws,
+                evaluation_draws=None if evaluation is None else evaluation.draws,
+                state=state.digests[index],
+                stream=stream,
+                window=recording,
+                prev="",
+                digest="",
+            )
         )
-        for index in shape.real
-    ]
     names = ("streams", "updates", "evaluations")
     return Advanced(
         rows,
@@ -141,52 +157,6 @@ def _outcomes(rolled: Rolled) -> list[Branch]:
     ]
 
 
-def _row(
-    context: Context,
-    shape: Shape,
-    index: int,
-    k: int,
-    *,
-    level: float,
-    signals: dict[str, Number],
-    episode: Stream,
-    outcome: Branch,
-    decision: Decision,
-    spent: Spent | None,
-    evaluated: Branch | None,
-    state: str,
-) -> DeploymentRow:
-    (policy, cell), environment = shape.batch.sets[index], context.environment(shape.batch.task)
-    step = k * environment.episode_steps
-    answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
-    stream, recording = episode.digests
-    return DeploymentRow(
-        policy=policy,
-        cell=cell.id,
-        k=k,
-        step=step,
-        env_step=step * environment.action_repeat,
-        level=level,
-        signals=signals,
-        episode_return=outcome.returns[0],
-        answer=answer,
-        threshold=shape.policies[index].threshold,
-        fired=decision.fired,
-        fit=None if spent is None else spent.fit,
-        gradient_steps=0 if spent is None else spent.steps,
-        evaluation=None if evaluated is None else evaluated.returns,
-        nonfinite_actions=outcome.replaced,
-        unstable=bool(outcome.unstable),
-        draws=outcome.draws,
-        evaluation_draws=None if evaluated is None else evaluated.draws,
-        state=state,
-        stream=stream,
-        window=recording,
-        prev="",
-        digest="",
-    )
-
-
 def _validation_losses(
     context: Context, shape: Shape, state: State, episodes: Sequence[Stream]
 ) -> Float64[np.ndarray, " P"]:
@@ -204,11 +174,6 @@ def _validation_losses(
         seen = segment([episodes[index].recording for index in part], [1] * len(part))
         losses.append(np.asarray(agent.loss(arrays.take(state.parameters, part), seen), np.float64))
     return np.concatenate(losses)[: len(episodes)]
-
-
-def _level(context: Context, cell: Cell, k: int) -> float:
-    environment = context.environment(cell.task)
-    return float(context.schedule(cell).level(k * environment.episode_steps * environment.action_repeat))
 
 
 def _noise(context: Context, shape: Shape) -> float:
