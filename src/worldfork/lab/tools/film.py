@@ -49,10 +49,9 @@ def film_replay(
     context = context_of(study)
 
     def run() -> replay.Replay:
-        steps = functools.partial(progress, "steps")
         if isinstance(found, replay.Pair):
-            return replay.replay_pair(study, context, found, whole_block=whole_block, progress=steps)
-        return replay.replay_deployed(study, context, found, whole_block=whole_block, progress=steps)
+            return replay.replay_pair(study, context, found, whole_block=whole_block, progress=progress)
+        return replay.replay_deployed(study, context, found, whole_block=whole_block, progress=progress)
 
     if video is None:
         return run()
