@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from worldfork.cli.executors import settings_of
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def evaluate(
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
-    from worldfork.lab.tools.evaluation import load_agent, planner_settings
+    from worldfork.lab.tools.evaluation import load_agent
 
     if level and scale is None:
         raise WorldforkError(
@@ -45,7 +46,7 @@ def evaluate(
             "the drifting parameter by, such as --scale 1.75."
         )
     given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
-    planner = {name: value for name, value in given.items() if value is not None} | planner_settings(setting)
+    planner = {name: value for name, value in given.items() if value is not None} | settings_of(setting)
     scale = 1.0 if scale is None else scale
     loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = loaded.environment.name

@@ -96,18 +96,3 @@ def find_checkpoint(checkpoint: str | Path) -> Path:
     if name not in bundled:
         raise WorldforkError(f"No checkpoint {name!r} comes with worldfork; there are {', '.join(bundled)}.")
     return BUNDLED / f"{name}.safetensors"
-
-
-def planner_settings(given: list[str]) -> dict[str, Any]:
-    """Settings of the search as a user writes them: `name=value`."""
-    kinds: dict[str, type] = {name: type(field.default) for name, field in Search.model_fields.items()}
-    settings = {}
-    for text in given:
-        name, _, value = text.partition("=")
-        if name not in kinds:
-            raise WorldforkError(f"The planner has no setting {name!r}; it has {', '.join(kinds)}.")
-        try:
-            settings[name] = kinds[name](value)
-        except ValueError:
-            raise WorldforkError(f"`{text}`: {value!r} is no {kinds[name].__name__}.") from None
-    return settings
