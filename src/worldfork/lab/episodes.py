@@ -218,7 +218,7 @@ def _episodes(
             plan_keys, normal, before, planned, finite, decision, reached, reward, surprise, past, first
         )
         first = begun.reshape(shape)
-        past = np.zeros(shape, np.bool_) if state.ended is None else state.ended.reshape(shape) != 0
+        past = state.over.reshape(shape)
         if first.any():
             observation = state.observation.reshape(*shape, -1)
             belief = agent.begin_again(parameters, belief, observation, first)  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ class _Starts:
 
     def __call__(self, state: State, *, level: Float64[np.ndarray, " B"]) -> tuple[Bool[np.ndarray, " B"], State]:
         """Return which worlds began anew, and all of them as they are then."""
-        over = np.zeros(len(state), np.bool_) if state.ended is None else state.ended != 0
+        over = state.over
         if not over.any():
             return over, state
         self._attempt += over.reshape(self._attempt.shape)

@@ -38,6 +38,11 @@ class State:
     def __len__(self) -> int:
         return len(self.physics)
 
+    @property
+    def over(self) -> Bool[np.ndarray, " B"]:
+        """True where the episode has ended."""
+        return np.zeros(len(self), np.bool_) if self.ended is None else np.asarray(self.ended != 0)
+
     def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
         """Return the worlds at `index` (a slice or an array), as copies."""
         return _each(lambda values: np.array(values[index]), [self])

@@ -5,10 +5,10 @@ cut the window -> where training begins -> what is trained, on what, how -> trai
 
 import dataclasses
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import UInt32
+from jaxtyping import Int, UInt32
 from pydantic import Field, ValidationError, model_validator
 
 from worldfork.errors import WorldforkError
@@ -38,6 +38,8 @@ class Composed(Mechanism):
     With `passes` the number of steps follows the window: as many as draw every transition of it so many times on
     average. What `steps` says is then of no account, except that 0 is still no update.
     """
+
+    same_shape: ClassVar[bool] = True  # transitions are padded as the window is, whatever `window` says
 
     rate: Annotated[float, Field(gt=0)] = 1.0  # share of the learning rate
     passes: Annotated[float, Field(gt=0)] | None = None  # over the window, in place of a number of steps
@@ -110,11 +112,24 @@ class Composed(Mechanism):
         """Train. No steps is no update: the branches are then one computation."""
         if self.steps == 0 and self.rests_without_steps:
             return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
-        seen = last(window, self.window, same_shape=True)
-        begun = self.start(agent, InitialPoint(parameters, optimiser), origin=origin, batch_keys=batch_keys)
+        seen = last(window, self.window, same_shape=self.same_shape)
+        current = InitialPoint(parameters, optimiser)
+        fit, steps = self.train(agent, current, seen, origin=origin, batch_keys=batch_keys)
+        return updated(parameters, fit, seen, steps=steps)
+
+    def train(
+        self,
+        agent: Agent,
+        current: InitialPoint,
+        seen: Window,
+        *,
+        origin: Origin,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
+        """Return what training on these transitions comes to, and the gradient steps that it took."""
+        begun = self.start(agent, current, origin=origin, batch_keys=batch_keys)
         plan = self.plan(agent, origin=origin, window=seen)
-        fit = carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys)
-        return updated(parameters, fit, seen, steps=plan.steps)
+        return carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys), plan.steps
 
     def _optimiser(self) -> Optimiser:
         return Optimiser(
