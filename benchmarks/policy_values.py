@@ -16,9 +16,8 @@ from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.closed_loop.batches import deployment_batches
 from worldfork.lab.closed_loop.segment import advance
 from worldfork.lab.closed_loop.state import Shape, State, begin, shape_of
-from worldfork.lab.environments.closed_form import expected_returns
 from worldfork.lab.environments.drift import evaluation_levels
-from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.environments.linear_quadratic import Matrices, World
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
@@ -29,7 +28,7 @@ from worldfork.ledger.row import ForkRow, mean
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration
 
-__all__ = ["PolicyValues", "expected_returns_of", "follow", "one_step_rows"]
+__all__ = ["PolicyValues", "expected_returns", "expected_returns_of", "follow", "one_step_rows"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,3 +121,24 @@ def expected_returns_of(
         levels.append(schedule.felt(met))
     gains = agent.gain(state.parameters)
     return expected_returns(world.matrices, gains, levels=np.stack(levels), action_noise=arm.stream.action_noise)
+
+
+def expected_returns(
+    matrices: Matrices,
+    gains: Float64[np.ndarray, "n 2"],
+    *,
+    levels: Float64[np.ndarray, "n steps"],
+    action_noise: float = 0.0,
+) -> Float64[np.ndarray, " n"]:
+    """Return the expected returns of many gains at once, each along its own levels."""
+    gain = np.where(np.isfinite(gains).all(axis=1)[:, None], gains, 0.0)[:, None, :]
+    turned = np.swapaxes(gain, 1, 2)
+    moment = np.broadcast_to(np.diag(matrices.start**2), (len(gains), 2, 2))
+    spread = np.diag(matrices.noise**2) + action_noise**2 * matrices.control @ matrices.control.T
+    price = matrices.state_cost + turned @ matrices.action_cost @ gain
+    total = np.zeros(len(gains))
+    for level in levels.T:
+        total -= np.einsum("nij,nji->n", price, moment) + action_noise**2 * np.trace(matrices.action_cost)
+        closed_loop = matrices.transition + level[:, None, None] * matrices.slope - matrices.control @ gain
+        moment = closed_loop @ moment @ np.swapaxes(closed_loop, 1, 2) + spread
+    return total

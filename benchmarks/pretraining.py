@@ -78,11 +78,11 @@ class ControlStep:
             self.learners.spread.block_until_ready()
 
     def physics(self) -> None:
-        transition = self.worlds.step(self.action)
-        first = np.zeros(transition.reward.shape, bool)
-        rows = (self.observation, self.action, transition.reward, transition.observation, first)
+        reward, following = self.worlds.step(self.action)
+        first = np.zeros(reward.shape, bool)
+        rows = (self.observation, self.action, reward, following, first)
         self.replay = replay.add(self.replay, 500, *rows)
-        self.observation = transition.observation
+        self.observation = following
 
     def whole(self) -> None:
         """As training does it: physics steps while the device learns."""

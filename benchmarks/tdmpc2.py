@@ -87,11 +87,11 @@ class Measured:
         """As training does it: physics steps while the device learns."""
         self.plan()
         self.update()
-        transition = self.worlds.step(self.action)
-        first = np.zeros(transition.reward.shape, bool)
-        rows = (self.observation, self.action, transition.reward, transition.observation, first)
+        reward, following = self.worlds.step(self.action)
+        first = np.zeros(reward.shape, bool)
+        rows = (self.observation, self.action, reward, following, first)
         self.replay = replays.add(self.replay, 250, *rows)
-        self.observation = transition.observation
+        self.observation = following
 
 
 def seconds(part: Callable[[], None], steps: int) -> tuple[float, float]:

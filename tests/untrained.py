@@ -10,7 +10,7 @@ from worldfork import randomness
 from worldfork.lab.agents.checkpoints import save
 from worldfork.lab.agents.tdmpc2.plugin import TDMPC2Plugin
 from worldfork.lab.environments import load
-from worldfork.lab.environments.clean import prove_clean
+from worldfork.lab.environments.base import prove_clean
 from worldfork.randomness import Event, Purpose
 
 __all__ = ["SMALLEST", "write_checkpoint"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from worldfork.executors.base import Executor
     from worldfork.lab.agents.pretraining.outcomes import Pretraining
     from worldfork.lab.closed_loop.stage import FitThresholds
-    from worldfork.lab.replay import DeploymentReplay, Replay
+    from worldfork.lab.replay import Replay
     from worldfork.lab.tools.check import Check
     from worldfork.ledger.verify import Verdict
     from worldfork.registry import Located
@@ -353,10 +353,9 @@ def pretrain(
     executor: "Executor | str" = "local",
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    minutes: float | None = None,
     progress: Progress | None = None,
     notify: Notify = log,
-) -> "Pretraining | None":
+) -> "Pretraining":
     """Train checkpoints by a recipe, or carry on where an earlier call stopped.
 
     Args:
@@ -365,7 +364,6 @@ def pretrain(
         executor: where groups of seeds (`seeds_per_group` of the recipe) are trained; as in `run`.
         workers: processes that train a group each.
         settings: further settings of a named executor.
-        minutes: save after so long and return None: the same call goes on.
         progress: called with (what, done, total); by default bars in a terminal or notebook.
         notify: called with a sentence worth knowing; by default the log `worldfork`, at INFO.
 
@@ -380,7 +378,6 @@ def pretrain(
         executor=executor,
         workers=workers,
         settings=settings,
-        minutes=minutes,
         progress=progress or silent,
         notify=notify,
     )
@@ -397,7 +394,7 @@ def replay(
     video: Path | str | None = None,
     whole_block: bool | None = None,
     progress: Progress | None = None,
-) -> "Replay | DeploymentReplay":
+) -> "Replay":
     """Run one matched episode again in both branches, from the ledger.
 
     Args:
@@ -413,15 +410,18 @@ def replay(
     >>> import worldfork as wf
     >>> wf.replay("runs/demo", "demo-cartpole-swingup-c0-away-s0", k=6, video="pair.gif")  # doctest: +SKIP
     """
-    from worldfork.lab.tools.film import film_deployment, film_replay
+    from worldfork.lab.tools.film import film_replay
 
-    opened = study if isinstance(study, store.Study) else store.Study(study)
-    show = progress or silent
-    if policy is not None:
-        return film_deployment(
-            opened, cell, policy=policy, k=k, video=video, whole_batch=whole_block, progress=show
-        )
-    return film_replay(opened, cell, k=k, episode=episode, video=video, whole_block=whole_block, progress=show)
+    return film_replay(
+        study if isinstance(study, store.Study) else store.Study(study),
+        cell,
+        k=k,
+        episode=episode,
+        policy=policy,
+        video=video,
+        whole_block=whole_block,
+        progress=progress or silent,
+    )
 
 
 def _outside_candidates(registration: Registration) -> "list[Located]":

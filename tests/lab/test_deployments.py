@@ -283,7 +283,7 @@ def test_an_episode_is_replayed_from_the_ledger_bit_for_bit(reference: Path, pol
     cell = CELL.replace("few", "many") if policy == "residual" else CELL
     shown = wf.replay(reference, cell, policy=policy, k=k)
     assert shown.exact
-    assert shown.policy.returns[-1] == rows_of(Study(reference), policy)[k - 1].episode_return
+    assert shown.branches[policy].returns[-1] == rows_of(Study(reference), policy)[k - 1].episode_return
     with pytest.raises(WorldforkError, match="its policies are"):
         wf.replay(reference, cell, policy="sometimes", k=k)
 

@@ -264,7 +264,7 @@ def test_a_replay_that_is_not_the_checkpoints_is_refused(tmp_path: Path) -> None
     assert checkpoint.replay is not None
     assert checkpoint.replay.size.tolist() == [20]
     file.with_suffix(".npz").write_bytes(b"something else")
-    with pytest.raises(WorldforkError, match=r"one\.npz` is not the replay that its checkpoint was saved with"):
+    with pytest.raises(WorldforkError, match=r"one\.npz is not the replay that its checkpoint describes"):
         plugin.load(agent, WORLD, file)
     file.with_suffix(".npz").unlink()
     assert plugin.load(agent, WORLD, file).replay is None

@@ -27,17 +27,6 @@ def evaluate(
     precision: options.Precision = "tf32",
     threads: options.Threads = None,
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
-    adopt: bool = typer.Option(
-        False,
-        "--adopt",
-        help="Make this planner the checkpoints' own: gate and clean returns anew, on the recipe's episodes.",
-    ),
-    replay: int | None = typer.Option(
-        None,
-        "--collect-replay",
-        min=1,
-        help="Also keep so many transitions of the clean world beside each, for mechanisms that rehearse.",
-    ),
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -48,36 +37,22 @@ def evaluate(
     from rich.console import Console
 
     from worldfork.errors import WorldforkError
-    from worldfork.lab.tools import evaluation
-    from worldfork.lab.tools.evaluation import load_agent, planner_settings
+    from worldfork.lab.tools.evaluation import load_agent
 
     if level and scale is None:
         raise WorldforkError(
             f"--level {level:g} is a share of a drift whose end is not given: add --scale, what level 1 multiplies "
             "the drifting parameter by, such as --scale 1.75."
         )
-    if adopt and (level or video is not None):
-        raise WorldforkError("--adopt measures clean returns: leave --level and --video out.")
-    if replay is not None and (level or scale is not None):
-        raise WorldforkError(
-            "--collect-replay keeps transitions of the clean world: leave --level and --scale out."
-        )
     given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
-    planner = {name: value for name, value in given.items() if value is not None} | planner_settings(setting)
+    planner = {name: value for name, value in given.items() if value is not None} | options.settings_of(setting)
     scale = 1.0 if scale is None else scale
     loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = loaded.environment.name
     with Console(stderr=True, quiet=quiet or as_json).status(
         f"{plural(len(checkpoints) * episodes, 'episode')} of {task}"
     ):
-        if adopt:
-            returns = evaluation.adopt(loaded)
-        else:
-            returns = _returns(loaded, level=level, episodes=episodes, video=video)
-    if replay is not None:
-        from worldfork.lab.tools.evaluation import collect_replay
-
-        collect_replay(loaded, replay)
+        returns = _returns(loaded, level=level, episodes=episodes, video=video)
     if video is not None:
         typer.echo(f"{video}: {video.stat().st_size / 1000:.0f} kB.", err=True)
     if as_json:

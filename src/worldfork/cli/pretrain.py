@@ -20,7 +20,6 @@ def pretrain(
     workers: options.Workers = None,
     address: options.Address = None,
     setting: options.ExecutorSettings = [],
-    minutes: float | None = typer.Option(None, min=0.1, help="Save and stop after so long; run again to go on."),
     save_every: int = typer.Option(10, min=1, help="Episodes between saves of the training state."),
     threads: options.Threads = None,
     as_json: options.AsJson = False,
@@ -48,7 +47,6 @@ def pretrain(
             executor=executor,
             workers=workers,
             settings=options.settings_of(setting) | ({} if address is None else {"address": address}),
-            minutes=minutes,
             save_every=save_every,
             threads=threads,
             progress=progress,
@@ -56,15 +54,12 @@ def pretrain(
         )
     if as_json:
         options.print_json({"schema": "worldfork.pretrain/1", "folder": output, **_record(done)})
-    elif done is not None:
+    else:
         _show(done)
 
 
-def _record(done: "Pretraining | None") -> dict[str, Any]:
-    if done is None:  # its minutes were over
-        return {"finished": False}
+def _record(done: "Pretraining") -> dict[str, Any]:
     return {
-        "finished": True,
         "checkpoints": [str(path) for path in done.checkpoints],
         "training_seconds": done.training_seconds,
         "evaluation_seconds": done.evaluation_seconds,

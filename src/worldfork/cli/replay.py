@@ -9,7 +9,7 @@ import typer
 from worldfork.cli import options
 
 if TYPE_CHECKING:
-    from worldfork.lab.replay import Branch, DeploymentReplay, Replay
+    from worldfork.lab.replay import Branch, Replay
 
 
 def replay(
@@ -66,7 +66,7 @@ def replay(
                 whole_block=whole_block,
                 progress=progress,
             )
-        branches = _branches(shown, policy)
+        branches = {name.upper() if policy is None else name: each for name, each in shown.branches.items()}
         if as_json:
             pair = {"video": path, "cell": cell, "k": k, "episode": episode, "policy": policy, "exact": shown.exact}
             videos.append({**pair, "branches": {name: _record(branch) for name, branch in branches.items()}})
@@ -103,14 +103,6 @@ def _notable(study: Path, folder: Path | None) -> list[tuple[str, str, int, int,
     ]
 
 
-def _branches(shown: "Replay | DeploymentReplay", policy: str | None) -> "dict[str, Branch]":
-    from worldfork.lab.replay import Replay
-
-    if isinstance(shown, Replay):
-        return {"UPDATE": shown.update, "HOLD": shown.hold}
-    return {str(policy): shown.policy, "never": shown.never}
-
-
 def _record(branch: "Branch") -> dict[str, Any]:
     returned = float(branch.returns[-1])
     finite = returned if math.isfinite(returned) else None  # JSON has no other numbers
@@ -128,9 +120,9 @@ def _compared(branch: "Branch") -> str:
     )
 
 
-def _why(shown: "Replay | DeploymentReplay") -> str:
-    reasons = list(getattr(shown, "differences", ()))
-    if not (shown.whole_batch if hasattr(shown, "whole_batch") else shown.whole_block):
+def _why(shown: "Replay") -> str:
+    reasons = list(shown.differences)
+    if not shown.whole_block:
         reasons.insert(0, "the pair ran alone, and an agent's digits may depend on its batch; --block rebuilds it")
     return "What differs from the run that made the ledger:\n  " + "\n  ".join(
         reasons or ["nothing that was recorded: perhaps another processor, which rounds in another order"]

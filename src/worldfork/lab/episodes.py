@@ -7,9 +7,9 @@ Axes: P parameter sets, E episodes each, T control steps, A actions.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt32
@@ -58,7 +58,7 @@ class Draws:
         return _seeds(self.start_keys, number)
 
     def planning_keys(self, begin: int, end: int) -> UInt32[np.ndarray, "steps P E 2"]:
-        """Return the planner's keys at several control steps, which cost no more than those of a single one."""
+        """Return the planner's keys at several control steps."""
         return fold_in(self.plan_keys[None], np.arange(begin, end)[:, None, None])
 
     def noise(self, step: int, size: int) -> Float64[np.ndarray, "P E {size}"]:
@@ -79,7 +79,6 @@ def _seeds(keys: UInt32[np.ndarray, "P E 2"], attempt: Int64[np.ndarray, "P E"])
     return np.asarray(drawn[..., 0].astype(np.int64))
 
 
-KEYS_AT_ONCE: Final = 4096  # of the planner: a small batch needs few at a step, and does not wait for them
 Physics = Callable[[], Any]
 # Told (which episodes, moment, their physics [P, E, S], what the step there earned [P, E]) as it happens; moment 0
 # is the initial state. Nothing of it is kept here.
@@ -191,15 +190,13 @@ def _episodes(
     past, first = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
     wanted = taken_by(agent.observe, "reward", "terminated")
     belief = agent.begin(parameters, observation)
-    each_keys = _planning_keys(draws, levels.shape[-1])
-    plan_keys, outcome = next(each_keys), None
-    for step in range(levels.shape[-1]):
+    outcome = None
+    for step, plan_keys in enumerate(draws.planning_keys(0, levels.shape[-1])):
         decision = agent.act(parameters, belief, plan_keys)
         # An accelerator plans from here on, and waits for nothing that is done until the action is asked for.
         if outcome:
             log.add(outcome)
         normal = draws.noise(step, size) if action_noise else np.zeros((*shape, size))
-        upcoming = next(each_keys, plan_keys)
         disturb = functools.partial(
             noisy_action, normal=normal, sigma_a=action_noise, bound=environment.action_bound
         )
@@ -220,8 +217,8 @@ def _episodes(
         outcome = Outcome(
             plan_keys, normal, before, planned, finite, decision, reached, reward, surprise, past, first
         )
-        plan_keys, first = upcoming, begun.reshape(shape)
-        past = np.zeros(shape, np.bool_) if state.ended is None else state.ended.reshape(shape) != 0
+        first = begun.reshape(shape)
+        past = state.over.reshape(shape)
         if first.any():
             observation = state.observation.reshape(*shape, -1)
             belief = agent.begin_again(parameters, belief, observation, first)  # type: ignore[attr-defined]
@@ -239,7 +236,7 @@ class _Starts:
 
     def __call__(self, state: State, *, level: Float64[np.ndarray, " B"]) -> tuple[Bool[np.ndarray, " B"], State]:
         """Return which worlds began anew, and all of them as they are then."""
-        over = np.zeros(len(state), np.bool_) if state.ended is None else state.ended != 0
+        over = state.over
         if not over.any():
             return over, state
         self._attempt += over.reshape(self._attempt.shape)
@@ -265,13 +262,6 @@ def objection_to_ends(agent: Agent, environment: Environment, *, after_end: Afte
         "episodes alone: offer it (an agent that keeps its state inside and takes all episodes at once offers "
         '`reset(observation, where)`), or register after_end = "wait" in the task\'s table (docs/gymnasium.md).'
     )
-
-
-def _planning_keys(draws: Draws, steps: int) -> Iterator[UInt32[np.ndarray, "P E 2"]]:
-    """Return the planner's keys, step by step."""
-    ahead = max(1, KEYS_AT_ONCE // draws.seeds.size)
-    for begin in range(0, steps, ahead):
-        yield from draws.planning_keys(begin, min(begin + ahead, steps))
 
 
 def _step(

@@ -31,14 +31,10 @@ from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
+from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, cells, deployments, difference, hold_owner
 
 NAMES = ("schema", "registration")  # fields of cell.json that name the run and do not determine its digits
-Steps = Callable[[int, int], None]  # called with the control steps that are done, and their total
-
-
-def _ignore(done: int, total: int) -> None:
-    """Report nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,33 +72,25 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Both branches of a matched episode."""
+    """An episode and its counterpart."""
 
-    update: Branch
-    hold: Branch
+    branches: dict[str, Branch]  # by name: update and hold, or the policy's name and never
     levels: Float64[np.ndarray, " moments"]  # the drift level at each moment
-    whole_block: bool  # True if it ran in the ledger's block
-    differences: tuple[str, ...]  # in what determines the digits: in the ledger -> here
+    whole_block: bool  # True if it ran in the ledger's block or batch
+    differences: tuple[str, ...] = ()  # in what determines the digits: in the ledger -> here
 
     @property
-    def exact(self) -> bool:
-        """True if both branches returned what the ledger says."""
-        return self.update.exact and self.hold.exact
+    def update(self) -> Branch:
+        return self.branches["update"]
 
-
-@dataclasses.dataclass(frozen=True)
-class DeploymentReplay:
-    """An episode under a policy, and under `never`."""
-
-    policy: Branch
-    never: Branch
-    levels: Float64[np.ndarray, " moments"]  # the drift level at each moment
-    whole_batch: bool  # True if it ran in the ledger's batch
+    @property
+    def hold(self) -> Branch:
+        return self.branches["hold"]
 
     @property
     def exact(self) -> bool:
         """True if both returned what the ledger says, bit for bit."""
-        return self.policy.exact and self.never.exact
+        return all(branch.exact for branch in self.branches.values())
 
 
 def find_pair(study: Study, cell: str, *, k: int, episode: int) -> Pair:
@@ -169,7 +157,7 @@ def replay_pair(
     pair: Pair,
     *,
     whole_block: bool | None = None,
-    progress: Steps = _ignore,
+    progress: Progress = silent,
 ) -> Replay:
     """Run the pair again, in the ledger's block or alone (`whole_block`).
 
@@ -190,16 +178,13 @@ def replay_pair(
     steps = context.environment(cell.task).episode_steps
     recorded = {"update": row.update[pair.episode - 1], "hold": row.hold[pair.episode - 1]}
     branches: dict[str, Branch] = {}
-    progress(0, len(runs) * steps)
+    progress("steps", 0, len(runs) * steps)
     for number, (where, names) in enumerate(runs):
 
         def advance(moment: int, before: int = number * steps) -> None:
-            progress(before + moment, len(runs) * steps)
+            progress("steps", before + moment, len(runs) * steps)
 
-        block: Block = _block(context, where, k) if whole_block else ((where, k),)
-        film = _film(
-            study, context, block, pair, fork=(where, k), names=names, alone=not whole_block, advance=advance
-        )
+        film = _film(study, context, pair, where, names=names, alone=not whole_block, advance=advance)
         for index, name in enumerate(names):
             branches[name] = Branch(film.physics[index], film.returns[index], recorded[name])
     environment = context.environment(cell.task)
@@ -210,22 +195,25 @@ def replay_pair(
         action_repeat=environment.action_repeat,
         mode=context.registration.arm(cell.arm).evaluation.mode,
     )
-    return Replay(**branches, levels=levels, whole_block=whole_block, differences=differences)
+    return Replay(branches, levels=levels, whole_block=whole_block, differences=differences)
 
 
 def _film(
     study: Study,
     context: Context,
-    block: Block,
     pair: Pair,
+    where: Cell,
     *,
-    fork: tuple[Cell, int],
     names: tuple[str, ...],
     alone: bool,
     advance: Callable[[int], None],
 ) -> Film:
-    """Run a block, or one fork alone, and film the episode in the named branches of `fork`."""
-    owners = hold_owner(context.registration)
+    """Run the ledger's block of this fork of the cell `where`, or the fork alone, and film the named branches."""
+    owners, fork = hold_owner(context.registration), (where, pair.row.k)
+    block: Block = (fork,)
+    if not alone:
+        blocks = fork_blocks(context.registration, shared=owners[where] != where)
+        block = next(block for block in blocks if fork in block)
     streams = {cell: read_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
     rows = {owner: study.cell(owner.id).rows() for owner in dict.fromkeys(owners[cell] for cell, _ in block)}
     forks = [
@@ -234,25 +222,19 @@ def _film(
         for cell, k in block
     ]
     index = block.index(fork)
-    if fork[0] == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.window):
+    if where == pair.cell and forks[index].stream.digests != (pair.row.stream, pair.row.window):
         raise WorldforkError(
             f"The stream of {pair.cell.id} is not the one its rows were made from: `worldfork verify {study.path}` "
             "says where the study was changed."
         )
-    size = 1 if alone else context.registration.forks_per_block(fork[0].arm)
+    size = 1 if alone else context.registration.forks_per_block(where.arm)
     updated = sum(map(len, parts_of(context, forks, size=size)))
     sets = {"update": index, "hold": updated + index}  # where nothing is shared, HOLD follows UPDATE
-    every = np.arange(context.registration.arm(fork[0].arm).evaluation.episodes)
+    every = np.arange(context.registration.arm(where.arm).evaluation.episodes)
     film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)
     episodes = every[[pair.episode - 1]] if alone else every
     evaluate_block(context, forks, size=size, episodes=episodes, record=film)
     return film
-
-
-def _block(context: Context, cell: Cell, k: int) -> Block:
-    """Return the block in which the ledger's run evaluated this fork."""
-    shared = hold_owner(context.registration)[cell] != cell
-    return next(block for block in fork_blocks(context.registration, shared=shared) if (cell, k) in block)
 
 
 def replay_deployed(
@@ -260,22 +242,22 @@ def replay_deployed(
     context: Context,
     episode: DeployedEpisode,
     *,
-    whole_batch: bool | None = None,
-    progress: Steps = _ignore,
-) -> DeploymentReplay:
-    """Run the deployed episode again, in the ledger's batch or beside `never` alone (`whole_batch`).
+    whole_block: bool | None = None,
+    progress: Progress = silent,
+) -> Replay:
+    """Run the deployed episode again, in the ledger's batch or beside `never` alone (`whole_block`).
 
     By default it runs in the batch where that decides whether the digits come out again.
     """
     place, k = (episode.policy, episode.cell), episode.row.k
-    if whole_batch is None:
+    if whole_block is None:
         sensitive = context.agent(episode.cell.task).shape_sensitive
         there = study.deployment(episode.policy, episode.cell.id).configuration["device"]
         here = describe_deployments(context).configurations[0]["device"] if sensitive else there
-        whole_batch = sensitive and there == here
+        whole_block = sensitive and there == here
     filed = next(batch for batch in deployment_batches(context.registration) if place in batch.sets)
     never = _same_cell_under_never(filed, place)
-    batch = filed if whole_batch else _batch_of_two(never, place)
+    batch = filed if whole_block else _batch_of_two(never, place)
     shape = shape_of(context, batch, read_thresholds(study))
     if k == 1:
         state = begin(context, shape)
@@ -285,15 +267,17 @@ def replay_deployed(
         state = rebuild(context, shape, history.streams, history.rows)
     environment = context.environment(episode.cell.task)
     sets = [shape.real[batch.sets.index(deployment)] for deployment in (place, never)]
-    film = Film(sets, episode=0, progress=lambda moment: progress(moment, environment.episode_steps))
+    film = Film(sets, episode=0, progress=lambda moment: progress("steps", moment, environment.episode_steps))
     roll_episode(context, shape, state, record=film)
     held = study.deployment(never[0], never[1].id).rows()[k - 1]
     moments = (k - 1) * environment.episode_steps + np.arange(environment.episode_steps + 1)
-    return DeploymentReplay(
-        policy=Branch(film.physics[0], film.returns[0], episode.row.episode_return),
-        never=Branch(film.physics[1], film.returns[1], held.episode_return),
+    return Replay(
+        {
+            episode.policy: Branch(film.physics[0], film.returns[0], episode.row.episode_return),
+            "never": Branch(film.physics[1], film.returns[1], held.episode_return),
+        },
         levels=context.schedule(episode.cell).level(moments * environment.action_repeat),
-        whole_batch=whole_batch,
+        whole_block=whole_block,
     )
 
 

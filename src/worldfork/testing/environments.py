@@ -18,8 +18,8 @@ from worldfork.lab.environments.base import (
     State,
     can_end,
     concatenate,
+    prove_clean,
 )
-from worldfork.lab.environments.clean import prove_clean
 from worldfork.lab.environments.restorable import RestorablePlugin
 from worldfork.testing.contract import (
     Report,

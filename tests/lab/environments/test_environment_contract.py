@@ -11,7 +11,7 @@ from waiting import PATIENCE
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.environments import Environment, State, load
-from worldfork.lab.environments.clean import prove_clean
+from worldfork.lab.environments.base import prove_clean
 from worldfork.registry import names
 from worldfork.testing import check_environment
 

@@ -82,7 +82,9 @@ def test_a_return_that_was_not_finite_is_matched_by_one_that_is_not(ledger: Stud
 def test_progress_counts_control_steps_of_all_that_runs(ledger: Study, context: Context) -> None:
     pair = find_pair(ledger, "many-linear_quadratic-c0-away-s0", k=1, episode=1)
     told: list[tuple[int, int]] = []
-    replay_pair(ledger, context, pair, whole_block=True, progress=lambda done, total: told.append((done, total)))
+    replay_pair(
+        ledger, context, pair, whole_block=True, progress=lambda what, done, total: told.append((done, total))
+    )
     assert (told[0], told[-1]) == ((0, 100), (100, 100))  # its own block, and that of the arm whose HOLD it shares
     assert {total for _, total in told} == {100}
     assert [done for done, _ in told] == sorted(done for done, _ in told)

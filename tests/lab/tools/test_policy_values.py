@@ -12,12 +12,12 @@ import pytest
 
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.intervals import student_t
-from worldfork.lab.environments.closed_form import expected_return, expected_returns
+from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from policy_values import follow
+from policy_values import expected_returns, follow
 
 
 def benchmark() -> ModuleType:

@@ -20,7 +20,6 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
 from worldfork.lab.adapters.mujoco_worlds import (
-    PROBED,
     WHOLE_STATE,
     ActionRange,
     ChangingNumbers,
@@ -30,7 +29,6 @@ from worldfork.lab.adapters.mujoco_worlds import (
     quiet,
 )
 from worldfork.lab.environments.restorable import Advanced
-from worldfork.lab.environments.simulators import skip_islands, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
 UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have
@@ -61,14 +59,6 @@ class ControlSuitePlugin(ModelPlugin):
         except TypeError as error:
             raise WorldforkError(f"dm_control can not make `{self.task}`: {error}") from error
 
-    @property
-    def world(self) -> str:
-        return self.task
-
-    @property
-    def simulator(self) -> str:
-        return f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
-
     def simulation(self, shares: Mapping[str, float]) -> "ControlSuiteSimulation":
         return ControlSuiteSimulation(self, shares)
 
@@ -76,11 +66,12 @@ class ControlSuitePlugin(ModelPlugin):
 class ControlSuiteSimulation(ModelSimulation):
     """An environment of dm_control's, made restorable."""
 
+    simulator = f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
+
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
-        stop_clock()
         control = control_suite().control
         self._error = control.PhysicsError
-        self._plugin, random = plugin, np.random.RandomState(0)
+        self._plugin, self.name, random = plugin, plugin.task, np.random.RandomState(0)
         env = plugin.make(random)
         self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
         self.can_end = type(env.task).get_termination is not control.Task.get_termination
@@ -162,14 +153,10 @@ class ControlSuiteSimulation(ModelSimulation):
         mujoco.mj_setState(self._model, self._data, row[written:], WHOLE_STATE)
         self._derived = False
 
-    def parameters(self) -> dict[str, float]:
-        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
-
     def _use(self, physics: Any, task: Any) -> None:
         self._physics, self._task = physics, task
         self._model, self._data = physics.model.ptr, physics.data.ptr
         self._physics_state = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
-        skip_islands(self._model)
         physics._make_rendering_contexts = lambda: None  # quadruped-escape would show its terrain to a renderer
         self._derived = False  # positions and velocities of everything, from the state and the present physics
 
@@ -179,22 +166,17 @@ class ControlSuiteSimulation(ModelSimulation):
 
     def _find_what_changes(self, shares: Mapping[str, float]) -> None:
         """Run some episodes, nominal and drifted, and note which numbers of the task and the model are theirs."""
-        nothing = ChangingNumbers([], owner="")
-        self._kept, self._written, self._loaded = nothing, nothing, np.empty(0)
+        self._kept = self._written = ChangingNumbers([], owner="")
+        self._loaded = np.empty(0)
         self._fields = DriftingFields(self._model, {})
         loaded = _fields(self._model)
-        kept, written, generator = [], [loaded], np.random.default_rng(0)
-        reach = min(self.action_bound, 1.0)
+        kept, written = [], [loaded]
         for seed, factor in ((0, 1.0), (1, 1.0), (2, TRIAL)):
             if seed == 1:  # nominal is what the task makes of it: finger-spin sets a damping of its own
                 self._fields = DriftingFields(self._model, shares)
             self._fields.set_factor(factor)
             before, drifting = _fields(self._model), self._fields.values()
-            self.begin(seed)
-            kept.append(plain_attributes(self._task))
-            for _ in range(PROBED):
-                self.advance(generator.uniform(-reach, reach, self.action_size))
-            kept.append(plain_attributes(self._task))
+            kept += self.snapshots(seed, lambda: plain_attributes(self._task))
             if self._fields.values() != drifting:
                 raise WorldforkError(
                     f"`{self._plugin.task}` itself sets some of {', '.join(shares)} when an episode begins: name "

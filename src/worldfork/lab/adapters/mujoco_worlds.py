@@ -9,8 +9,8 @@ import contextlib
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
 
 import mujoco
 import numpy as np
@@ -19,19 +19,40 @@ from pydantic import Field as Setting
 from pydantic import field_validator
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.restorable import OneAtATime, Simulation
 
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 PROBED: Final = 5  # steps after which an episode has shown what it changes
 UNLIMITED: Final = 1e10  # MuJoCo's largest number, which stands for no limit
+Values = TypeVar("Values")
 
 
 class ModelSimulation(Simulation):
-    """A simulation that knows how long the library's episodes are."""
+    """A simulation of one MuJoCo model, which knows how long the library's episodes are."""
 
+    name: str  # the library's
+    simulator: str  # the versions of what steps it
     limit: int | None  # environment steps, where there is one
     can_end: bool  # an episode may end before
+    _model: Any
+    _fields: DriftingFields
+
+    def set_factor(self, factor: float) -> None:
+        self._fields.set_factor(factor)
+
+    def parameters(self) -> dict[str, float]:
+        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
+
+    def snapshots(self, seed: int, read: Callable[[], Values]) -> list[Values]:
+        """Return what `read` returns as an episode begins and after some random steps."""
+        self.begin(seed)
+        before, generator = read(), np.random.default_rng(seed)
+        reach = min(self.action_bound, 1.0)
+        for _ in range(PROBED):
+            self.advance(generator.uniform(-reach, reach, self.action_size))
+        return [before, read()]
 
 
 class ModelPlugin(EnvironmentPlugin):
@@ -55,16 +76,6 @@ class ModelPlugin(EnvironmentPlugin):
             raise ValueError('name at least one model field, such as "opt.gravity[2]"')
         return drift
 
-    @property
-    @abc.abstractmethod
-    def world(self) -> str:
-        """The library's name of the world."""
-
-    @property
-    @abc.abstractmethod
-    def simulator(self) -> str:
-        """The versions of what steps it."""
-
     @abc.abstractmethod
     def simulation(self, shares: Mapping[str, float]) -> ModelSimulation:
         """Return a new simulation of the world, whose fields drift by these shares."""
@@ -73,26 +84,24 @@ class ModelPlugin(EnvironmentPlugin):
         shares = {self.drift: 1.0} if isinstance(self.drift, str) else self.drift
         lowest = min(1.0 + share * (scale - 1.0) for share in shares.values())
         if not (math.isfinite(lowest) and lowest >= 0.0):
-            raise WorldforkError(
-                f"At level 1 `{self.world}` would have a field at {lowest:g} times its nominal value."
-            )
+            raise WorldforkError(f"At level 1 it would have a field at {lowest:g} times its nominal value.")
         first = self.simulation(shares)
         limit = first.limit
         steps = self.episode_steps or (limit // self.action_repeat if limit else None)
         if steps is None:
             raise WorldforkError(
-                f"`{self.world}` has no time limit: say how long an episode is with `episode_steps`."
+                f"`{first.name}` has no time limit: say how long an episode is with `episode_steps`."
             )
         if limit and steps * self.action_repeat > limit:
             raise WorldforkError(
-                f"`{self.world}` ends after {limit} steps; {steps} control steps of {self.action_repeat} are more. "
+                f"`{first.name}` ends after {limit} steps; {steps} control steps of {self.action_repeat} are more. "
                 f"Make it longer with arguments = {{ {self.limit_argument} = ... }}."
             )
         return OneAtATime(
             lambda: self.simulation(shares),
             first=first,
-            name=self.world,
-            simulator=self.simulator,
+            name=first.name,
+            simulator=first.simulator,
             parameter=", ".join(shares),
             episode_steps=steps,
             action_repeat=self.action_repeat,

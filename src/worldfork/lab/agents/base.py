@@ -138,34 +138,27 @@ class Agent(Protocol):
     @property
     def scopes(self) -> tuple[str, ...]:
         """Names of what `fit` can be asked to train."""
-        ...
 
     @property
     def device(self) -> str:
         """The device that it computes on, in words: "cpu", "NVIDIA H200"; part of a ledger's identity."""
-        ...
 
     @property
     def shape_sensitive(self) -> bool:
         """True if results depend on the batch shape: the block shape then enters the ledger."""
-        ...
 
     def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> Belief:
         """Return the belief at an episode's first observation."""
-        ...
 
     def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
         """Choose actions; everything random comes from `plan_keys` (one key per episode and step)."""
-        ...
 
     def observe(self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"]) -> Surprise:
         """Take in what the last action led to."""
-        ...
 
     def loss(self, parameters: Arrays, window: Window) -> Float[np.ndarray, " P"]:
         """Return the training loss of each parameter set on its window, without training. An agent that learns from
         sequences may leave out the rest of a window that fills none (`rssm_cem` does)."""
-        ...
 
     def fit(
         self,
@@ -180,7 +173,6 @@ class Agent(Protocol):
     ) -> Fit:
         """`steps` gradient steps on minibatches of the window drawn from `batch_keys`; `scope`: what is trained;
         `rate`: the share of the agent's own learning rates to take."""
-        ...
 
 
 def needs_full_blocks(agent: Agent) -> bool:

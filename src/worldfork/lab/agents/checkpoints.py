@@ -7,7 +7,6 @@ them. Transitions are kept as whole sequences, and `first` marks where each begi
 
 import dataclasses
 import hashlib
-import io
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,12 +20,12 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as spell
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents.base import Arrays, Checkpoint, Window
+from worldfork.lab.agents.base import Arrays, Checkpoint
+from worldfork.lab.agents.stateful_checkpoints import REPLAY, read_replay
 from worldfork.lab.environments.base import Environment
 from worldfork.ledger import arrays, files
 
 SCHEMA: Final = "worldfork.checkpoint/1"
-SUFFIX: Final = ".npz"
 COLUMNS: Final = ("observation", "action", "reward", "next_observation", "first")
 
 
@@ -35,27 +34,12 @@ def keep_replay(path: Path, columns: Mapping[str, np.ndarray], *, source: str) -
     stored = {name: np.asarray(columns[name], bool if name == "first" else np.float32) for name in COLUMNS}
     content = arrays.npz_bytes(stored, compress=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace(path.with_suffix(SUFFIX), content)
+    files.replace(path.with_suffix(REPLAY), content)
     return {
         "transitions": len(stored["reward"]),
         "digest": hashlib.sha256(content).hexdigest(),
         "source": source,
     }
-
-
-def read_replay(path: Path, manifest: Mapping[str, Any]) -> tuple[Window | None, str | None]:
-    """Return the replay beside the checkpoint at `path`, with a leading axis of one, and its digest, if any."""
-    entry, beside = manifest.get("replay"), path.with_suffix(SUFFIX)
-    if entry is None or not beside.exists():
-        return None, None
-    content = beside.read_bytes()
-    if hashlib.sha256(content).hexdigest() != entry["digest"]:
-        raise WorldforkError(
-            f"{beside} is not the replay that its manifest describes (truncated or altered): fetch it again."
-        )
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        columns = {name: stored[name][None] for name in COLUMNS}
-    return Window(**columns, size=np.array([columns["reward"].shape[1]])), entry["digest"]
 
 
 @runtime_checkable
@@ -65,26 +49,22 @@ class Measured(Protocol):
     @property
     def described(self) -> dict[str, Any]:
         """The settings that its parameters depend on."""
-        ...
 
     @property
     def planner(self) -> Any:
         """The settings of its search, a data class."""
-        ...
 
 
-def load(
-    path: Path, agent: Measured, environment: Environment, *, training: Collection[str], another: str = ""
-) -> Checkpoint:
+def load(path: Path, agent: Measured, environment: Environment, *, training: Collection[str]) -> Checkpoint:
     """Return the checkpoint at `path` for this agent in this task; raise one sentence about anything wrong with it.
 
-    `training` names the agent's settings that UPDATE shares with pretraining; `another` says what to do where its
-    planner is not the one that the clean return was measured with.
+    `training` names the agent's settings that UPDATE shares with pretraining.
     """
     manifest, arrays = read_arrays(path, task=environment.name, model=agent.described)
     update = {name: getattr(agent, name) for name in training}
-    remark = _remark(path, manifest, planner=dataclasses.asdict(agent.planner), update=update, another=another)
-    replay, replay_digest = read_replay(path, manifest)
+    remark = _remark(path, manifest, planner=dataclasses.asdict(agent.planner), update=update)
+    replay_digest = manifest["replay"]["digest"] if "replay" in manifest else None
+    replay = read_replay(path, replay_digest)
     return Checkpoint(
         parameters=_group(arrays, "parameters"),
         optimiser=_group(arrays, "optimiser"),
@@ -92,7 +72,7 @@ def load(
         digest=manifest["digest"],
         remark=remark,
         replay=replay,
-        replay_digest=replay_digest,
+        replay_digest=None if replay is None else replay_digest,
     )
 
 
@@ -109,13 +89,8 @@ def save(path: Path, parameters: Arrays, optimiser: Arrays, manifest: Mapping[st
     path.parent.mkdir(parents=True, exist_ok=True)
     full = {"schema": SCHEMA, **manifest, "shapes": shapes, "digest": digest}
     files.replace(path, content)
-    rewrite(path, full)
+    files.replace(path.with_suffix(".json"), (json.dumps(full, indent=1, sort_keys=True) + "\n").encode())
     return digest
-
-
-def rewrite(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Write another manifest for the checkpoint at `path`."""
-    files.replace(path.with_suffix(".json"), (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
 
 
 def read_arrays(path: Path, *, task: str, model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -147,19 +122,13 @@ def read_arrays(path: Path, *, task: str, model: Mapping[str, Any]) -> tuple[dic
 
 
 def _remark(
-    path: Path,
-    manifest: Mapping[str, Any],
-    *,
-    planner: Mapping[str, Any],
-    update: Mapping[str, Any],
-    another: str,
+    path: Path, manifest: Mapping[str, Any], *, planner: Mapping[str, Any], update: Mapping[str, Any]
 ) -> str:
     """Return where the planner and the training that are registered are not those that the manifest says."""
     remarks = []
     if differing := _differing(manifest.get("planner", {}), planner):
         remarks.append(
             f"its clean return of {manifest['returns']['mean']:.1f} belongs to another planner ({differing})"
-            + (f"; {another}" if another else "")
         )
     if differing := _differing(manifest.get("recipe", {}), update):
         remarks.append(f"it was pretrained otherwise than UPDATE will train it ({differing})")

@@ -18,6 +18,7 @@ from jaxtyping import Array, UInt32
 
 from worldfork import randomness
 from worldfork.lab.agents.base import Arrays, Fit, Window
+from worldfork.lab.agents.layers import squared_norms
 from worldfork.lab.agents.training import ADAPTER_KEY, FISHER_KEY, TrainingPlan, rehearsed, scheduled
 
 Params = dict[str, Array]
@@ -30,68 +31,52 @@ Fitted = tuple[Params, Params, Array, Array, Array]
 @runtime_checkable
 class LossFunction(Protocol):
     """An agent's loss and minibatches, for one parameter set. Hashable; learning rates are not in it, for they are
-    data."""
+    data. Derive from it for what has a default here.
 
-    @property
-    def sequences(self) -> int:
-        """Of a minibatch."""
-        ...
+    A gradient step may have parts with losses of their own, such as an actor after its critic. Each part is clipped
+    and optimised by itself, and sees what the parts before it have learnt.
+    """
 
     def rows(self, window: Window) -> Any:
         """P windows as the arrays that are drawn from."""
-        ...
 
     def sample(self, rows: Any, size: Array, key: Array) -> Batch:
         """Return a minibatch from one window's rows, of which the first `size` are real."""
-        ...
 
     def pieces(self, rows: Any, size: Array) -> tuple[Batch, Array]:
         """Return one window as minibatches of a single sequence each, and which of them are real."""
-        ...
 
     def loss(self, params: Mapping[str, Array], batch: Batch, key: Array, *, scope: str) -> Array:
         """Return the training loss on a minibatch; what is random in it comes from `key`."""
-        ...
 
     def optimiser(self, rates: Mapping[str, Any]) -> optax.GradientTransformation:
         """Return the agent's own."""
-        ...
 
     def restore(self, moments: Mapping[str, Array], names: Collection[str]) -> optax.OptState:
         """Return the own optimiser's state for these parameters, from a checkpoint's dictionary."""
-        ...
 
     def flatten(self, state: optax.OptState) -> Params:
         """Back into a checkpoint's dictionary."""
-        ...
-
-
-@runtime_checkable
-class PartedLoss(LossFunction, Protocol):
-    """A loss function whose gradient step has parts with losses of their own, such as an actor after its critic.
-
-    Each part is clipped and optimised by itself, and sees what the parts before it have learnt.
-    """
 
     @property
     def parts(self) -> tuple[str | tuple[str, ...], ...]:
         """Prefixes of the names of each part's parameters, in the order in which they are trained."""
-        ...
+        return ("",)  # everything is one part
 
     def part_loss(
         self, part: int, params: Mapping[str, Array], batch: Batch, *, key: Array, scope: str, seen: Any
     ) -> tuple[Array, Any]:
         """Return the loss of a part, and what the next part is to see; `seen` is what the part before it returned.
         The first part is evaluated even if nothing of it is trained, and its loss is the one that is reported."""
-        ...
+        return self.loss(params, batch, key, scope=scope), None
 
     def followers(self, trained: Collection[str]) -> tuple[str, ...]:
         """Return the prefixes of the parameters that move without a gradient when `trained` are trained."""
-        ...
+        return ()
 
     def follow(self, params: Mapping[str, Array], seen: Any) -> Mapping[str, Array]:
         """These parameters after a gradient step: moving averages. `seen` is what the last part returned."""
-        ...
+        return {}
 
 
 class Numbers(NamedTuple):
@@ -137,9 +122,11 @@ def train(
     plan: TrainingPlan,
     trained: Callable[[str], bool],
     rates: Mapping[str, float],
+    sequences: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
 ) -> Fit:
-    """Carry out `plan` on the parameters that `trained` picks by name; `rates` are the agent's own, by group."""
+    """Carry out `plan` on the parameters that `trained` picks by name; `rates` are the agent's own, by group, and
+    `sequences` the size of a minibatch."""
     randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
     chosen, schedule, penalty = plan.optimiser, plan.schedule, plan.penalty
     structure = Structure(
@@ -157,7 +144,7 @@ def train(
         weight_decay=np.float32(chosen.weight_decay),
         warmup=np.int32(schedule.warmup),
         final=np.float32(schedule.final),
-        rehearsed=np.int32(rehearsed(plan.rehearsal.share, loss_function.sequences) if plan.rehearsal else 0),
+        rehearsed=np.int32(rehearsed(plan.rehearsal.share, sequences) if plan.rehearsal else 0),
         strength=np.float32(penalty.strength if penalty else 0.0),
         scale=np.float32(plan.adapter.scale / plan.adapter.rank if plan.adapter else 0.0),
     )
@@ -231,7 +218,6 @@ def _train(
                 learnt.append(state)
                 every_gradient |= gradients
             if following:
-                assert isinstance(loss_function, PartedLoss)
                 followed = loss_function.follow(assemble(trained, fixed), seen)
                 following = {name: followed[name] for name in following}
             return trained, learnt, following, before, after, _norm(every_gradient)
@@ -258,16 +244,12 @@ def _train(
 
 
 def _parts(loss_function: LossFunction, trained: Collection[str]) -> list[list[str]]:
-    """Return the names of what each part of a gradient step trains; without parts, everything is in one."""
-    if not isinstance(loss_function, PartedLoss):
-        return [list(trained)]
+    """Return the names of what each part of a gradient step trains."""
     return [[name for name in trained if name.startswith(prefixes)] for prefixes in loss_function.parts]
 
 
 def _following(loss_function: LossFunction, structure: Structure, params: Params) -> Params:
     """Return the parameters that follow those that are trained, as they are now."""
-    if not isinstance(loss_function, PartedLoss):
-        return {}
     return {name: params[name] for name in params if name.startswith(loss_function.followers(structure.trained))}
 
 
@@ -282,8 +264,6 @@ def _objective(
     ) -> tuple[tuple[Array, Any], Params]:
         def loss(chosen: Params) -> tuple[Array, Any]:
             params = assemble({**trained, **chosen}, fixed)
-            if not isinstance(loss_function, PartedLoss):
-                return loss_function.loss(params, batch, key, scope=structure.scope), None
             each = jax.random.fold_in(key, part) if part else key
             return loss_function.part_loss(part, params, batch, key=each, scope=structure.scope, seen=seen)
 
@@ -386,8 +366,4 @@ def _mixed(count: Array | np.int32, old: Array, recent: Array) -> Array:
 
 def _norm(gradients: Params) -> Array:
     """Return the norm of all gradients together, group by group in the order of their names."""
-    squares: Params = {}
-    for name, gradient in gradients.items():
-        group = name.split("/")[0]
-        squares[group] = squares.get(group, jnp.zeros(())) + jnp.sum(gradient**2)
-    return jnp.sqrt(sum(squares.values(), start=jnp.zeros(())))
+    return jnp.sqrt(sum(squared_norms(gradients).values(), start=jnp.zeros(())))

@@ -102,6 +102,7 @@ class JaxAgent(abc.ABC):
             plan=plan,
             trained=lambda name: self.trained(plan.scope, name) and (not prefixes or name.startswith(prefixes)),
             rates=self.rates,
+            sequences=self.sequences,
             batch_keys=batch_keys,
         )
 

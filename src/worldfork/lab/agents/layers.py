@@ -100,3 +100,12 @@ def log_loss(logits: Float[Array, "*b k"], x: Float[Array, "*b"], *, low: float,
 def symlog(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return the logarithm of the magnitude with the sign kept: compresses large observations."""
     return jnp.sign(x) * jnp.log1p(jnp.abs(x))
+
+
+def squared_norms(gradients: Params) -> dict[str, Array]:
+    """Return the squared norm of each group of parameters: a group is the first part of a name."""
+    squares: dict[str, Array] = {}
+    for name, gradient in gradients.items():
+        group = name.split("/")[0]
+        squares[group] = squares.get(group, jnp.zeros(())) + jnp.sum(gradient**2)
+    return squares

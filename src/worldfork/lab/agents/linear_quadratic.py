@@ -5,7 +5,7 @@ same digits whatever the batch, and the example to copy when bringing one's own 
 """
 
 import dataclasses
-from typing import Annotated, Final, Literal, no_type_check
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, UInt32
@@ -14,7 +14,7 @@ from pydantic import Field
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import AgentPlugin, Arrays, Checkpoint, Decision, Fit, Surprise, Window
-from worldfork.lab.agents.linear_quadratic_training import COLUMNS, descend, total
+from worldfork.lab.agents.linear_quadratic_training import COLUMNS, descend, matrix, predicted, product, total
 from worldfork.lab.agents.training import TrainingPlan, chosen_prefixes
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.closed_form import expected_return
@@ -66,7 +66,8 @@ class LinearQuadratic:
     def observe(self, parameters: Arrays, belief: Belief, observation: Float64[np.ndarray, "P E 2"]) -> Surprise:
         """Measure the mean squared error of the predicted observation. There is no latent, hence no KL."""
         with np.errstate(over="ignore", invalid="ignore"):
-            missed = observation - _predict(parameters, belief.observation, belief.action)
+            given = np.concatenate([belief.observation, belief.action], axis=2)
+            missed = observation - predicted(matrix(parameters), given)
             error = (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2
         signals = {"error": error, "kl": np.full_like(error, np.nan)}
         return Surprise(signals, dataclasses.replace(belief, observation=observation))
@@ -78,13 +79,14 @@ class LinearQuadratic:
         observation: Float64[np.ndarray, "P E 2"],
         where: Bool[np.ndarray, "P E"],
     ) -> Belief:
-        """Return the belief is the observation, in episodes that begin anew as in the others."""
+        """Return the belief, which is the observation, in episodes that begin anew as in the others."""
         return dataclasses.replace(belief, observation=observation)
 
     def loss(self, parameters: Arrays, window: Window) -> Float64[np.ndarray, " P"]:
         """Return the mean squared error of the prediction over the window."""
         with np.errstate(over="ignore", invalid="ignore"):
-            missed = window.next_observation - _predict(parameters, window.observation, window.action)
+            given = np.concatenate([window.observation, window.action], axis=2)
+            missed = window.next_observation - predicted(matrix(parameters), given)
             real = np.arange(missed.shape[1]) < window.size[:, None]
             error = np.where(real, (missed[..., 0] * missed[..., 0] + missed[..., 1] * missed[..., 1]) / 2, 0.0)
             return total(error) / window.size
@@ -139,8 +141,8 @@ class LinearQuadratic:
         chosen = [column for name in names for column in COLUMNS[name]]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             fitted = descend(
-                np.concatenate([parameters["A"], parameters["B"]], axis=2),
-                np.concatenate([optimiser["A"], optimiser["B"]], axis=2),
+                matrix(parameters),
+                matrix(optimiser),
                 window,
                 plan=plan,
                 columns=np.isin(np.arange(3), chosen),
@@ -167,10 +169,10 @@ class LinearQuadratic:
         value = cost
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(HORIZON):
-                value_a, value_b = _product(value, a), _product(value, b)
-                scale = self.matrices.action_cost + _product(b_transposed, value_b)
-                gain = _product(b_transposed, value_a) / scale
-                value = cost + _product(a_transposed, value_a - _product(value_b, gain))
+                value_a, value_b = product(value, a), product(value, b)
+                scale = self.matrices.action_cost + product(b_transposed, value_b)
+                gain = product(b_transposed, value_a) / scale
+                value = cost + product(a_transposed, value_a - product(value_b, gain))
         return gain[:, 0]
 
 
@@ -228,14 +230,6 @@ def _generate(agent: LinearQuadratic, environment: World, event: Event) -> Check
     )
 
 
-def _predict(
-    parameters: Arrays, observation: Float64[np.ndarray, "P n 2"], action: Float64[np.ndarray, "P n 1"]
-) -> Float64[np.ndarray, "P n 2"]:
-    a, b = parameters["A"][:, None], parameters["B"][:, None]
-    tilt, velocity, force = observation[..., 0], observation[..., 1], action[..., 0]
-    return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + b[..., i, 0] * force for i in (0, 1)], axis=-1)
-
-
 def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:
     """Return the minimiser of the squared error, one stream at a time; the last decimal is no one's but the
     stream's."""
@@ -251,16 +245,6 @@ def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:
 
 def _split(theta: Float64[np.ndarray, "P 2 3"]) -> dict[str, np.ndarray]:
     return {"A": theta[..., :2], "B": theta[..., 2:]}
-
-
-@no_type_check  # called thousands of times for one gain, where tests would check little else
-def _product(
-    left: Float64[np.ndarray, "P i l"], right: Float64[np.ndarray, "P l j"]
-) -> Float64[np.ndarray, "P i j"]:
-    total = left[..., :, 0, None] * right[..., None, 0, :]
-    for index in range(1, left.shape[-1]):
-        total = total + left[..., :, index, None] * right[..., None, index, :]
-    return total
 
 
 def _transposed(matrix: Float64[np.ndarray, "P i j"]) -> Float64[np.ndarray, "P j i"]:

@@ -5,7 +5,7 @@ optimisers `sgd`, `adam` and `adamw` are optax's, written out.
 """
 
 import dataclasses
-from typing import Any, Final
+from typing import Any, Final, no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Integer, UInt32
@@ -55,7 +55,7 @@ def descend(
         given, target = _minibatch(window, plan, step_keys=step_keys, batch=batch)
         gradient = _gradient(_assembled(theta, trained, plan), given, target)
         if plan.penalty is not None:
-            gradient = gradient + plan.penalty.strength * weight * (trained["theta"] - _matrix(plan.penalty.center))
+            gradient = gradient + plan.penalty.strength * weight * (trained["theta"] - matrix(plan.penalty.center))
         if not columns.all():
             gradient = np.where(columns, gradient, 0.0)
         gradients = {"theta": gradient} if adapter is None else _factors(gradient, trained, plan)
@@ -144,12 +144,12 @@ def _rows(window: Window, drawn: UInt32[np.ndarray, "P n"]) -> tuple[np.ndarray,
 
 def _gradient(theta: Matrix, given: Float64[np.ndarray, "P n 3"], target: Float64[np.ndarray, "P n 2"]) -> Matrix:
     """Of half the mean squared error on a minibatch, divided by the mean square of what it is predicted from."""
-    missed = _predicted(theta, given) - target
+    missed = predicted(theta, given) - target
     scale = total((given * given).reshape(len(theta), -1))
     return total(missed[..., :, None] * given[..., None, :]) / scale[:, None, None]
 
 
-def _predicted(theta: Matrix, given: Float64[np.ndarray, "P n 3"]) -> Float64[np.ndarray, "P n 2"]:
+def predicted(theta: Matrix, given: Float64[np.ndarray, "P n 3"]) -> Float64[np.ndarray, "P n 2"]:
     tilt, velocity, force = (given[..., i] for i in range(3))
     a = theta[:, None]
     return np.stack([a[..., i, 0] * tilt + a[..., i, 1] * velocity + a[..., i, 2] * force for i in (0, 1)], axis=-1)
@@ -159,9 +159,9 @@ def _importance(plan: TrainingPlan) -> Any:
     """1, or the mean squared gradient of each transition of the replay, at the center."""
     if plan.penalty is None or plan.penalty.replay is None:
         return 1.0
-    replay, center = plan.penalty.replay, _matrix(plan.penalty.center)
+    replay, center = plan.penalty.replay, matrix(plan.penalty.center)
     given = np.concatenate([replay.observation, replay.action], axis=2)
-    missed = _predicted(center, given) - replay.next_observation
+    missed = predicted(center, given) - replay.next_observation
     squares = (missed[..., :, None] * given[..., None, :]) ** 2
     real = np.arange(squares.shape[1]) < replay.size[:, None]
     return total(np.where(real[..., None, None], squares, 0.0)) / replay.size[:, None, None]
@@ -179,23 +179,28 @@ def _adapter(plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[
 def _assembled(theta: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> Matrix:
     if plan.adapter is None:
         return trained["theta"]
-    product = _product(trained["left"], trained["right"])
-    return theta + plan.adapter.scale / plan.adapter.rank * product
+    return theta + plan.adapter.scale / plan.adapter.rank * product(trained["left"], trained["right"])
 
 
 def _factors(gradient: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> dict[str, Any]:
     """Return the gradient of an adapter's factors, from that of their product."""
     assert plan.adapter is not None
     scale = plan.adapter.scale / plan.adapter.rank
-    left = _product(gradient, np.swapaxes(trained["right"], 1, 2))
-    return {"left": scale * left, "right": scale * _product(np.swapaxes(trained["left"], 1, 2), gradient)}
+    left = product(gradient, np.swapaxes(trained["right"], 1, 2))
+    return {"left": scale * left, "right": scale * product(np.swapaxes(trained["left"], 1, 2), gradient)}
 
 
-def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return total(np.swapaxes(left, 1, 2)[..., :, None] * right[..., None, :])
+@no_type_check  # called thousands of times for one gain, where tests would check little else
+def product(
+    left: Float64[np.ndarray, "P i l"], right: Float64[np.ndarray, "P l j"]
+) -> Float64[np.ndarray, "P i j"]:
+    total = left[..., :, 0, None] * right[..., None, 0, :]
+    for index in range(1, left.shape[-1]):
+        total = total + left[..., :, index, None] * right[..., None, index, :]
+    return total
 
 
-def _matrix(parameters: Any) -> Matrix:
+def matrix(parameters: Any) -> Matrix:
     return np.concatenate([parameters["A"], parameters["B"]], axis=2)
 
 

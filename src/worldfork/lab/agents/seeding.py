@@ -1,10 +1,9 @@
 """Generators that everybody shares, seeded for the time of one call."""
 
 import contextlib
-import functools
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
     random.seed(number)
     np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
     if torch:
-        _seeder()(number)
+        torch.manual_seed(number)
     try:
         yield number
     finally:
@@ -40,12 +39,3 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
             torch.set_rng_state(torchs)
         if cudas is not None:
             torch.cuda.set_rng_state_all(cudas)
-
-
-@functools.cache
-def _seeder() -> Callable[[int], Any]:
-    """Return PyTorch's seeding function. `torch.manual_seed` also prepares accelerators that are not there, which
-    takes longer than what a small agent does between two calls."""
-    torch: Any = sys.modules["torch"]
-    seed: Callable[[int], Any] = torch.manual_seed
-    return seed if torch.accelerator.is_available() else torch.default_generator.manual_seed

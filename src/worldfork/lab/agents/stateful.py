@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
+
+
 # Generators are global and an agent is one object: whoever works with them in another thread waits.
 ONE_AT_A_TIME: Final = threading.RLock()
 Arguments = ParamSpec("Arguments")
@@ -85,25 +87,20 @@ class Stateful(Protocol):
 
     def reset(self, observation: Any) -> None:
         """Forget the last episode; this is the first observation of the next."""
-        ...
 
     def act(self, observation: Any) -> Any:
         """Return the next action."""
-        ...
 
     def learn(self, window: Transitions, *, steps: int, rate: float) -> Mapping[str, float]:
         """Train for `steps` steps at `rate` times the usual learning rate; may say `loss_before`, `loss_after` and
         `grad_norm`. With arguments `replay` and `share` that may be left out, it can rehearse."""
-        ...
 
     def get_state(self) -> Mapping[str, np.ndarray]:
         """EVERYTHING that `learn` changes, as copies: networks, target networks, normalisers, step counts, and
         under names that begin with `optimiser.` what the optimiser keeps."""
-        ...
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Become what `get_state` returned."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +140,8 @@ class StatefulAgent:
         memory = []
         for p in range(len(observation)):
             self._load(parameters, p)
-            memory.append(tuple(self._first_memory(part) for part in self._parts(observation[p])))
+            parts = self._slices(observation.shape[1])
+            memory.append(tuple(self._first_memory(observation[p, part]) for part in parts))
         return Belief(observation, np.zeros((*observation.shape[:2], self._size)), tuple(memory))
 
     @alone
@@ -292,9 +290,6 @@ class StatefulAgent:
 
     def _slices(self, episodes: int) -> list[slice]:
         return [slice(0, episodes)] if self._together else [slice(e, e + 1) for e in range(episodes)]
-
-    def _parts(self, observation: np.ndarray) -> list[np.ndarray]:
-        return [observation[part] for part in self._slices(len(observation))]
 
     def _given(self, values: np.ndarray) -> Any:
         """As the agent takes it: [E, ...] together, or one episode without that axis."""

@@ -1,4 +1,7 @@
-"""Files of an agent that keeps its state inside: the state, a record of it, and a replay where it keeps one."""
+"""Files of an agent that keeps its state inside: the state, a record of it, and a replay where it keeps one.
+
+Checkpoints that are trained here keep a replay in the same way (`checkpoints.py`).
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -50,7 +53,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         record.clean_return,
         digest=hashlib.sha256(file.read_bytes()).hexdigest(),
         remark=record.remark,
-        replay=None if record.replay is None else _read_replay(path, record.replay),
+        replay=read_replay(path, record.replay),
         replay_digest=record.replay,
         after_end=record.after_end,
     )
@@ -63,17 +66,24 @@ def keep_replay(path: Path, columns: Mapping[str, np.ndarray]) -> dict[str, str]
     return {"replay": hashlib.sha256(beside.read_bytes()).hexdigest()}
 
 
-def _read_replay(path: Path, digest: str) -> Window | None:
-    """Read the replay with a leading axis of one; None where its file did not come along."""
+def read_replay(path: Path, digest: str | None) -> Window | None:
+    """Read the replay beside the checkpoint at `path`; None where it keeps none or its file did not come along."""
     beside = path.with_suffix(REPLAY)
-    if not beside.exists():
+    if digest is None or not beside.exists():
         return None
     if hashlib.sha256(beside.read_bytes()).hexdigest() != digest:
-        raise WorldforkError(f"`{beside}` is not the replay that its checkpoint was saved with: fetch it again.")
+        raise WorldforkError(
+            f"{beside} is not the replay that its checkpoint describes (truncated or altered): fetch it again."
+        )
+    return replay_window(arrays.read_npz(beside))
+
+
+def replay_window(columns: Mapping[str, np.ndarray]) -> Window:
+    """Return the columns of a replay as a window with a leading axis of one; other columns are left out."""
     rows: dict[str, Any] = {
-        name: values[None] for name, values in arrays.read_npz(beside).items() if name in Window.__annotations__
+        name: values[None] for name, values in columns.items() if name in Window.__annotations__
     }
-    return Window(**rows, size=np.array([rows["reward"].shape[1]]))
+    return Window(**rows, size=np.array([len(columns["reward"])]))
 
 
 def parted(state: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

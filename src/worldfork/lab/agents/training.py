@@ -140,12 +140,10 @@ class Trainable(Protocol):
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Named groups of parameters: what the names of their arrays begin with. None: a black box after all."""
-        ...
 
     @property
     def minibatch(self) -> tuple[int, int]:
         """Sequences of a minibatch, and transitions of a sequence."""
-        ...
 
     def train(
         self,
@@ -157,15 +155,12 @@ class Trainable(Protocol):
         batch_keys: UInt32[np.ndarray, "P 2"],
     ) -> Fit:
         """Carry a plan out on minibatches of the window; everything random comes from `batch_keys`."""
-        ...
 
     def trained(self, scope: str, name: str) -> bool:
         """Return True if the scope trains the parameter of that name."""
-        ...
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Parameters as they are before any training, drawn from `keys`, and the optimiser's state then."""
-        ...
 
 
 def black_box(agent: Agent) -> bool:

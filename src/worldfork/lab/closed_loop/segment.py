@@ -9,21 +9,20 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.closed_loop.batches import extended, segment_of
-from worldfork.lab.closed_loop.state import Decision, Shape, Spent, State, decide, update
+from worldfork.lab.closed_loop.state import Shape, State, decide, update
 from worldfork.lab.episode_log import Rolled
 from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, fork_event, fork_levels, read_signals
+from worldfork.lab.forks.label import Branch, Fork, fork_event, fork_levels, read_signals
 from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
-from worldfork.ledger.row import Number, finite
+from worldfork.ledger.row import finite
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell
 from worldfork.registration.policies import Deployment
 
 
@@ -41,42 +40,64 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     """Episode `state.k` + 1 of every deployment, and what follows from it."""
     k, clock = state.k + 1, [time.perf_counter()]
     rolled = roll_episode(context, shape, state)
-    episodes = [_cut(context, shape, rolled, index, k) for index in range(len(shape.batch.sets))]
+    assert rolled.trace is not None
+    environment, noise = context.environment(shape.batch.task), _noise(context, shape)
+    repeat = environment.action_repeat
+    episodes = [
+        cut(rolled.trace, index, schedule=context.schedule(cell), repeat=repeat, action_noise=noise, before=k - 1)
+        for index, (_, cell) in enumerate(shape.batch.sets)
+    ]
     streams = tuple(extended(*pair) for pair in zip(state.streams, episodes, strict=True))
     clock.append(time.perf_counter())
     losses = _validation_losses(context, shape, state, episodes)
-    levels, signals = {}, {}
+    measured, segments = {}, {}
     for index in shape.real:
         cell = shape.batch.sets[index][1]
-        levels[index] = _level(context, cell, k)
+        level = float(context.schedule(cell).level(k * environment.episode_steps * repeat))
         fork = Fork(cell, k, episodes[index])
-        signals[index] = read_signals(context, fork, level=levels[index], validation_loss=float(losses[index]))
-    segments = {
-        index: segment_of(episodes[index], k, level=levels[index], signals=signals[index]) for index in shape.real
-    }
+        signals = read_signals(context, fork, level=level, validation_loss=float(losses[index]))
+        measured[index] = level, signals
+        segments[index] = segment_of(episodes[index], k, level=level, signals=signals)
     state, decisions = decide(shape, dataclasses.replace(state, k=k, streams=streams), segments)
     state, spent = update(context, shape, state, [index for index in shape.real if decisions[index].fired])
     clock.append(time.perf_counter())
     evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
     clock.append(time.perf_counter())
-    outcomes = _outcomes(rolled), None if evaluated is None else _outcomes(evaluated)
-    rows = [
-        _row(
-            context,
-            shape,
-            index,
-            k,
-            level=levels[index],
-            signals=signals[index],
-            episode=episodes[index],
-            outcome=outcomes[0][index],
-            decision=decisions[index],
-            spent=spent.get(index),
-            evaluated=None if outcomes[1] is None else outcomes[1][index],
-            state=state.digests[index],
+    outcomes, evaluations = _outcomes(rolled), None if evaluated is None else _outcomes(evaluated)
+    rows = []
+    for index in shape.real:
+        (policy, cell), (stream, recording) = shape.batch.sets[index], episodes[index].digests
+        level, signals = measured[index]
+        decision, outcome, update_spent = decisions[index], outcomes[index], spent.get(index)
+        evaluation = None if evaluations is None else evaluations[index]
+        answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
+        rows.append(
+            DeploymentRow(
+                policy=policy,
+                cell=cell.id,
+                k=k,
+                step=k * environment.episode_steps,
+                env_step=k * environment.episode_steps * repeat,
+                level=level,
+                signals=signals,
+                episode_return=outcome.returns[0],
+                answer=answer,
+                threshold=shape.policies[index].threshold,
+                fired=decision.fired,
+                fit=None if update_spent is None else update_spent.fit,
+                gradient_steps=0 if update_spent is None else update_spent.steps,
+                evaluation=None if evaluation is None else evaluation.returns,
+                nonfinite_actions=outcome.replaced,
+                unstable=bool(outcome.unstable),
+                draws=outcome.draws,
+                evaluation_draws=None if evaluation is None else evaluation.draws,
+                state=state.digests[index],
+                stream=stream,
+                window=recording,
+                prev="",
+                digest="",
+            )
         )
-        for index in shape.real
-    ]
     names = ("streams", "updates", "evaluations")
     return Advanced(
         rows,
@@ -106,96 +127,34 @@ def roll_episode(context: Context, shape: Shape, state: State, *, record: Record
     )
 
 
-def evaluate(
-    context: Context,
-    shape: Shape,
-    state: State,
-    *,
-    episodes: Int64[np.ndarray, " E"] | None = None,
-    record: Record | None = None,
-) -> Rolled:
+def evaluate(context: Context, shape: Shape, state: State) -> Rolled:
     """Return the models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and
     its UPDATE met in the one-step ledger."""
     arm = context.registration.arm(shape.batch.sets[0][1].arm)
-    forks = [Fork(cell, state.k, _present(stream)) for (_, cell), stream in _places(shape, state)]
+    forks = [
+        Fork(cell, state.k, stream)
+        for (_, cell), stream in zip(shape.batch.sets, state.streams, strict=True)
+        if stream is not None
+    ]
     return roll_out(
         context.agent(shape.batch.task, arm),
         context.environment(shape.batch.task),
         state.parameters,
-        Draws.of(
-            [fork_event(context, fork) for fork in forks],
-            np.arange(_registered(context).episodes) if episodes is None else episodes,
-        ),
+        Draws.of([fork_event(context, fork) for fork in forks], np.arange(_registered(context).episodes)),
         levels=np.stack([fork_levels(context, fork) for fork in forks]),
         action_noise=_noise(context, shape),
         halves=context.registration.execution.halves,
-        record=record,
         after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Outcome:
-    """The outcome of one set's episodes."""
-
-    returns: tuple[Number, ...]
-    replaced: int
-    unstable: bool
-    draws: str
-
-
-def _outcomes(rolled: Rolled) -> list[_Outcome]:
+def _outcomes(rolled: Rolled) -> list[Branch]:
+    """Return the outcome of each set's episodes."""
     columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
     return [
-        _Outcome(finite(returns), int(replaced.sum()), bool(unstable.any()), draws)
+        Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
         for returns, replaced, unstable, draws in columns
     ]
-
-
-def _row(
-    context: Context,
-    shape: Shape,
-    index: int,
-    k: int,
-    *,
-    level: float,
-    signals: dict[str, Number],
-    episode: Stream,
-    outcome: _Outcome,
-    decision: Decision,
-    spent: Spent | None,
-    evaluated: _Outcome | None,
-    state: str,
-) -> DeploymentRow:
-    (policy, cell), environment = shape.batch.sets[index], context.environment(shape.batch.task)
-    step = k * environment.episode_steps
-    answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
-    stream, recording = episode.digests
-    return DeploymentRow(
-        policy=policy,
-        cell=cell.id,
-        k=k,
-        step=step,
-        env_step=step * environment.action_repeat,
-        level=level,
-        signals=signals,
-        episode_return=outcome.returns[0],
-        answer=answer,
-        threshold=shape.policies[index].threshold,
-        fired=decision.fired,
-        fit=None if spent is None else spent.fit,
-        gradient_steps=0 if spent is None else spent.steps,
-        evaluation=None if evaluated is None else evaluated.returns,
-        nonfinite_actions=outcome.replaced,
-        unstable=outcome.unstable,
-        draws=outcome.draws,
-        evaluation_draws=None if evaluated is None else evaluated.draws,
-        state=state,
-        stream=stream,
-        window=recording,
-        prev="",
-        digest="",
-    )
 
 
 def _validation_losses(
@@ -217,23 +176,6 @@ def _validation_losses(
     return np.concatenate(losses)[: len(episodes)]
 
 
-def _cut(context: Context, shape: Shape, rolled: Rolled, index: int, k: int) -> Stream:
-    assert rolled.trace is not None
-    return cut(
-        rolled.trace,
-        index,
-        schedule=context.schedule(shape.batch.sets[index][1]),
-        repeat=context.environment(shape.batch.task).action_repeat,
-        action_noise=_noise(context, shape),
-        before=k - 1,
-    )
-
-
-def _level(context: Context, cell: Cell, k: int) -> float:
-    environment = context.environment(cell.task)
-    return float(context.schedule(cell).level(k * environment.episode_steps * environment.action_repeat))
-
-
 def _noise(context: Context, shape: Shape) -> float:
     return context.registration.arm(shape.batch.sets[0][1].arm).stream.action_noise
 
@@ -242,12 +184,3 @@ def _registered(context: Context) -> Deployment:
     registered = context.registration.deployment
     assert registered is not None
     return registered
-
-
-def _places(shape: Shape, state: State) -> list[tuple[tuple[str, Cell], Stream | None]]:
-    return list(zip(shape.batch.sets, state.streams, strict=True))
-
-
-def _present(stream: Stream | None) -> Stream:
-    assert stream is not None
-    return stream

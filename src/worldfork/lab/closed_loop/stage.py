@@ -51,50 +51,35 @@ def run_deployments(
         return Advance(needed, batch, thresholds, identities[policy, cell.id], state=state, history=history)
 
     for batch in batches:
-        if (done := _whole_segments(study, batch)) < points:
+        done = min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
+        if done < points:
             history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
-            waiting.add(task(batch, history=history))
-    while waiting:
+            waiting.tasks.append(task(batch, history=history))
+    while waiting.tasks:
         # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
-        for _, ended in map_tasks(waiting, waiting.named):
+        for _, ended in map_tasks(waiting, waiting.taken.__getitem__):
             _write(study, ended)
             report()
             policy, cell = ended.batch.sets[0]
             took = {"what": "segment", "seconds": ended.seconds, **ended.spent, "worker": ended.worker}
             study.deployment(policy, cell.id).note("timings.jsonl", took)
             if ended.state.k < points:
-                waiting.add(task(ended.batch, state=ended.state))
-        waiting.begin_again()
+                waiting.tasks.append(task(ended.batch, state=ended.state))
+        waiting.taken.clear()
 
 
-class _Waiting:
-    """Tasks that may be added to while an executor takes them."""
+class _Waiting(Iterator[Advance]):
+    """Tasks that may be added to while an executor takes them, and the names of those that it took."""
 
     def __init__(self) -> None:
-        self._tasks: deque[Advance] = deque()
-        self._taken: list[str] = []
-
-    def add(self, task: Advance) -> None:
-        self._tasks.append(task)
-
-    def named(self, index: int) -> str:
-        return self._taken[index]
-
-    def begin_again(self) -> None:
-        self._taken.clear()
-
-    def __bool__(self) -> bool:
-        return bool(self._tasks)
-
-    def __iter__(self) -> "_Waiting":
-        return self
+        self.tasks: deque[Advance] = deque()
+        self.taken: list[str] = []
 
     def __next__(self) -> Advance:
-        if not self._tasks:
+        if not self.tasks:
             raise StopIteration
-        task = self._tasks.popleft()
-        self._taken.append(str(task))
-        return task
+        self.taken.append(str(self.tasks[0]))
+        return self.tasks.popleft()
 
 
 def _thresholds(study: StudyWriter, registration: Registration, fit: FitThresholds | None) -> Thresholds:
@@ -115,31 +100,22 @@ def _thresholds(study: StudyWriter, registration: Registration, fit: FitThreshol
     return read_thresholds(study)
 
 
-def _whole_segments(study: StudyWriter, batch: Batch) -> int:
-    return min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
-
-
 def _write(study: StudyWriter, ended: Ended) -> None:
     """The segment's arrays first, then its rows, one deployment after the other."""
     k = ended.rows[0].k
     named = [(policy, cell.id) for policy, cell in ended.batch.sets]
-    fresh = []
     for place, row in zip(named, ended.rows, strict=True):
-        chained = study.deployed_rows[place]
-        fresh.append(k > len(chained))
-        if not fresh[-1]:
-            written = chained[k - 1]
+        for written in study.deployed_rows[place][k - 1 : k]:
             if row.model_copy(update={"prev": written.prev, "digest": written.digest}) != written:
                 raise WorldforkError(
                     f"{place[1]}, policy `{place[0]}`, episode {k} came out differently when computed again: this "
                     "machine or its libraries do not reproduce what the study began with. Go on where it began, or "
                     "use a new folder."
                 )
-    logs = [Part(*place, stream.log.columns()) for place, stream in zip(named, ended.episodes, strict=True)]
-    windows = [
-        Part(*place, stream.recording.columns()) for place, stream in zip(named, ended.episodes, strict=True)
-    ]
+    episodes = list(zip(named, ended.episodes, strict=True))
+    logs = [Part(*place, stream.log.columns()) for place, stream in episodes]
+    windows = [Part(*place, stream.recording.columns()) for place, stream in episodes]
     write_segment(study.path, ended.batch.name, k, logs, windows)
-    for place, row, new in zip(named, ended.rows, fresh, strict=True):
-        if new:
+    for place, row in zip(named, ended.rows, strict=True):
+        if k > len(study.deployed_rows[place]):
             study.deployed_rows[place] += study.deployment(*place).append([row])

@@ -6,9 +6,7 @@ policies are fed what they were fed, and the updates that fired are trained agai
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -125,24 +123,19 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     for arm, of_arm in by_arm.items():
         alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
         blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
-    before = state
-    # No set is in two blocks. Two at a time: the device trains one while the other is prepared or hashed.
-    with ThreadPoolExecutor(2) as threads:
-        ended = threads.map(
-            lambda groups: _train_block(context, shape, before, [group[0] for group in groups]), blocks
+    for groups in blocks:  # no set is in two of them
+        trained, trained_digests = _train_block(context, shape, state, [group[0] for group in groups])
+        places = {index: place for place, group in enumerate(groups) for index in group}
+        digests = list(state.digests)
+        for index, place in places.items():
+            digests[index] = trained_digests[place]
+            spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
+        state = dataclasses.replace(
+            state,
+            parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
+            optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
+            digests=tuple(digests),
         )
-        for groups, (trained, trained_digests) in zip(blocks, ended, strict=True):
-            places = {index: place for place, group in enumerate(groups) for index in group}
-            digests = list(state.digests)
-            for index, place in places.items():
-                digests[index] = trained_digests[place]
-                spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
-            state = dataclasses.replace(
-                state,
-                parameters=_put(state.parameters, trained.parameters, places, state=state, what="parameters"),
-                optimiser=_put(state.optimiser, trained.optimiser, places, state=state, what="optimiser state"),
-                digests=tuple(digests),
-            )
     return state, spent
 
 
@@ -211,16 +204,17 @@ def rebuild(
     return state
 
 
-def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, state: State, what: str) -> Arrays:
-    """`group`, a part of `state`, with entries of `trained`, by their `places` there: one gather, whose shape is
-    always the same. An agent may well have no optimiser state."""
+def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:
+    """Return `group` with entries of `trained`, by their `places` there: a gather of one shape."""
     before, after = ({name: np.shape(array)[1:] for name, array in part.items()} for part in (group, trained))
     if before != after:
         raise WorldforkError(
             f"The mechanism gives back another {what} than it was given (other names or shapes), so that a "
             "deployment can not go on with it. Use a mechanism that keeps them."
         )
-    index = np.arange(len(state.digests))
+    if not group:  # an agent may well have no optimiser state
+        return group
+    index = np.arange(arrays.size(group))
     index[list(places)] = len(index) + np.array(list(places.values()))
     return arrays.take(arrays.concatenate([group, trained]), index)
 
@@ -230,15 +224,12 @@ def _on_host(group: Arrays) -> Arrays:
 
 
 def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
-    """Return the digests of the first `count` sets. All arrays come to the host once, and hashing does not hold
-    Python up."""
+    """Return the digests of the first `count` sets; all arrays come to the host once."""
     groups = _on_host(parameters), _on_host(optimiser)
-
-    def digest(place: int) -> str:
-        return _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(digest, range(count)))
+    return [
+        _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
+        for place in range(count)
+    ]
 
 
 def _digest(parameters: Arrays, optimiser: Arrays) -> str:

@@ -9,7 +9,6 @@ import dataclasses
 import time
 
 from worldfork import registry
-from worldfork.blobs import Blob
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
 from worldfork.lab.closed_loop.segment import advance
@@ -18,10 +17,10 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.tasks import (
     Described,
     Identity,
-    Setting,
+    SettingTask,
     configuration,
     context_of_setting,
-    identity_of,
+    identity,
     module_sources,
     require_identity,
 )
@@ -35,35 +34,22 @@ from worldfork.triggers.policy import CONSTANT
 
 
 @dataclasses.dataclass(frozen=True)
-class DescribeDeployments:
+class DescribeDeployments(SettingTask):
     """Describe what will determine the rows of every policy on every cell."""
-
-    setting: Setting
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
-        return self.setting.blobs
 
     def __str__(self) -> str:
         return "the deployments' set-up"
 
 
 @dataclasses.dataclass(frozen=True)
-class Advance:
+class Advance(SettingTask):
     """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
 
-    setting: Setting
     batch: Batch
     thresholds: Thresholds
     identity: Identity
     state: State | None = None
     history: History | None = None
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
-        return self.setting.blobs
 
     def __str__(self) -> str:
         return f"the deployments of {self.batch.name} and its batch"
@@ -97,7 +83,9 @@ def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
     context = context_of_setting(task.setting)
     if isinstance(task, DescribeDeployments):
         return describe_deployments(context)
-    require_identity(task.identity, _identity(context, *task.batch.sets[0]))
+    policy, cell = task.batch.sets[0]
+    modules = _modules(context, policy, cell)
+    require_identity(task.identity, identity(context, cell, policy=policy, modules=modules))
     shape = shape_of(context, task.batch, task.thresholds)
     if task.state is not None:
         state = task.state
@@ -108,16 +96,6 @@ def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
     done = advance(context, shape, state)
     took = time.perf_counter() - began
     return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds, worker_name())
-
-
-def _identity(context: Context, policy: str, cell: Cell) -> Identity:
-    """Return the worker's part of the configuration of this policy's deployments on the cells of this arm and
-    task."""
-    key = f"{policy} on {cell.arm}", cell.task
-    if key not in context.identities:
-        source = source_digest(_modules(context, policy, cell))
-        context.identities[key] = identity_of({**configuration(context, cell), "source": source})
-    return context.identities[key]
 
 
 def describe_deployments(context: Context) -> Described:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Integer
 
+from worldfork.errors import WorldforkError
 from worldfork.registry import Plugin
 
 Level = float | Float64[np.ndarray, " B"]
@@ -36,6 +37,11 @@ class State:
 
     def __len__(self) -> int:
         return len(self.physics)
+
+    @property
+    def over(self) -> Bool[np.ndarray, " B"]:
+        """True where the episode has ended."""
+        return np.zeros(len(self), np.bool_) if self.ended is None else np.asarray(self.ended != 0)
 
     def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
         """Return the worlds at `index` (a slice or an array), as copies."""
@@ -74,60 +80,78 @@ class Environment(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
-        ...
 
     @property
     def simulator(self) -> str:
         """The simulator and its version: part of a ledger's identity."""
-        ...
 
     @property
     def parameter(self) -> str:
         """The parameter that drifts."""
-        ...
 
     @property
     def observation_size(self) -> int:
         """Numbers of an observation, O."""
-        ...
 
     @property
     def action_size(self) -> int:
         """Numbers of an action, A."""
-        ...
 
     @property
     def action_bound(self) -> float:
         """Actions lie in [-action_bound, action_bound]; infinity where they are free."""
-        ...
 
     @property
     def episode_steps(self) -> int:
         """Control steps per episode."""
-        ...
 
     @property
     def action_repeat(self) -> int:
         """Environment steps per control step."""
-        ...
 
     def reset(self, seeds: Integer[np.ndarray, " B"], level: Level = 0.0) -> State:
         """Return initial states: row b is a function of `seeds[b]` and the drift level, nothing else."""
-        ...
 
     def step(
         self, state: State, action: Float64[np.ndarray, "B A"], level: Level = 0.0
     ) -> tuple[State, Float64[np.ndarray, "B O"], Float64[np.ndarray, " B"]]:
         """Take one control step at drift `level`; returns the next state, its observation, and the reward."""
-        ...
 
     def read_back(self) -> dict[str, float]:
         """Return the physical parameters of the constructed simulator at level 0: they prove it clean."""
-        ...
 
     def nominal(self) -> dict[str, float]:
         """Return these parameters by the world's definition, not by way of the simulator."""
-        ...
+
+
+def prove_clean(environment: Environment, *, level: float = 0.0, sigma_a: float = 0.0) -> dict[str, Any]:
+    """Return the record of a clean world: what drifts, its nominal values, and those read from the simulator.
+
+    Paper, "Environment and model": the trainer reads back the constructed environment to verify that no
+    perturbation was active. Flags can lie, so the physical parameters themselves are read.
+    `level` and `sigma_a` are those that pretraining is about to use. Anything but nominal physics is refused.
+    """
+    if level != 0.0 or sigma_a != 0.0:
+        raise WorldforkError(
+            f"Pretraining runs at level 0 and sigma_a 0; got level {level} and sigma_a {sigma_a}. "
+            "A checkpoint that has seen drift or noise can not be forked."
+        )
+    nominal, read = environment.nominal(), environment.read_back()
+    wrong = [name for name in nominal | read if nominal.get(name) != read.get(name)]
+    if wrong:
+        found = ", ".join(f"{name} is {read.get(name)}, not {nominal.get(name)}" for name in sorted(wrong))
+        raise WorldforkError(
+            f"The physics of {environment.name} is not clean: {found}. Load the task anew for pretraining."
+        )
+    return {
+        "task": environment.name,
+        "simulator": environment.simulator,
+        "parameter": environment.parameter,
+        "nominal": nominal,
+        "read": read,
+        "level": level,
+        "sigma_a": sigma_a,
+    }
 
 
 class EnvironmentPlugin(Plugin):

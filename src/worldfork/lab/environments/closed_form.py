@@ -30,24 +30,3 @@ def expected_return(
         closed_loop = matrices.transition + level * matrices.slope - matrices.control @ gain
         moment = closed_loop @ moment @ closed_loop.T + spread
     return total
-
-
-def expected_returns(
-    matrices: Matrices,
-    gains: Float64[np.ndarray, "n 2"],
-    *,
-    levels: Float64[np.ndarray, "n steps"],
-    action_noise: float = 0.0,
-) -> Float64[np.ndarray, " n"]:
-    """Return the expected returns of many gains at once, each along its own levels."""
-    gain = np.where(np.isfinite(gains).all(axis=1)[:, None], gains, 0.0)[:, None, :]
-    turned = np.swapaxes(gain, 1, 2)
-    moment = np.broadcast_to(np.diag(matrices.start**2), (len(gains), 2, 2))
-    spread = np.diag(matrices.noise**2) + action_noise**2 * matrices.control @ matrices.control.T
-    price = matrices.state_cost + turned @ matrices.action_cost @ gain
-    total = np.zeros(len(gains))
-    for level in levels.T:
-        total -= np.einsum("nij,nji->n", price, moment) + action_noise**2 * np.trace(matrices.action_cost)
-        closed_loop = matrices.transition + level[:, None, None] * matrices.slope - matrices.control @ gain
-        moment = closed_loop @ moment @ np.swapaxes(closed_loop, 1, 2) + spread
-    return total

@@ -38,7 +38,7 @@ class Context:
         self.checkpoints = dict(checkpoints)
         self.threads = threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or os.cpu_count() or 1
         self.environment = functools.cache(self._environment)
-        self.identities: dict[tuple[str, str], Mapping[str, Any]] = {}  # what this worker is, by arm and task
+        self.identities: dict[tuple[str, ...], Mapping[str, Any]] = {}  # what this worker is, by arm and task
         self._read_checkpoint = functools.lru_cache(KEPT)(self._checkpoint)
         self._agents: dict[str, Agent] = {}
 
@@ -162,8 +162,7 @@ class Context:
             raise WorldforkError(
                 f"arm `{arm.name}`: the mechanism `{arm.mechanism.name}` reads what a checkpoint was pretrained "
                 f"on, and checkpoint {index} of {task} keeps none. Pretrain it with `replay` in its recipe, the "
-                "number of transitions to keep, or collect some with it: "
-                "worldfork evaluate CHECKPOINT --collect-replay N. For an agent that keeps its state inside, "
+                "number of transitions to keep. For an agent that keeps its state inside, "
                 "save_checkpoint(..., replay=transitions) keeps them."
             )
 

@@ -56,43 +56,42 @@ class Setting:
 
 
 @dataclasses.dataclass(frozen=True)
-class Describe:
-    """Describe what will determine the rows of these cells: cell.json of each."""
+class SettingTask:
+    """A task that reads the files of its setting."""
 
     setting: Setting
-    cells: tuple[Cell, ...]
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
         """The files that the task reads."""
         return self.setting.blobs
+
+
+@dataclasses.dataclass(frozen=True)
+class Describe(SettingTask):
+    """Describe what will determine the rows of these cells: cell.json of each."""
+
+    cells: tuple[Cell, ...]
 
     def __str__(self) -> str:
         return "the study's set-up"
 
 
 @dataclasses.dataclass(frozen=True)
-class RunStreams:
+class RunStreams(SettingTask):
     """Run the streams of these cells, of one arm and one task, together."""
 
-    setting: Setting
     cells: tuple[Cell, ...]
     identity: Identity
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
-        return self.setting.blobs
 
     def __str__(self) -> str:
         return f"streams of {self.cells[0].id} and its batch"
 
 
 @dataclasses.dataclass(frozen=True)
-class Label:
+class Label(SettingTask):
     """Label a block of forks of one arm and one task, whose streams are named by their files."""
 
-    setting: Setting
     forks: tuple[Fork, ...]
     identity: Identity
 
@@ -187,11 +186,14 @@ def identity_of(described: Mapping[str, Any]) -> Identity:
     return {name: described[name] for name in WORKERS}
 
 
-def identity(context: Context, cell: Cell) -> Identity:
-    """Return this worker's part of the configuration of the cells of this arm and task."""
-    key = cell.arm, cell.task
+def identity(context: Context, cell: Cell, *, policy: str = "", modules: dict[str, str] | None = None) -> Identity:
+    """Return this worker's part of the configuration of the cells of this arm and task.
+
+    Deployments of a `policy` have `modules` of their own; these are the digests of their source.
+    """
+    key = policy, cell.arm, cell.task
     if key not in context.identities:
-        source = source_digest(_modules(context, cell))
+        source = source_digest(modules or _modules(context, cell))
         context.identities[key] = identity_of({**_of_worker(context, cell), "source": source})
     return context.identities[key]
 

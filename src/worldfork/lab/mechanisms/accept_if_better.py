@@ -14,10 +14,10 @@ from jaxtyping import Int, UInt32
 from pydantic import Field
 
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import Agent, Arrays, Window
+from worldfork.lab.agents.base import Agent, Fit, Window
 from worldfork.lab.agents.training import Trainable
-from worldfork.lab.mechanisms.base import Origin, Update, last, unchanged, updated
-from worldfork.lab.mechanisms.finetune import Composed, InitialPoint, carry_out
+from worldfork.lab.mechanisms.base import Origin
+from worldfork.lab.mechanisms.finetune import Composed, InitialPoint
 
 
 class AcceptIfBetter(Composed):
@@ -26,6 +26,8 @@ class AcceptIfBetter(Composed):
     A rejected update leaves parameters and optimiser as they were. The row's losses are those on the held-out
     transitions: of the model before, and of the model that is kept.
     """
+
+    same_shape = False
 
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2  # share of the window, its latest transitions
     margin: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the loss by which it must fall
@@ -43,37 +45,32 @@ class AcceptIfBetter(Composed):
                 )
         return ""
 
-    def update(
+    def train(
         self,
         agent: Agent,
-        parameters: Arrays,
+        current: InitialPoint,
+        seen: Window,
         *,
-        optimiser: Arrays,
         origin: Origin,
-        window: Window,
         batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> Update:
+    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
         """Train, look, and keep it or not: every parameter set for itself."""
-        seen = last(window, self.window)
-        if self.steps == 0:
-            return unchanged(agent, parameters, optimiser=optimiser, window=seen)
         held = np.array([_held(int(size), self.held_out) for size in seen.size])
         older = dataclasses.replace(seen, size=seen.size - held)
         latest = _latest(seen, held, longest=_held(seen.reward.shape[1], self.held_out))
-        plan = self.plan(agent, origin=origin, window=older)
-        fit = carry_out(agent, InitialPoint(parameters, optimiser), older, plan=plan, batch_keys=batch_keys)
-        before = np.asarray(agent.loss(parameters, latest))
+        fit, steps = super().train(agent, current, older, origin=origin, batch_keys=batch_keys)
+        before = np.asarray(agent.loss(current.parameters, latest))
         after = np.asarray(agent.loss(fit.parameters, latest))
         with np.errstate(invalid="ignore"):
             better = after < (1.0 - self.margin) * before  # a loss that is not finite is never better
         kept = dataclasses.replace(
             fit,
-            parameters=arrays.choose(better, fit.parameters, parameters),
-            optimiser=arrays.choose(better, fit.optimiser, optimiser),
+            parameters=arrays.choose(better, fit.parameters, current.parameters),
+            optimiser=arrays.choose(better, fit.optimiser, current.optimiser),
             loss_before=before,
             loss_after=np.where(better, after, before),
         )
-        return updated(parameters, kept, seen, steps=plan.steps)
+        return kept, steps
 
 
 def _held(size: int, share: float) -> int:

@@ -13,7 +13,6 @@ from worldfork.lab.agents.base import Agent, Window
 from worldfork.lab.agents.training import Adapter, TrainingPlan
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed
-from worldfork.lab.mechanisms.partial import grouping_objection
 
 
 class LowRank(Composed):
@@ -28,10 +27,6 @@ class LowRank(Composed):
 
     def needs(self) -> list[str]:
         return [*super().needs(), "adapters beside its weights"]
-
-    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        refusal = super().objection(agent, shortest=shortest, longest=longest)
-        return refusal or grouping_objection(agent, self.groups, scope=self.scope)
 
     def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         plain = super().plan(agent, origin=origin, window=window)

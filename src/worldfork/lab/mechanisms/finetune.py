@@ -5,10 +5,10 @@ cut the window -> where training begins -> what is trained, on what, how -> trai
 
 import dataclasses
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import UInt32
+from jaxtyping import Int, UInt32
 from pydantic import Field, ValidationError, model_validator
 
 from worldfork.errors import WorldforkError
@@ -33,11 +33,13 @@ class InitialPoint:
 
 class Composed(Mechanism):
     """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `plan`, or where
-    its training `start`s.
+    its training `start`s; if it has a setting `groups`, these are groups of the agent's parameters.
 
     With `passes` the number of steps follows the window: as many as draw every transition of it so many times on
     average. What `steps` says is then of no account, except that 0 is still no update.
     """
+
+    same_shape: ClassVar[bool] = True  # transitions are padded as the window is, whatever `window` says
 
     rate: Annotated[float, Field(gt=0)] = 1.0  # share of the learning rate
     passes: Annotated[float, Field(gt=0)] | None = None  # over the window, in place of a number of steps
@@ -80,14 +82,21 @@ class Composed(Mechanism):
         """List what of the training a black box can not do."""
         found = [f"the optimiser `{self.optimiser}`"] if self.optimiser != "own" else []
         found += ["a schedule of the learning rate"] if self.schedule != "constant" or self.warmup else []
-        return found + (["passes over the window"] if self.passes is not None else [])
+        found += ["passes over the window"] if self.passes is not None else []
+        return found + (["groups of parameters"] if getattr(self, "groups", ()) else [])
 
     def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        """Refuse what a black box can not do."""
+        """Refuse what a black box can not do, and groups of parameters that the agent does not train."""
         if refusal := super().objection(agent, shortest=shortest, longest=longest):
             return refusal
         if (parts := self.needs()) and black_box(agent):
             return f"{' and '.join(parts)} can not be had here: {BLACK_BOX}."
+        for group in getattr(self, "groups", ()):
+            assert isinstance(agent, Trainable)
+            if group not in agent.groups:
+                return f"there is no group of parameters {group!r} here; the agent has {', '.join(agent.groups)}."
+            if not any(agent.trained(self.scope, prefix) for prefix in agent.groups[group]):
+                return f"the group {group!r} has no part in the scope {self.scope!r}: it would stay as it is."
         return ""
 
     def update(
@@ -103,11 +112,24 @@ class Composed(Mechanism):
         """Train. No steps is no update: the branches are then one computation."""
         if self.steps == 0 and self.rests_without_steps:
             return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
-        seen = last(window, self.window, same_shape=True)
-        begun = self.start(agent, InitialPoint(parameters, optimiser), origin=origin, batch_keys=batch_keys)
+        seen = last(window, self.window, same_shape=self.same_shape)
+        current = InitialPoint(parameters, optimiser)
+        fit, steps = self.train(agent, current, seen, origin=origin, batch_keys=batch_keys)
+        return updated(parameters, fit, seen, steps=steps)
+
+    def train(
+        self,
+        agent: Agent,
+        current: InitialPoint,
+        seen: Window,
+        *,
+        origin: Origin,
+        batch_keys: UInt32[np.ndarray, "P 2"],
+    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
+        """Return what training on these transitions comes to, and the gradient steps that it took."""
+        begun = self.start(agent, current, origin=origin, batch_keys=batch_keys)
         plan = self.plan(agent, origin=origin, window=seen)
-        fit = carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys)
-        return updated(parameters, fit, seen, steps=plan.steps)
+        return carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys), plan.steps
 
     def _optimiser(self) -> Optimiser:
         return Optimiser(

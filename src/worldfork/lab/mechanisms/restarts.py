@@ -17,7 +17,6 @@ from worldfork.lab.agents.base import Agent, Arrays
 from worldfork.lab.agents.training import Trainable, black_box, chosen_prefixes
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed, InitialPoint
-from worldfork.lab.mechanisms.partial import grouping_objection
 from worldfork.randomness import Purpose, consume, fold_in
 
 # Gradient step n draws from fold_in(batch_key, n); these numbers are beyond the last step.
@@ -41,12 +40,7 @@ class Reset(Composed):
         return False
 
     def needs(self) -> list[str]:
-        found = [*super().needs(), *(["fresh parameters"] if self.to == "fresh" else [])]
-        return [*found, *(["groups of parameters"] if self.groups else [])]
-
-    def objection(self, agent: Agent, *, shortest: int, longest: int) -> str:
-        refusal = super().objection(agent, shortest=shortest, longest=longest)
-        return refusal or (grouping_objection(agent, self.groups, scope=self.scope) if self.groups else "")
+        return [*super().needs(), *(["fresh parameters"] if self.to == "fresh" else [])]
 
     def start(
         self, agent: Agent, current: InitialPoint, *, origin: Origin, batch_keys: UInt32[np.ndarray, "P 2"]

@@ -26,22 +26,6 @@ from worldfork.registration.advice import idle_settings
 
 
 @dataclasses.dataclass(frozen=True)
-class Seconds:
-    """Seconds that one arm would take on one task, on this machine."""
-
-    arm: str
-    task: str
-    streams: float
-    updates: float
-    evaluations: float
-    episodes: tuple[int, ...]  # in parallel, at which it was timed
-
-    @property
-    def total(self) -> float:
-        return self.streams + self.updates + self.evaluations
-
-
-@dataclasses.dataclass(frozen=True)
 class Check:
     """The outcome of a check. `missing` is what keeps the study from running here; `idle` are settings that change
     nothing, such as a window longer than the stream."""
@@ -54,7 +38,7 @@ class Check:
     missing: tuple[str, ...]
     stepped: tuple[str, ...]  # tasks and arms in which a real step was taken
     work: tuple[cost.Count, ...]
-    seconds: tuple[Seconds, ...]
+    seconds: tuple[cost.Seconds, ...]
     deployments: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     deployment_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
@@ -87,10 +71,15 @@ def check(
         for task in arm.tasks:
             world = context.environment(task)
             units[task] = (world.episode_steps, world.episode_steps * world.action_repeat)
-            _accepted(context, arm, task)
+            context.agent(task)
+            context.accepted(arm, task)  # what would fail in every block is refused here
+    assert context.signals is not None
     _policies_accepted(registered)
     missing = _missing(registered, root)
-    stepped, seconds, ends = [], [], []
+    work, deployments = cost.count(context), cost.count_deployments(context)
+    stepped: list[str] = []
+    ends: list[str] = []
+    seconds: list[cost.Seconds] = []
     deployment_seconds: list[dict[str, float]] = []
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
@@ -102,9 +91,10 @@ def check(
             stepped = _steps(context, progress)
             ends = [sentence for task in registered.tasks if (sentence := count_ends(context, task))]
         if measure:
-            seconds = _times(context, progress)
-            counts = cost.count_deployments(context)
-            deployment_seconds = [cost.measure_deployments(context, counted) for counted in counts]
+            for number, counted in enumerate(work, start=1):
+                seconds.append(cost.measure(context, counted))
+                progress("timing", number, len(work))
+            deployment_seconds = [cost.measure_deployments(context, counted) for counted in deployments]
     return Check(
         registration=registered,
         cells=tuple(cell.id for cell in cells(registered)),
@@ -116,19 +106,12 @@ def check(
         missing=tuple(missing),
         stepped=tuple(stepped),
         ends=tuple(ends),
-        work=tuple(cost.count(context)),
+        work=tuple(work),
         seconds=tuple(seconds),
-        deployments=tuple(cost.count_deployments(context)),
+        deployments=tuple(deployments),
         deployment_seconds=tuple(deployment_seconds),
         trial=probe_registration(registration) if probe and not missing else None,
     )
-
-
-def _accepted(context: Context, arm: Arm, task: str) -> None:
-    """Refuse what would fail in every block."""
-    context.agent(task)
-    context.accepted(arm, task)
-    assert context.signals is not None
 
 
 def _policies_accepted(registered: Registration) -> None:
@@ -184,24 +167,6 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
         window=window([fork.stream.recording], [fork.k]),
         batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
     )
-
-
-def _times(context: Context, progress: Progress) -> list[Seconds]:
-    """Seconds of every arm and task, from steps that are timed here and now."""
-    times, counts = [], cost.count(context)
-    for number, counted in enumerate(counts, start=1):
-        arm = context.registration.arm(counted.arm)
-        forks = cost.forks_together(context, arm, counted)
-        timing = cost.measure(context, arm, counted.task, forks=forks)
-        spent = cost.seconds(
-            counted,
-            timing,
-            episodes_per_block=2 * forks * arm.evaluation.episodes,
-            episode_steps=context.environment(counted.task).episode_steps,
-        )
-        times.append(Seconds(counted.arm, counted.task, **spent, episodes=timing.episodes))
-        progress("timing", number, len(counts))
-    return times
 
 
 SOME: Final = 4  # episodes that are looked at

@@ -1,13 +1,12 @@
 """The cost of a registration: counted exactly, and timed by running a few steps of it.
 
 The paper's cost model for parallel episodes was calibrated to 30 episodes and used at 60. This one measures at the
-block's own size, 2F x m episodes, and below it: a control step of n episodes takes `fixed + each * n` seconds.
+block's own size, 2F x m episodes.
 """
 
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -45,18 +44,19 @@ class Count:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timing:
-    """Seconds per control step of n parallel episodes, per stream step, and per update of a block."""
+class Seconds:
+    """Seconds that one arm would take on one task, on this machine."""
 
-    fixed: float
-    each: float
-    episodes: tuple[int, ...]  # where it was measured
-    measured: tuple[float, ...]
-    stream_step: float
-    update: float
+    arm: str
+    task: str
+    streams: float
+    updates: float
+    evaluations: float
+    episodes: tuple[int, ...]  # in parallel, at which it was timed
 
-    def control_step(self, episodes: int) -> float:
-        return self.fixed + self.each * episodes
+    @property
+    def total(self) -> float:
+        return self.streams + self.updates + self.evaluations
 
 
 def count(context: Context) -> list[Count]:
@@ -172,45 +172,30 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     }
 
 
-def forks_together(context: Context, arm: Arm, counted: Count) -> int:
-    """Return the forks of a block of this arm and task: on average, or where it is padded always."""
-    size = context.registration.forks_per_block(arm.name)
-    if needs_full_blocks(context.agent(counted.task, arm)):
-        return size
-    return min(size, -(-counted.updates // counted.blocks))
-
-
-def measure(context: Context, arm: Arm, task: str, *, forks: int) -> Timing:
-    """Run a few control steps at several numbers of parallel episodes, and a few gradient steps of `forks`."""
+def measure(context: Context, counted: Count) -> Seconds:
+    """Estimate what this arm takes on this task, from a few control steps and gradient steps at its sizes."""
+    arm, task = context.registration.arm(counted.arm), counted.task
+    forks = context.registration.forks_per_block(arm.name)
+    if not needs_full_blocks(context.agent(task, arm)):  # else blocks are padded
+        forks = min(forks, -(-counted.updates // counted.blocks))
     streams = context.registration.execution.streams_per_batch
-    sets, m = 2 * forks, arm.evaluation.episodes
-    sizes = sorted({1, -(-m // 2), m})
-    times = [_roll(context, arm, task, sets, size) / STEPS for size in sizes]
-    parallel = np.array([sets * size for size in sizes], dtype=float)
-    each, fixed = np.polyfit(parallel, times, 1) if len(sizes) > 1 else (times[0] / parallel[0], 0.0)
-    return Timing(
-        fixed=max(float(fixed), 0.0),
-        each=max(float(each), 0.0),
-        episodes=tuple(int(n) for n in parallel),
-        measured=tuple(times),
-        stream_step=_roll(context, None, task, streams, arm.stream.decision_points) / STEPS,
-        update=_train(context, arm, task, forks),
+    stream_step = _roll(context, None, task, streams, arm.stream.decision_points) / STEPS
+    step = _roll(context, arm, task, 2 * forks, arm.evaluation.episodes) / STEPS
+    return Seconds(
+        arm.name,
+        task,
+        streams=counted.streams * counted.batch_steps * stream_step,
+        updates=counted.blocks * _train(context, arm, task, forks),
+        evaluations=counted.blocks * counted.batch_steps * step,
+        episodes=(2 * forks * arm.evaluation.episodes,),
     )
-
-
-def seconds(counted: Count, timing: Timing, *, episodes_per_block: int, episode_steps: int) -> dict[str, float]:
-    """Return the time of each kind of work, in seconds."""
-    return {
-        "streams": counted.streams * counted.batch_steps * timing.stream_step,
-        "updates": counted.blocks * timing.update,
-        "evaluations": counted.blocks * episode_steps * timing.control_step(episodes_per_block),
-    }
 
 
 def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
     """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
     agent, environment = context.agent(task, arm), context.environment(task)
-    parameters = _repeated(context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters, sets)
+    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
+    parameters = arrays.take(checkpoint.parameters, np.zeros(sets, np.int64))
     draws = Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task)] * sets, np.arange(episodes))
     halves = context.registration.execution.halves
 
@@ -259,10 +244,6 @@ def _dose(context: Context, arm: Arm, task: str, k: int) -> int:
     mechanism = context.mechanism(arm)
     seen = min(mechanism.window, k * context.environment(task).episode_steps)
     return mechanism.dose(context.agent(task, arm), seen)
-
-
-def _repeated(group: Any, times: int) -> dict[str, Any]:
-    return arrays.take(group, np.zeros(times, np.int64))
 
 
 def _second_time(go: Callable[[], None]) -> float:

@@ -1,9 +1,10 @@
 """Episodes as videos, at the pace of the world: a replayed pair, UPDATE beside HOLD, or any states."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from worldfork.errors import WorldforkError
 from worldfork.lab import replay
@@ -16,13 +17,11 @@ from worldfork.registration.library import registrations
 if TYPE_CHECKING:
     import numpy as np
 
-    from worldfork.lab.environments.base import Environment
     from worldfork.lab.environments.rendering import Camera
     from worldfork.video import Panel
 
 
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
-Replayed = TypeVar("Replayed", replay.Replay, replay.DeploymentReplay)
 
 
 def film_replay(
@@ -31,48 +30,53 @@ def film_replay(
     *,
     k: int,
     episode: int = 1,
+    policy: str | None = None,
     video: Path | str | None = None,
     whole_block: bool | None = None,
     progress: Progress = silent,
 ) -> replay.Replay:
-    """Run one matched episode of a study again in both branches, and write a `video` of it where one is named."""
-    pair = replay.find_pair(study, cell, k=k, episode=episode)
+    """Run one matched episode of a study again in both branches, and write a `video` of it where one is named.
+
+    With a `policy` it is episode k of its deployment, beside that of `never`.
+    """
+    found: replay.Pair | replay.DeployedEpisode
+    if policy is None:
+        found, moment = replay.find_pair(study, cell, k=k, episode=episode), f"k = {k}, episode {episode}"
+    else:
+        found = replay.find_deployed(study, cell, policy=policy, k=k)
+        moment = f"episode {k} of the deployment"
     refuse_copies(study)
     context = context_of(study)
-    return _filmed(
-        lambda steps: replay.replay_pair(study, context, pair, whole_block=whole_block, progress=steps),
-        context.environment(pair.cell.task),
-        video,
-        branches=lambda done: (("UPDATE", done.update), ("HOLD", done.hold)),
-        title=pair.cell.id,
-        moment=f"k = {k}, episode {episode}",
-        progress=progress,
-    )
 
+    def run() -> replay.Replay:
+        if isinstance(found, replay.Pair):
+            return replay.replay_pair(study, context, found, whole_block=whole_block, progress=progress)
+        return replay.replay_deployed(study, context, found, whole_block=whole_block, progress=progress)
 
-def film_deployment(
-    study: Study,
-    cell: str,
-    *,
-    policy: str,
-    k: int,
-    video: Path | str | None = None,
-    whole_batch: bool | None = None,
-    progress: Progress = silent,
-) -> replay.DeploymentReplay:
-    """Run episode k of a deployment again, beside `never`'s, and write a `video` of it where one is named."""
-    episode = replay.find_deployed(study, cell, policy=policy, k=k)
-    refuse_copies(study)
-    context = context_of(study)
-    return _filmed(
-        lambda steps: replay.replay_deployed(study, context, episode, whole_batch=whole_batch, progress=steps),
-        context.environment(episode.cell.task),
-        video,
-        branches=lambda done: ((policy, done.policy), ("never", done.never)),
-        title=episode.cell.id,
-        moment=f"episode {k} of the deployment",
-        progress=progress,
-    )
+    if video is None:
+        return run()
+    from worldfork.lab.environments.rendering import Camera
+    from worldfork.video import HOLD, UPDATE, Panel, check_format
+
+    path = Path(video)
+    check_format(path)  # here, as the camera: whatever keeps it from being written is said before the episode runs
+    with Camera(context.environment(found.cell.task)) as camera:
+        replayed = run()
+        names = {"update": "UPDATE", "hold": "HOLD"}
+        panels = [
+            Panel(names.get(name, name), colour, branch.returns)
+            for (name, branch), colour in zip(replayed.branches.items(), (UPDATE, HOLD), strict=False)
+        ]
+        shoot(
+            camera,
+            path,
+            panels,
+            [branch.physics for branch in replayed.branches.values()],
+            title=found.cell.id,
+            captions=[f"{moment}, drift level {level:.2f}" for level in replayed.levels],
+            progress=functools.partial(progress, "frames"),
+        )
+    return replayed
 
 
 def refuse_copies(study: Study) -> None:
@@ -84,45 +88,6 @@ def refuse_copies(study: Study) -> None:
             f"`{study.path}` is a published copy, without the models and recordings that an episode is replayed "
             f"from. Replay the study that it was made from{anew}."
         )
-
-
-def _filmed(
-    run: Callable[[Callable[[int, int], None]], Replayed],
-    environment: "Environment",
-    video: Path | str | None,
-    *,
-    branches: Callable[[Replayed], Sequence[tuple[str, replay.Branch]]],
-    title: str,
-    moment: str,
-    progress: Progress,
-) -> Replayed:
-    """Replay, and write the video if one is wanted."""
-
-    def steps(done: int, total: int) -> None:
-        progress("steps", done, total)
-
-    if video is None:
-        return run(steps)
-    from worldfork.lab.environments.rendering import Camera
-    from worldfork.video import HOLD, UPDATE, Panel, check_format
-
-    path = Path(video)
-    check_format(path)  # here, as the camera: whatever keeps it from being written is said before the episode runs
-    with Camera(environment) as camera:
-        replayed = run(steps)
-        shown = branches(replayed)
-        colours = (UPDATE, HOLD)
-        panels = [Panel(name, each, branch.returns) for (name, branch), each in zip(shown, colours, strict=True)]
-        shoot(
-            camera,
-            path,
-            panels,
-            [branch.physics for _, branch in shown],
-            title=title,
-            captions=[f"{moment}, drift level {level:.2f}" for level in replayed.levels],
-            progress=lambda done, total: progress("frames", done, total),
-        )
-    return replayed
 
 
 def shoot(

@@ -13,7 +13,6 @@ import functools
 import importlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -97,20 +96,6 @@ class Trained:
         return self.files == other.files and texts[0] == texts[1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Stopped:
-    """Out of time: the training state is saved."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Listening:
-    """Callbacks of a training in this process, and until when it may go on."""
-
-    progress: Progress = silent
-    notify: Notify = ignore
-    until: float | None = None  # on the monotonic clock
-
-
 def pretrain(
     recipe: Recipe | str | Path,
     folder: str | Path,
@@ -118,19 +103,17 @@ def pretrain(
     executor: Executor | str = "local",
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    minutes: float | None = None,
     save_every: int = 10,
     threads: int | None = None,
     progress: Progress = silent,
     notify: Notify = ignore,
-) -> Pretraining | None:
+) -> Pretraining:
     """Train the checkpoints of a recipe into `folder`: the seeds of a group in one program, groups wherever the
     executor says.
 
     `recipe` is a file, the name of one that comes with worldfork, or a record; `executor`, `workers` and `settings`
     are as for `worldfork.run`. Workers that share this disk save the training state every `save_every` episodes.
-    After `minutes` a training in this process is saved and None is returned: the same call goes on. `threads` step
-    the physics, by default as many as there are CPUs; no digit depends on it.
+    `threads` step the physics, by default as many as there are CPUs; no digit depends on it.
     """
     plan = read_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     folder = Path(folder)
@@ -143,21 +126,12 @@ def pretrain(
         notify(f"{folder} already holds the checkpoints of this recipe ({finished.recipe[:12]}); nothing to do.")
         return finished
     work = _Work(plan, folder, save_every=save_every, threads=threads)
-    until = None if minutes is None else time.monotonic() + 60.0 * minutes
     chosen = _settings(executor, workers, settings or {}, groups=len(work.groups))
     files.make_folders(folder)
     with files.exclusive(folder / ".lock"), opened(executor, chosen) as where:
         here = getattr(where, "here", False)
-        if minutes is not None and not here:
-            raise WorldforkError(
-                "`minutes` are for a training in this process alone. Interrupt one that workers do whenever you "
-                "like: the same command goes on."
-            )
-        listening = Listening(progress, notify, until)
-        function = functools.partial(perform, listening=listening) if here else perform
-        if not work.train(where, function, progress=progress, notify=notify):
-            notify(f"Saved in {folder} after {minutes:g} minutes; do the same again to go on.")
-            return None
+        function = functools.partial(perform, progress=progress, notify=notify) if here else perform
+        work.train(where, function, progress=progress, notify=notify)
         return work.finish()
 
 
@@ -179,15 +153,15 @@ def restore_recipe(tables: dict[str, object], *, name: str) -> Recipe:
 
 
 def perform(
-    task: DescribeTrainer | TrainGroup, *, listening: Listening | None = None
-) -> dict[str, Any] | Trained | Stopped | Failed:
+    task: DescribeTrainer | TrainGroup, *, progress: Progress = silent, notify: Notify = ignore
+) -> dict[str, Any] | Trained | Failed:
     """Do one task, on whichever machine this is."""
-    return attempted(lambda: _perform(task, listening or Listening()))
+    return attempted(lambda: _perform(task, progress, notify))
 
 
 def _perform(
-    task: DescribeTrainer | TrainGroup, listening: Listening
-) -> dict[str, Any] | Trained | Stopped | Failed:
+    task: DescribeTrainer | TrainGroup, progress: Progress, notify: Notify
+) -> dict[str, Any] | Trained | Failed:
     recipe = restore_recipe(json.loads(task.recipe), name="The recipe")
     module = TRAINEES[getattr(recipe, "agent", PAPER)]
     try:
@@ -205,26 +179,17 @@ def _perform(
         listed = "\n  ".join(changes)
         reason = f"The worker {worker_name()} would train otherwise than the first group was trained:\n  {listed}"
         return Failed(reason, reason, unfit=True)
-    trained = group.train_group(
+    record, written = group.train_group(
         recipe,
         task.number,
         trainee=trainee,
         state=task.state if shares_disk() else None,
         save_every=task.save_every,
-        stop_after=None if listening.until is None else listening.until - time.monotonic(),
         threads=task.threads,
-        progress=listening.progress,
-        notify=listening.notify,
+        progress=progress,
+        notify=notify,
     )
-    if trained is None:
-        return Stopped()
-    record = {
-        "seeds": [dataclasses.asdict(seed) for seed in trained.seeds],
-        "curves": trained.curves,
-        "training_seconds": trained.training_seconds,
-        "evaluation_seconds": trained.evaluation_seconds,
-    }
-    return Trained(record, trained.files, worker_name())
+    return Trained(record, written, worker_name())
 
 
 class _Work:
@@ -242,8 +207,8 @@ class _Work:
 
     def train(
         self, executor: Executor, function: Callable[[Any], Any], *, progress: Progress, notify: Notify
-    ) -> bool:
-        """Have every missing group trained; False where there was no time for all."""
+    ) -> None:
+        """Have every missing group trained."""
         trainer = self._trainer(executor, function)
         missing = [number for number in range(len(self.groups)) if not (self.place(number) / RECORD).exists()]
         several, done = len(self.groups) > 1, len(self.groups) - len(missing)
@@ -254,8 +219,6 @@ class _Work:
         failures = []
         answers = Answers(executor)
         for index, result in answers.of(tasks, function=function):
-            if isinstance(result, Stopped):
-                return False
             if isinstance(result, Failed):
                 failures.append(f"{self._named(missing[index])}: {result.reason}")
                 files.append(self.folder / FAILURES, f"{failures[-1]}\n{result.details}\n".encode())
@@ -274,7 +237,6 @@ class _Work:
                 f"the same command tries the rest again (tracebacks: {self.folder / FAILURES}):\n  "
                 + "\n  ".join(failures)
             )
-        return True
 
     def finish(self) -> Pretraining:
         """Number the checkpoints, leave curves and the record, and drop what is needed no longer."""

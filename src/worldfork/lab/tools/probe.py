@@ -6,22 +6,17 @@ is computed twice here, in another block shape where the agent says that it does
 a few steps of every registered mechanism show that scope, settings and precision are accepted.
 """
 
-import contextlib
 import dataclasses
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from worldfork import registry
-from worldfork.blobs import Blob, blob_of
+from worldfork.blobs import Blob
 from worldfork.errors import Failed
-from worldfork.executors.base import Executor
+from worldfork.executors.base import Executor, opened
 from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
@@ -87,15 +82,13 @@ class Probe:
         return f"`none` gave dR = 0.0, {forks}{nothing}"
 
 
-def probe(registration: Registration | Path | str, folder: Path | str | None = None) -> Probe:
+def probe(registration: Registration | Path | str) -> Probe:
     """Try every agent, world and mechanism of a registration on one small block, here and in another process.
 
-    `registration` is a file, the name of one that comes with worldfork, or a record; `folder` is a study whose
-    copies of the checkpoints are used where it has them.
+    `registration` is a file, the name of one that comes with worldfork, or a record.
     """
     authored, root = open_authored(registration)
-    copies = Path(folder) / "checkpoints" if folder is not None else root
-    models = checkpoint_files(authored.registration, root=root, copies=copies)
+    models = checkpoint_files(authored.registration, root=root, copies=root)
     in_json = canonical(authored.registration.model_dump(mode="json", by_alias=True))
     return probe_setting(Setting(in_json, tuple(named_checkpoints(models).items())))
 
@@ -124,13 +117,13 @@ def probe_setting(
     shaped = _with(setting, _reduced(registration, chosen, forks_per_block=2))
     whole, once = Trial(small, shaped), Trial(small, None)
     if executor is not None:
-        results: dict[int, Attempt | Failed] = dict(executor.map(attempt, [whole, once]))
-        came = [results[0], results[1]]  # a worker may be lost over a trial
-        answers = [Attempt({}, problem=answer.reason) if isinstance(answer, Failed) else answer for answer in came]
+        results = dict(executor.map(attempt, [whole, once]))
+        came = [results[0], results[1]]
     else:
-        with _asked_elsewhere(once) as wait:
-            answers = [attempt(whole)]
-            answers += [] if answers[0].problem else [wait()]
+        came = [attempt(whole)]
+        came += [] if came[0].problem else _computed_elsewhere(once)
+    # A worker may be lost over a trial.
+    answers = [Attempt({}, problem=answer.reason) if isinstance(answer, Failed) else answer for answer in came]
     problems = tuple(_judged(answers))
     silent = _silent(registration, answers[0].rows)
     return Probe(len(answers[0].rows), len(answers) > 1, time.perf_counter() - began, problems, silent)
@@ -181,7 +174,12 @@ class _Refused(Exception):
 def _judged(answers: Sequence[Attempt]) -> list[str]:
     """List what is wrong: the first thing that explains the others."""
     first, *others = answers
-    problems = [f"It can not be computed: {answer.problem}" for answer in answers if answer.problem]
+    where = ("", *["in another process: "] * len(others))
+    problems = [
+        f"It can not be computed: {place}{answer.problem}"
+        for place, answer in zip(where, answers, strict=True)
+        if answer.problem
+    ]
     problems = problems[:1] or _not_null(first.rows)
     if not problems and first.again is not None:
         problems = _changed(first.rows, first.again, "Computed a second time", OWN_DRAWS)
@@ -310,55 +308,13 @@ def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, r
     return []
 
 
-@contextlib.contextmanager
-def _asked_elsewhere(trial: Trial) -> Iterator[Callable[[], Attempt]]:
-    """Return the same computation in a fresh interpreter, under way while this one computes; yields who waits for
-    it."""
-    question = {
-        "registration": trial.small.registration,
-        "checkpoints": [[*place, [str(blob.path) for blob in files]] for place, files in trial.small.checkpoints],
-    }
-    environment = {
-        # Where this process found modules, that one finds them too; and it shares an accelerator with this one.
-        "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path),
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder) / "question.json", Path(folder) / "answer.json"
-        asked.write_text(json.dumps(question), encoding="utf-8")
-        script = "from worldfork.lab.tools.probe import answer_question as a; import sys; a(*sys.argv[1:])"
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", script, str(asked), str(answered)],
-            env={**os.environ, **environment},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-        def wait() -> Attempt:
-            _, errors = process.communicate()
-            if not answered.exists():
-                return Attempt({}, problem=f"in another process:\n{errors.strip()[-2000:]}")
-            answer = json.loads(answered.read_text(encoding="utf-8"))
-            rows = {cell: ForkRow.model_validate_json(line) for cell, line in answer["rows"].items()}
-            return Attempt(rows, problem=answer["problem"] and f"in another process: {answer['problem']}")
-
-        with process:
-            try:
-                yield wait
-            finally:
-                process.kill()
-
-
-def answer_question(asked: str, answered: str) -> None:
-    """Answer a question in the other process."""
-    question = json.loads(Path(asked).read_text(encoding="utf-8"))
-    checkpoints = tuple(
-        ((task, index), tuple(blob_of(Path(path)) for path in paths))
-        for task, index, paths in question["checkpoints"]
-    )
-    result = attempt(Trial(Setting(question["registration"], checkpoints), None))
-    rows = {cell: row.model_dump_json(by_alias=True) for cell, row in result.rows.items()}
-    partial = Path(f"{answered}.partial")
-    partial.write_text(json.dumps({"rows": rows, "problem": result.problem}), encoding="utf-8")
-    os.replace(partial, answered)
+def _computed_elsewhere(trial: Trial) -> list[Attempt | Failed]:
+    """Compute a trial in a process of its own, which shares an accelerator with this one."""
+    setting, before = "XLA_PYTHON_CLIENT_PREALLOCATE", dict(os.environ)
+    os.environ[setting] = "false"
+    try:
+        with opened("local", {"workers": 2}) as processes:  # one worker would be this process itself
+            return [answer for _, answer in processes.map(attempt, [trial])]
+    finally:
+        os.environ.pop(setting)
+        os.environ.update({name: value for name, value in before.items() if name == setting})

@@ -6,13 +6,12 @@ actions are repeated in turn until the episode ends, since planning is what take
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt32
+from jaxtyping import Float, UInt32
 
-from worldfork.lab.agents.base import Agent, Arrays, Decision, Surprise, taken_by
+from worldfork.lab.agents.base import Agent, Arrays, Belief, Decision, Surprise, taken_by
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork
 from worldfork.lab.stream import deploy
@@ -38,61 +37,30 @@ def short_episode(context: Context, arm: Arm, task: str) -> Fork:
     return Fork(cell, 1, stream)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Belief:
-    """The agent's own belief after `step` control steps, and what it did and measured in those that it planned."""
-
-    inner: Any
-    step: int = 0
-    done: tuple[Decision, ...] = ()
-    measured: tuple[Surprise, ...] = ()
-
-
 class _Repeating:
-    """An agent that plans `PLANNED` control steps and then repeats them; everything else is the agent's."""
+    """An agent that plans `PLANNED` control steps of a roll-out and then repeats them; the rest is the agent's."""
 
     def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.told = taken_by(agent.observe, "reward", "terminated")
+        self.agent, self.acted = agent, 0
+        self.wanted = taken_by(agent.observe, "reward", "terminated")
+        self.decisions: list[Decision] = []
+        self.measured: list[Surprise] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.agent, name)
 
-    def begin(self, parameters: Arrays, observation: Float[np.ndarray, "P E O"]) -> _Belief:
-        return _Belief(self.agent.begin(parameters, observation))
-
-    @property
-    def begin_again(self) -> Callable[..., _Belief] | None:
-        """The agent's own way to begin anew in a world whose episodes end early, where it has one."""
-        inner = getattr(self.agent, "begin_again", None)
-        if inner is None:
-            return None
-
-        def begun(
-            parameters: Arrays,
-            belief: _Belief,
-            observation: Float[np.ndarray, "P E O"],
-            where: Bool[np.ndarray, "P E"],
-        ) -> _Belief:
-            return dataclasses.replace(belief, inner=inner(parameters, belief.inner, observation, where))
-
-        return begun
-
-    def act(self, parameters: Arrays, belief: _Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
-        if belief.step >= PLANNED:
-            return dataclasses.replace(belief.done[belief.step % PLANNED], belief=belief)
-        decision = self.agent.act(parameters, belief.inner, plan_keys)
-        acted = dataclasses.replace(belief, inner=decision.belief, done=(*belief.done, decision))
-        return dataclasses.replace(decision, belief=acted)
+    def act(self, parameters: Arrays, belief: Belief, plan_keys: UInt32[np.ndarray, "P E 2"]) -> Decision:
+        self.acted += 1
+        if self.acted > PLANNED:
+            return dataclasses.replace(self.decisions[self.acted % PLANNED], belief=belief)
+        self.decisions.append(self.agent.act(parameters, belief, plan_keys))
+        return self.decisions[-1]
 
     def observe(
-        self, parameters: Arrays, belief: _Belief, observation: Float[np.ndarray, "P E O"], **outcomes: Any
+        self, parameters: Arrays, belief: Belief, observation: Float[np.ndarray, "P E O"], **outcomes: Any
     ) -> Surprise:
-        later = dataclasses.replace(belief, step=belief.step + 1)
-        if belief.step >= PLANNED:
-            return dataclasses.replace(belief.measured[belief.step % PLANNED], belief=later)
-        surprise = self.agent.observe(
-            parameters, belief.inner, observation, **{name: outcomes[name] for name in self.told}
-        )
-        seen = dataclasses.replace(later, inner=surprise.belief, measured=(*belief.measured, surprise))
-        return dataclasses.replace(surprise, belief=seen)
+        if self.acted > PLANNED:
+            return dataclasses.replace(self.measured[self.acted % PLANNED], belief=belief)
+        wanted = {name: outcomes[name] for name in self.wanted}
+        self.measured.append(self.agent.observe(parameters, belief, observation, **wanted))
+        return self.measured[-1]

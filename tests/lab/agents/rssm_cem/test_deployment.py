@@ -10,16 +10,9 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.tools import drift_scale
 from worldfork.lab.tools.drift_scale import drift_grid, registered_scale
-from worldfork.lab.tools.evaluation import LoadedAgent, adopt, find_checkpoint, load_agent, planner_settings
+from worldfork.lab.tools.evaluation import LoadedAgent, find_checkpoint, load_agent
 
 BUNDLED = "bundled:cartpole-swingup-0"
-
-
-def test_planner_settings_are_read_as_what_they_are():
-    assert planner_settings(["temperature=2", "elites=32"]) == {"temperature": 2.0, "elites": 32}
-    for wrong, message in (("elites=many", "is no int"), ("speed=3", "has no setting 'speed'")):
-        with pytest.raises(WorldforkError, match=message):
-            planner_settings([wrong])
 
 
 def test_checkpoints_that_come_along_have_names(tmp_path):
@@ -27,12 +20,14 @@ def test_checkpoints_that_come_along_have_names(tmp_path):
     assert find_checkpoint(tmp_path / "x.safetensors") == tmp_path / "x.safetensors"
     with pytest.raises(WorldforkError, match="there are cartpole-swingup-0, cartpole-swingup-1"):
         find_checkpoint("bundled:walker-walk-0")
-    with pytest.raises(WorldforkError, match="copy them first"):
-        adopt(load_agent([BUNDLED], precision="tf32", threads=1))
 
 
 def test_a_search_that_can_not_be_is_refused_when_checkpoints_are_deployed():
-    for planner, message in (({"elites": -1}, "elites: expected 2 or more"), ({"candidates": "x"}, "whole number")):
+    for planner, message in (
+        ({"speed": 3}, "speed"),
+        ({"elites": -1}, "elites: expected 2 or more"),
+        ({"candidates": "x"}, "whole number"),
+    ):
         with pytest.raises(WorldforkError, match=message):
             load_agent([BUNDLED], precision="tf32", planner=planner)
 

@@ -1,5 +1,6 @@
 """Pretraining in groups: who trains one changes no byte, what is finished stays, what would differ is refused."""
 
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -52,12 +53,13 @@ def checkpoints(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("cartpole-swingup-*")}
 
 
-def made_up(recipe: Recipe, number: int, **options: Any) -> group.GroupTrained:
+def made_up(recipe: Recipe, number: int, **options: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What a group of one seed would come to, without training it."""
     (seed,) = recipe.groups()[number].tasks[TASK].seeds
     files = {f"{seed_stem(TASK, seed)}{suffix}": f"{seed}{suffix}".encode() for suffix in pretraining.SUFFIXES}
     curve = {"task": TASK, "seed": seed, "episode": 0, "env_steps": 1000, "planned_return": float("nan")}
-    return group.GroupTrained([TrainedSeed(TASK, seed, 800.0, [float(seed)], f"{seed}")], [curve], files, 1.0, 2.0)
+    seeds = [dataclasses.asdict(TrainedSeed(TASK, seed, 800.0, [float(seed)], f"{seed}"))]
+    return {"seeds": seeds, "curves": [curve], "training_seconds": 1.0, "evaluation_seconds": 2.0}, files
 
 
 @pytest.mark.parametrize("really", [pytest.param(True, marks=pytest.mark.nightly), False])
@@ -142,11 +144,6 @@ def test_another_recipe_is_not_mixed_into_a_folder_that_is_half_done(recipe, tmp
     begin(recipe, tmp_path)
     with pytest.raises(WorldforkError, match=r"trained otherwise:\n  recipe: "):
         pretrain(pairs, tmp_path, executor=Idle())
-
-
-def test_minutes_are_for_this_process_alone(recipe, tmp_path):
-    with pytest.raises(WorldforkError, match="`minutes` are for a training in this process alone"):
-        pretrain(recipe, tmp_path, executor=Idle(), minutes=1.0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from test_agent import SETS, agent, keys, optimiser, parameters, window
 
 from worldfork.lab.agents import differentiable
-from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLoss
+from worldfork.lab.agents.rssm_cem.agent import GROUPS, SCOPES, SequenceLoss
 from worldfork.lab.agents.training import Adapter, L2Penalty, Optimiser, Rehearsal, Schedule, TrainingPlan
 from worldfork.randomness import Purpose
 

@@ -82,7 +82,12 @@ def trained(recipe, folder):
 
 
 def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
-    assert loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts", stop_after=0.0) is None
+    def interrupt(episode, curves):
+        if episode == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts", watch=interrupt, save_every=1)
     resumed = loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "parts")
     for whole, parts in zip(jax.tree.leaves(trained[0]), jax.tree.leaves(resumed[0]), strict=True):
         np.testing.assert_array_equal(whole, parts)

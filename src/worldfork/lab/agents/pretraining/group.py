@@ -35,17 +35,6 @@ from worldfork.version import __version__
 SOURCE: Final = "pretraining: sequences drawn uniformly from all that was collected"
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupTrained:
-    """Outcome of a group. `files` are those of the seeds that passed the gate, by their names."""
-
-    seeds: list[TrainedSeed]
-    curves: list[Curve]
-    files: dict[str, bytes]
-    training_seconds: float
-    evaluation_seconds: float
-
-
 def train_group(
     recipe: PretrainingRecipe,
     number: int,
@@ -53,16 +42,12 @@ def train_group(
     trainee: type[Trainee],
     state: Path | None = None,
     save_every: int = 10,
-    stop_after: float | None = None,
     threads: int | None = None,
     progress: Progress = silent,
     notify: Notify = ignore,
-) -> GroupTrained | None:
-    """Train group `number` of the recipe.
-
-    The training state is saved in the folder `state` every `save_every` episodes; after `stop_after` seconds it is
-    saved there and None is returned: the same call goes on.
-    """
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Train group `number` of the recipe; return its record, and the files of the seeds that passed the gate by
+    their names. The training state is saved in the folder `state` every `save_every` episodes."""
     group = recipe.groups()[number]
     worlds = Worlds(group, threads=threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or None)
     worlds.proofs()  # refuses here, before an hour is spent, if any physics is not clean
@@ -79,16 +64,19 @@ def train_group(
             folder=state or Path(scratch, "state"),
             watch=watch,
             save_every=save_every if state else group.episodes,
-            stop_after=stop_after,
         )
-        if trained is None:
-            return None
         began = time.monotonic()
         written = Path(scratch, "checkpoints")
         written.mkdir()
         seeds = harvest(recipe, training, trained, written, progress=progress)
         files = {path.name: path.read_bytes() for path in sorted(written.iterdir())}
-    return GroupTrained(seeds, trained.curves, files, trained.seconds, time.monotonic() - began)
+    record = {
+        "seeds": [dataclasses.asdict(seed) for seed in seeds],
+        "curves": trained.curves,
+        "training_seconds": trained.seconds,
+        "evaluation_seconds": time.monotonic() - began,
+    }
+    return record, files
 
 
 def trainer(recipe: PretrainingRecipe, *, module: str) -> dict[str, object]:

@@ -95,12 +95,8 @@ def train(
     folder: Path,
     watch: Watch = lambda episode, curves: None,
     save_every: int = 10,
-    stop_after: float | None = None,
-) -> Trained | None:
-    """Train every member of the group; resumes from `folder` if a run was interrupted there.
-
-    After `stop_after` seconds it saves at the end of the episode and returns None: the same call goes on.
-    """
+) -> Trained:
+    """Train every member of the group; resumes from `folder` if a run was interrupted there."""
     recipe, worlds = trainee.recipe, trainee.worlds
     members, length = len(worlds.members), worlds.episode_steps
     keys = member_keys(worlds)
@@ -127,23 +123,17 @@ def train(
             action = np.asarray(chosen)
             if not random:  # dispatched, and running while the physics steps below
                 learners, metrics = trainee.learn(learners, replay, step, fold(step_keys, 1))
-            transition = worlds.step(action)
+            reward, following = worlds.step(action)
             first = np.full(earned.shape, now == 0)
-            replay = replays.add(
-                replay, step, observation, action, transition.reward, transition.observation, first
-            )
-            observation, earned = transition.observation, earned + transition.reward
+            replay = replays.add(replay, step, observation, action, reward, following, first)
+            observation, earned = following, earned + reward
         if episode + 1 == recipe.random_episodes:
             learners, metrics = trainee.catch_up(learners, replay, step + 1, keys)
         curves += _curves(trainee, episode, earned, metrics)
         watch(episode, curves[-members:])
-        seconds = time.monotonic() - clock
-        late = stop_after is not None and seconds > stop_after
-        if ((episode + 1) % save_every == 0 or late) and episode + 1 < recipe.episodes:
-            state = (learners, replay)
-            save_state(folder, recipe, state, episode=episode + 1, curves=curves, seconds=spent + seconds)
-            if late:
-                return None
+        if (episode + 1) % save_every == 0 and episode + 1 < recipe.episodes:
+            seconds = spent + time.monotonic() - clock
+            save_state(folder, recipe, (learners, replay), episode=episode + 1, curves=curves, seconds=seconds)
     jax.block_until_ready(learners)  # type: ignore[no-untyped-call]
     return Trained(learners, curves, spent + time.monotonic() - clock, replay)
 

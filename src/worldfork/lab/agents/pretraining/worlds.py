@@ -4,7 +4,6 @@ Axes: M members (task by task, seed by seed), E environments, O and A the larges
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
@@ -13,7 +12,7 @@ from worldfork import randomness
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.pretraining.recipe import PretrainingRecipe
 from worldfork.lab.environments import Environment, State, load
-from worldfork.lab.environments.clean import prove_clean
+from worldfork.lab.environments.base import prove_clean
 from worldfork.randomness import Event, Purpose
 
 
@@ -30,13 +29,6 @@ class Member:
 
     def event(self, purpose: Purpose) -> Event:
         return Event(purpose=purpose, task=self.task, checkpoint=str(self.seed))
-
-
-class Transition(NamedTuple):
-    """Rewards and observations after one control step."""
-
-    reward: Float32[np.ndarray, "M E"]
-    observation: Float32[np.ndarray, "M E O"]
 
 
 class Worlds:
@@ -75,32 +67,28 @@ class Worlds:
         for task, env in self.environments.items():
             seeds = [
                 randomness.seed(member.event(Purpose.INITIAL_STATE).at(episode=episode, iteration=number))
-                for member in self._of(task)
+                for member in self.members
+                if member.task == task
                 for number in range(self.count)
             ]
             self.states[task] = env.reset(np.array(seeds))
         return self._padded({task: state.observation for task, state in self.states.items()})
 
-    def step(self, action: Float32[np.ndarray, "M E A"]) -> Transition:
-        """Take one control step everywhere."""
-        rewards, observations, begin = [], {}, 0
+    def step(self, action: Float32[np.ndarray, "M E A"]) -> tuple[Float32[np.ndarray, "M E"], np.ndarray]:
+        """Take one control step everywhere; return rewards, and observations [M, E, O]."""
+        rewards, observations = [], {}
         for task, env in self.environments.items():
-            end = begin + len(self._of(task))
-            planned = action[begin:end, :, : env.action_size].reshape(-1, env.action_size).astype(np.float64)
-            self.states[task], observations[task], reward = env.step(self.states[task], planned)
+            planned = action[self._rows(task), :, : env.action_size].reshape(-1, env.action_size)
+            self.states[task], observations[task], reward = env.step(self.states[task], planned.astype(np.float64))
             rewards.append(reward.reshape(-1, self.count))
-            begin = end
-        return Transition(np.concatenate(rewards).astype(np.float32), self._padded(observations))
+        return np.concatenate(rewards).astype(np.float32), self._padded(observations)
 
-    def _of(self, task: str) -> list[Member]:
-        return [member for member in self.members if member.task == task]
+    def _rows(self, task: str) -> list[int]:
+        return [row for row, member in enumerate(self.members) if member.task == task]
 
     def _padded(self, observations: dict[str, np.ndarray]) -> Float32[np.ndarray, "M E O"]:
         padded = np.zeros((len(self.members), self.count, self.observation_size), np.float32)
-        begin = 0
         for task, observation in observations.items():
-            end = begin + len(self._of(task))
-            size = observation.shape[-1]
-            padded[begin:end, :, :size] = observation.reshape(end - begin, self.count, size)
-            begin = end
+            rows, size = self._rows(task), observation.shape[-1]
+            padded[rows, :, :size] = observation.reshape(len(rows), self.count, size)
         return padded

@@ -2,26 +2,73 @@
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Bool, Float, UInt32
 
 from worldfork import randomness
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, Decision, Surprise, Window
+from worldfork.lab.agents.differentiable import LossFunction
 from worldfork.lab.agents.jax_agent import JaxAgent, on_its_way, single
 from worldfork.lab.agents.layers import Params, symlog
-from worldfork.lab.agents.rssm_cem import losses
-from worldfork.lab.agents.rssm_cem.learning import GROUPS, SCOPES, SequenceLoss
-from worldfork.lab.agents.rssm_cem.optimiser import flatten, initialise
+from worldfork.lab.agents.rssm_cem import losses, optimiser
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
-from worldfork.lab.agents.sequences import Sequences, cut_into_pieces
+from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of, sample_sequences
 from worldfork.lab.planner import cem
 from worldfork.lab.planner.cem import CEM
+
+SCOPES: Final = {"model": ("model",), "model+value": ("model", "value")}
+
+# Group -> what the names of its parameters begin with. A scope still decides what the loss is: in the scope `model`
+# the value head has none, and `heads` is the reward head.
+GROUPS: Final = {
+    "encoder": ("model/encoder/", "model/posterior/"),
+    "dynamics": ("model/input/", "model/gru/", "model/prior/"),
+    "decoder": ("model/decoder/",),
+    "reward": ("model/reward/",),
+    "value": ("value/",),
+    "heads": ("model/reward/", "value/"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceLoss(LossFunction):
+    """Sequences of a window, the world model's loss on them, and Adam (`worldfork.lab.agents.differentiable`)."""
+
+    model: RSSM
+    sequences: int
+    length: int
+
+    def rows(self, window: Window) -> Sequences:
+        return rows_of(window)
+
+    def sample(self, rows: Sequences, size: Array, key: Array) -> Sequences:
+        return sample_sequences(rows, size, key, sequences=self.sequences, length=self.length)
+
+    def pieces(self, rows: Sequences, size: Array) -> tuple[Sequences, Array]:
+        return cut_into_pieces(rows, size, length=self.length)
+
+    def loss(self, params: Params, batch: Sequences, key: Array, *, scope: str) -> Array:
+        loss, filtered = losses.model_loss(self.model, params, batch, key)
+        if "value" in SCOPES[scope]:
+            loss += losses.replay_value_loss(self.model, params, params, batch, filtered.latent)
+        return loss
+
+    def optimiser(self, rates: Mapping[str, Any]) -> optax.GradientTransformation:
+        return optimiser.adam(rates)
+
+    def restore(self, moments: Params, names: Collection[str]) -> optax.OptState:
+        return optimiser.restore(moments, names)
+
+    def flatten(self, state: optax.OptState) -> dict[str, Array]:
+        return optimiser.flatten(state)
 
 
 class Belief(NamedTuple):
@@ -112,7 +159,7 @@ class RSSMCEM(JaxAgent):
 def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
-        moments = flatten(initialise(params))
+        moments = optimiser.flatten(optimiser.initialise(params))
         # A checkpoint's file keeps the number of steps as an array of one; a deployment goes on with either.
         return params, {**moments, "count": moments["count"][None]}
 

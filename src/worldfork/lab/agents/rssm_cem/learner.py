@@ -25,10 +25,6 @@ class Policy(NamedTuple):
     def sample(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
         return self.mean + self.std * normal
 
-    def log_probability(self, action: Float[Array, "*b A"], mask: Float[Array, " A"]) -> Float[Array, "*b"]:
-        normalised = (action - self.mean) / self.std
-        return jnp.sum((-0.5 * normalised**2 - jnp.log(self.std)) * mask, -1)
-
     def entropy(self, mask: Float[Array, " A"]) -> Float[Array, "*b"]:
         return jnp.sum(jnp.log(self.std) * mask, -1)
 
@@ -50,7 +46,6 @@ class Learning:
     model_rate: float
     value_rate: float
     actor_rate: float
-    through_model: bool  # the actor's gradient passes through the model, else it is the score function's
     starts: int
     imagined: int
     trace: float
@@ -115,10 +110,8 @@ def train_step(
         still = jax.lax.stop_gradient(dream)
         chosen = policy(actor, still.before)
         entropy = chosen.entropy(masks.action)
-        if learning.through_model:  # as DreamerV1 and V2 did for continuous actions
-            gain = dream.returns / jnp.maximum(1.0, still.spread)
-        else:
-            gain = chosen.log_probability(still.action, masks.action) * still.advantage
+        # The gradient passes through the model, as in DreamerV1 and V2 for continuous actions.
+        gain = dream.returns / jnp.maximum(1.0, still.spread)
         return -jnp.mean(gain + learning.entropy * entropy), (still, jnp.mean(entropy))
 
     (_, (dream, entropy)), actor_gradients = jax.value_and_grad(actor_objective, has_aux=True)(learner.actor)
@@ -155,12 +148,10 @@ def train_step(
 
 
 class Dream(NamedTuple):
-    """Imagined transitions, time first: the latent before each action, the action, and what came of it."""
+    """Imagined transitions, time first: the latent before each action, and what came of it."""
 
     before: Latent
-    action: Float[Array, "T N A"]
     returns: Float[Array, "T N"]
-    advantage: Float[Array, "T N"]
     spread: Float[Array, ""]
 
 
@@ -174,7 +165,7 @@ def imagine(
     key: Key[Array, ""],
     masks: Masks,
 ) -> Dream:
-    """Roll the actor out in the model; advantages are in units of the spread of returns, at least 1."""
+    """Roll the actor out in the model."""
     slow = {**learner.params, **learner.slow}
 
     normal_key, gumbel_key = jax.random.split(key)
@@ -184,19 +175,16 @@ def imagine(
         jax.random.gumbel(gumbel_key, (*dreams, model.groups, model.classes)),
     )
 
-    def advance(latent: Latent, noise: tuple[Array, Array]) -> tuple[Latent, tuple[Latent, Array, Latent]]:
+    def advance(latent: Latent, noise: tuple[Array, Array]) -> tuple[Latent, tuple[Latent, Latent]]:
         # Actors see latents, but their gradient does not flow back through what they saw.
         action = policy(actor, jax.lax.stop_gradient(latent)).sample(noise[0]) * masks.action
         deter = model.advance(learner.params, latent, jnp.clip(action, -1.0, 1.0))
         after = Latent(deter, model.sample(model.prior(learner.params, deter), noise[1]))
-        return after, (latent, action, after)
+        return after, (latent, after)
 
-    if not learning.through_model:
-        actor = jax.lax.stop_gradient(actor)
-    _, (before, action, after) = jax.lax.scan(frugal(advance), start, noise, unroll=learning.unroll)
+    _, (before, after) = jax.lax.scan(frugal(advance), start, noise, unroll=learning.unroll)
     reward, value = model.reward(learner.params, after), model.value(slow, after)
     returns = losses.lambda_returns(reward, value, discount=model.discount, trace=learning.trace)
     low, high = jnp.percentile(returns, jnp.array([5.0, 95.0]))
     spread = learner.spread + 0.01 * (high - low - learner.spread)
-    advantage = (returns - model.value(slow, before)) / jnp.maximum(1.0, spread)
-    return Dream(before, action, returns, advantage, spread)
+    return Dream(before, returns, spread)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from worldfork.lab.agents.layers import Params
+from worldfork.lab.agents.layers import Params, squared_norms
 
 Rates = Mapping[str, float | Float[Array, ""]]  # group -> learning rate
 
@@ -48,7 +48,7 @@ def clip_groups(largest: float) -> optax.GradientTransformation:
     def update(
         gradients: Params, state: optax.EmptyState, params: Params | None = None
     ) -> tuple[dict[str, Array], optax.EmptyState]:
-        squares = _squares(gradients)
+        squares = squared_norms(gradients)
         shares = {group: jnp.minimum(1.0, largest / (jnp.sqrt(x) + 1e-9)) for group, x in squares.items()}
         return {name: x * shares[_group(name)] for name, x in gradients.items()}, state
 
@@ -80,11 +80,3 @@ def scale_by_adam(rates: Rates) -> optax.GradientTransformation:
 
 def _group(name: str) -> str:
     return name.split("/")[0]
-
-
-def _squares(gradients: Params) -> dict[str, Array]:
-    """Return the squared norm of each group."""
-    squares: dict[str, Array] = {}
-    for name, gradient in gradients.items():
-        squares[_group(name)] = squares.get(_group(name), jnp.zeros(())) + jnp.sum(gradient**2)
-    return squares

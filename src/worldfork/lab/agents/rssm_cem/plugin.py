@@ -112,5 +112,4 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
         """Return the checkpoint at `path`, a .safetensors file with a manifest beside it."""
         from worldfork.lab.agents.checkpoints import load
 
-        another = "`worldfork evaluate --adopt` measures it with this one"
-        return load(path, agent, environment, training=Training.model_fields, another=another)
+        return load(path, agent, environment, training=Training.model_fields)

@@ -116,27 +116,7 @@ def programs(
     model: RSSM, learning: Learning, collecting: Collecting, *, chunk: int, sequences: int, length: int
 ) -> tuple[Callable[..., Collector], Callable[..., tuple[Learner, dict[str, Array]]]]:
     """Return the two programs of a control step of all members: act, and learn for a chunk of gradient steps."""
-
-    def act(
-        learner: Learner,
-        collector: Collector,
-        observation: Array,
-        key: Array,
-        masks: Masks,
-        first: Array,
-        random: Array,
-    ) -> Collector:
-        return choose_actions(
-            learner,
-            collector,
-            model=model,
-            collecting=collecting,
-            observation=observation,
-            key=key,
-            masks=masks,
-            first=first,
-            random=random,
-        )
+    act = functools.partial(choose_actions, model=model, collecting=collecting)
 
     def learn(
         learner: Learner, replay: Sequences, filled: Array, key: Array, masks: Masks, share: Array
@@ -159,8 +139,7 @@ def programs(
 
 def learning_of(recipe: Recipe) -> Learning:
     """Return the settings of learning that a recipe registers."""
-    named = {name: getattr(recipe, name) for name in Learning.__annotations__ if name != "through_model"}
-    return Learning(**named, through_model=recipe.actor_gradient == "dynamics")
+    return Learning(**{name: getattr(recipe, name) for name in Learning.__annotations__})
 
 
 def initialise_collector(model: RSSM, collecting: Collecting) -> Collector:
@@ -176,14 +155,14 @@ def initialise_collector(model: RSSM, collecting: Collecting) -> Collector:
 def choose_actions(
     learner: Learner,
     collector: Collector,
-    *,
-    model: RSSM,
-    collecting: Collecting,
     observation: Float[Array, "E O"],
     key: Key[Array, ""],
     masks: Masks,
     first: Bool[Array, ""],
     random: Bool[Array, ""],
+    *,
+    model: RSSM,
+    collecting: Collecting,
 ) -> Collector:
     """Filter the observation and choose each environment's next action, in [-1, 1]; uniform ones if `random`."""
     plan_key, noise_key, actor_key, random_key = jax.random.split(key, 4)

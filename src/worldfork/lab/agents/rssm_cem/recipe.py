@@ -34,7 +34,7 @@ class Recipe(Training, PretrainingRecipe):
     # All rates fall linearly to this share of themselves over the second half: where they do not, the actor keeps
     # moving and the value head is always a little behind it.
     final_rate: float = Field(default=1.0, gt=0, le=1)
-    actor_gradient: Literal["reinforce", "dynamics"] = "reinforce"  # score function, or through the model
+    actor_gradient: Literal["dynamics"] = "dynamics"  # through the model
     starts: Count = 256  # of imagination, per gradient step
     imagined: Count = 15  # steps of imagination
     trace: float = Field(default=0.95, ge=0, le=1)
