@@ -1,5 +1,7 @@
 """The search is tested where the best action is known: a bowl, and a linear system with its LQR action."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +83,37 @@ def test_masked_actions_stay_zero_and_the_rest_within_bounds():
     np.testing.assert_array_equal(found.action[1::2], 0.0)
     assert (found.action[::2] > 0.9).all()
     assert (found.action <= 1.0).all()
+
+
+def test_a_proposal_is_found_where_the_drawn_candidates_never_look():
+    """All but one sequence, far from the start of a narrow search, are worth nothing."""
+    best = jnp.full((3, 2), 0.9)
+    settings = CEM(candidates=32, elites=4, initial_std=0.05, minimum_std=0.01, proposals=2)
+
+    def imagine(candidates):
+        assert len(candidates) == settings.candidates
+        return jnp.exp(-jnp.sum((candidates - best) ** 2, (1, 2)))
+
+    proposed = jnp.stack([best, jnp.full((3, 2), jnp.nan)])
+    found = plan(imagine, jnp.zeros((3, 2)), KEY, settings=settings, proposed=proposed)
+    alone = plan(imagine, jnp.zeros((3, 2)), KEY, settings=dataclasses.replace(settings, proposals=0))
+    np.testing.assert_allclose(found.mean, best, atol=0.1)
+    assert bool(found.finite)
+    assert float(jnp.abs(alone.mean - best).max()) > 0.2
+
+
+def test_a_mask_covers_proposals_too():
+    settings = CEM(candidates=16, elites=4, proposals=1)
+    found = plan(lambda c: jnp.sum(c, (1, 2)), jnp.zeros((3, 2)), KEY, settings=settings,
+                 mask=jnp.array([1.0, 0.0]), proposed=jnp.ones((1, 3, 2)))  # fmt: skip
+    np.testing.assert_array_equal(found.mean[:, 1], 0.0)
+
+
+def test_proposals_leave_candidates_to_draw():
+    with pytest.raises(
+        WorldforkError, match="At least one of the planner's `candidates` is drawn; got 12 `proposals`"
+    ):
+        CEM(candidates=16, elites=8, keep=0.5, proposals=12)
 
 
 def test_shift_moves_the_plan_one_step_on():

@@ -3,7 +3,7 @@
 The model enters as one callable, `imagine(actions) -> values`, so that planner and model never meet. Everything
 random comes from one key; the warm start is passed in and out. Plans one decision: vmap it for many.
 
-Axes: N candidates, H horizon, A actions, K elites.
+Axes: N candidates, M of which a policy proposes, H horizon, A actions, K elites.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ Search = tuple[Array, Array, Array, Array]  # mean, standard deviation, kept eli
 class CEM:
     """The search's settings: registered with a study.
 
+    `proposals` of the candidates are action sequences of a policy, the same in every iteration.
     `colour` correlates the noise along the horizon (0: white, towards 1: constant); `keep` carries that share of
     the elites into the next iteration; `temperature` weights elites by exp(value / (temperature x their spread)),
     0 weights them equally.
@@ -38,6 +39,7 @@ class CEM:
     temperature: float = 1.0
     initial_std: float = 0.8
     minimum_std: float = 0.05
+    proposals: int = 0
 
     def __post_init__(self) -> None:
         if not 2 <= self.elites <= self.candidates:
@@ -45,6 +47,21 @@ class CEM:
                 f"The planner keeps `elites` of `candidates`: at least 2 and no more than there are; got "
                 f"{self.elites} of {self.candidates}."
             )
+        if self.proposals < 0 or self.drawn < 1:
+            raise WorldforkError(
+                f"At least one of the planner's `candidates` is drawn; got {self.proposals} `proposals` and "
+                f"{self.kept} kept elites of {self.candidates}."
+            )
+
+    @property
+    def kept(self) -> int:
+        """Elites that the next iteration begins with."""
+        return int(self.keep * self.elites)
+
+    @property
+    def drawn(self) -> int:
+        """Candidates that every iteration draws around its mean."""
+        return self.candidates - self.kept - self.proposals
 
 
 class Plan(NamedTuple):
@@ -62,14 +79,17 @@ def plan(
     *,
     settings: CEM,
     mask: Float[Array, " A"] | None = None,
+    proposed: Float[Array, "M H A"] | None = None,
 ) -> Plan:
     """Search around `warm` for the action sequence in [-1, 1] whose imagined value is highest.
 
-    `mask` zeroes actions that do not exist. Candidates whose value is not finite rank last; if no candidate is
+    `mask` zeroes actions that do not exist. `proposed` are the sequences of a policy, which the settings ask for:
+    candidates of every iteration. Candidates whose value is not finite rank last; if no candidate is
     finite the action is zero and `finite` says so.
     """
-    kept = int(settings.keep * settings.elites)
+    kept = settings.kept
     mask = jnp.ones(warm.shape[-1]) if mask is None else mask
+    offered = [] if proposed is None else [jnp.where(jnp.isfinite(proposed), proposed, 0.0) * mask]
     mean = jnp.where(jnp.isfinite(warm), warm, 0.0) * mask
     std = jnp.full_like(mean, settings.initial_std)
     # The first iteration has no elites yet: the warm start itself stands in for them.
@@ -79,7 +99,7 @@ def plan(
         mean, std, elites, _ = carry
         noise = coloured_noise(jax.random.fold_in(plan_key, iteration), settings, mean.shape)
         fresh = jnp.clip(mean + std * noise, -1.0, 1.0) * mask
-        candidates = jnp.concatenate([elites, fresh])
+        candidates = jnp.concatenate([elites, *offered, fresh])
         values = imagine(candidates)
         values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
         best, index = jax.lax.top_k(values, settings.elites)
@@ -94,11 +114,15 @@ def plan(
     return Plan(mean[0], mean, finite)
 
 
+def proposal_key(plan_key: Key[Array, ""], settings: CEM) -> Key[Array, ""]:
+    """Return the key of what a policy proposes: one that no iteration of the search draws from."""
+    return jax.random.fold_in(plan_key, settings.iterations)
+
+
 def coloured_noise(key: Key[Array, ""], settings: CEM, shape: tuple[int, ...]) -> Float[Array, "N H A"]:
-    """Standard normals for all candidates that are not kept elites, autocorrelated along the horizon."""
+    """Standard normals for all candidates that are drawn, autocorrelated along the horizon."""
     horizon, actions = shape
-    fresh = settings.candidates - int(settings.keep * settings.elites)
-    white = jax.random.normal(key, (fresh, horizon, actions))
+    white = jax.random.normal(key, (settings.drawn, horizon, actions))
     if settings.colour == 0.0:
         return white
     rho = settings.colour

@@ -207,6 +207,10 @@ def test_padding_after_the_window_is_never_read():
         ({"candidates": 64.5}, "candidates: expected a whole number"),
         ({"elites": -1}, "elites: expected 2 or more; got -1"),
         ({"candidates": 32}, "`elites` are chosen among `candidates`; got 64 of 32"),
+        (
+            {"candidates": 64, "elites": 8, "proposals": 64},
+            "some of the `candidates` are drawn; got 64 `proposals`",
+        ),
         ({"size": "huge"}, "size: expected 'compact' or 'tiny'"),
         ({"discount": 1.0}, "discount: expected less than 1"),
         ({"model_rate": 0.0}, "model_rate: expected more than 0"),
@@ -223,7 +227,7 @@ def test_every_setting_reaches_the_agent():
     chosen = {
         "deter": 24, "groups": 3, "classes": 5, "hidden": 7, "bins": 11, "reward_high": 2.0, "discount": 0.9,
         "unimix": 0.02, "candidates": 20, "horizon": 4, "iterations": 3, "elites": 5, "keep": 0.2, "colour": 0.1,
-        "temperature": 2.0, "initial_std": 0.5, "minimum_std": 0.1, "sequences": 3, "length": 9,
+        "temperature": 2.0, "initial_std": 0.5, "minimum_std": 0.1, "proposals": 2, "sequences": 3, "length": 9,
         "model_rate": 1e-3, "value_rate": 2e-3, "fused": False,
     }  # fmt: skip
     assert {*chosen, "size"} == set(RSSMCEMPlugin.model_fields)

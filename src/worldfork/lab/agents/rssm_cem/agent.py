@@ -1,4 +1,7 @@
-"""The paper's agent: an RSSM that filters, and CEM that plans through it; no actor (paper, Section 3.1)."""
+"""The paper's agent: an RSSM that filters, and CEM that plans through it (paper, Section 3.1).
+
+The paper's has no actor. Ours may have its planner search among an actor's proposals too (`proposals`).
+"""
 
 import dataclasses
 import functools
@@ -18,6 +21,7 @@ from worldfork.lab.agents.differentiable import LossFunction
 from worldfork.lab.agents.jax_agent import JaxAgent, on_its_way, single
 from worldfork.lab.agents.layers import Params, symlog
 from worldfork.lab.agents.rssm_cem import losses, optimiser
+from worldfork.lab.agents.rssm_cem.actor import initialise_actor, propose
 from worldfork.lab.agents.rssm_cem.planning import Prepared, available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences, cut_into_pieces, rows_of, sample_sequences
@@ -152,14 +156,17 @@ class RSSMCEM(JaxAgent):
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Parameters before any training, and an optimiser that has taken no step."""
-        return _fresh(self.model, keys)
+        return _fresh(self.model, keys, actor=self.planner.proposals > 0)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _fresh(model: RSSM, keys: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+@functools.partial(jax.jit, static_argnums=0, static_argnames="actor")
+def _fresh(model: RSSM, keys: Array, *, actor: bool) -> tuple[dict[str, Array], dict[str, Array]]:
     def of_set(words: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        params = model.initialise(jax.random.wrap_key_data(words, impl="threefry2x32"))
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        params = model.initialise(key)
         moments = optimiser.flatten(optimiser.initialise(params))
+        if actor:
+            params |= initialise_actor(model, jax.random.fold_in(key, 0))
         # A checkpoint's file keeps the number of steps as an array of one; a deployment goes on with either.
         return params, {**moments, "count": moments["count"][None]}
 
@@ -196,7 +203,9 @@ def _act(
 ) -> tuple[Belief, Array]:
     def search(params: Params, prepared: Prepared | None, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return cem.plan(imagination(model, params, latent, prepared), warm, key, settings=planner)
+        imagine = imagination(model, params, latent, prepared)
+        proposed = propose(model, params, params, latent, cem.proposal_key(key, planner), settings=planner)
+        return cem.plan(imagine, warm, key, settings=planner, proposed=proposed)
 
     def search_all(params: Params, latent: Latent, warm: Array, words: Array) -> cem.Plan:
         prepared = prepare(model, params) if fused and available(model, planner.candidates) else None

@@ -1,4 +1,4 @@
-"""The imagination actor: collects data during pretraining and is thrown away after it."""
+"""A gradient step of pretraining: the world model, the imagination actor and the value head."""
 
 import dataclasses
 from typing import NamedTuple
@@ -9,34 +9,12 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from worldfork.lab.agents import layers
-from worldfork.lab.agents.layers import Params, frugal, initialise_mlp, mlp
+from worldfork.lab.agents.layers import Params, frugal
 from worldfork.lab.agents.rssm_cem import losses
+from worldfork.lab.agents.rssm_cem.actor import initialise_actor, policy
 from worldfork.lab.agents.rssm_cem.optimiser import adam, initialise
 from worldfork.lab.agents.rssm_cem.rssm import RSSM, Latent
 from worldfork.lab.agents.sequences import Sequences
-
-
-class Policy(NamedTuple):
-    """A normal distribution over actions, centred in [-1, 1]; what it draws is clipped where it is executed."""
-
-    mean: Float[Array, "*b A"]
-    std: Float[Array, "*b A"]
-
-    def sample(self, normal: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
-        return self.mean + self.std * normal
-
-    def entropy(self, mask: Float[Array, " A"]) -> Float[Array, "*b"]:
-        return jnp.sum(jnp.log(self.std) * mask, -1)
-
-
-def initialise_actor(model: RSSM, key: Key[Array, ""]) -> dict[str, Array]:
-    sizes = [model.deter + model.stoch, model.hidden, model.hidden, 2 * model.action_size]
-    return initialise_mlp(key, "actor/head", sizes, output_scale=0.01)
-
-
-def policy(params: Params, latent: Latent) -> Policy:
-    mean, std = jnp.split(mlp(params, "actor/head", jnp.concatenate(latent, -1), layers=3), 2, -1)
-    return Policy(jnp.tanh(mean), 0.1 + 0.9 * jax.nn.sigmoid(std))
 
 
 @dataclasses.dataclass(frozen=True)

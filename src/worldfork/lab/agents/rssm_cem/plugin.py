@@ -3,11 +3,13 @@
 Reading a registration imports this module and no more, so JAX waits until something is built.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin, Checkpoint
 from worldfork.lab.agents.training import Count, Rate, precisions
 from worldfork.lab.environments.base import Environment
@@ -31,6 +33,8 @@ class Search(Record):
     """A planner's settings; `worldfork.lab.planner.cem.CEM` says what they do."""
 
     candidates: Annotated[int, Field(ge=2)] = 512
+    # Candidates that follow the actor, which then belongs to the checkpoint.
+    proposals: int = Field(default=0, ge=0, exclude_if=lambda count: count == 0)
     horizon: Count = 3
     iterations: Count = 6
     elites: Annotated[int, Field(ge=2)] = 64
@@ -44,6 +48,10 @@ class Search(Record):
     def _as_many_as_there_are(self) -> "Search":
         if self.elites > self.candidates:
             raise ValueError(f"`elites` are chosen among `candidates`; got {self.elites} of {self.candidates}")
+        if self.proposals >= self.candidates - int(self.keep * self.elites):
+            raise ValueError(
+                f"some of the `candidates` are drawn; got {self.proposals} `proposals` of {self.candidates}"
+            )
         return self
 
     def planner(self) -> "CEM":
@@ -112,4 +120,14 @@ class RSSMCEMPlugin(Search, Training, AgentPlugin):
         """Return the checkpoint at `path`, a .safetensors file with a manifest beside it."""
         from worldfork.lab.agents.checkpoints import load
 
-        return load(path, agent, environment, training=Training.model_fields)
+        checkpoint = load(path, agent, environment, training=Training.model_fields)
+        actor = {name for name in checkpoint.parameters if name.startswith("actor/")}
+        if self.proposals and not actor:
+            raise WorldforkError(
+                f"{path} has no actor to propose candidates: its recipe's planner asked for none. Register "
+                "`proposals = 0`, or train it by a recipe whose planner has `proposals`."
+            )
+        if self.proposals or not actor:
+            return checkpoint
+        model = {name: array for name, array in checkpoint.parameters.items() if name not in actor}
+        return dataclasses.replace(checkpoint, parameters=model)

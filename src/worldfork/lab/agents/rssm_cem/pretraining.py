@@ -16,15 +16,9 @@ from jaxtyping import Array, Bool, Float, Float32, Key
 from worldfork.lab.agents.pretraining import replay as replays
 from worldfork.lab.agents.pretraining.loop import Trainee as AnyTrainee
 from worldfork.lab.agents.pretraining.worlds import Worlds
+from worldfork.lab.agents.rssm_cem.actor import policy, propose
 from worldfork.lab.agents.rssm_cem.agent import RSSMCEM
-from worldfork.lab.agents.rssm_cem.learner import (
-    Learner,
-    Learning,
-    Masks,
-    initialise_learner,
-    policy,
-    train_step,
-)
+from worldfork.lab.agents.rssm_cem.learner import Learner, Learning, Masks, initialise_learner, train_step
 from worldfork.lab.agents.rssm_cem.optimiser import flatten
 from worldfork.lab.agents.rssm_cem.planning import available, imagination, prepare
 from worldfork.lab.agents.rssm_cem.recipe import Recipe
@@ -105,10 +99,12 @@ class Trainee(AnyTrainee):
         return {"planned_return": float(earned[:planned].mean()), "actor_return": float(earned[planned:].mean())}
 
     def arrays(self, learners: Learner) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        return jax.device_get(learners.params), jax.device_get(flatten(learners.optimiser))
+        return jax.device_get({**learners.params, **learners.actor}), jax.device_get(flatten(learners.optimiser))
 
     def cut(self, arrays: dict[str, Any], agent: RSSMCEM) -> dict[str, Any]:
-        return cut(arrays, agent.model)
+        """Drop the padding, and the actor where the agent's planner asks for no proposals."""
+        kept = {name: x for name, x in arrays.items() if agent.planner.proposals or not name.startswith("actor/")}
+        return cut(kept, agent.model)
 
 
 @functools.lru_cache(maxsize=2)
@@ -180,8 +176,17 @@ def choose_actions(
     prepared = prepare(imagined, params) if available(imagined, collecting.planner.candidates) else None
 
     def search(latent: Latent, warm: Array, key: Array) -> cem.Plan:
-        imagine = imagination(imagined, params, latent, prepared)
-        return cem.plan(imagine, warm, key, settings=collecting.planner, mask=masks.action)
+        planner, imagine = collecting.planner, imagination(imagined, params, latent, prepared)
+        proposed = propose(
+            imagined,
+            learner.actor,
+            params,
+            latent,
+            cem.proposal_key(key, planner),
+            settings=planner,
+            mask=masks.action,
+        )
+        return cem.plan(imagine, warm, key, settings=planner, mask=masks.action, proposed=proposed)
 
     planned = jax.vmap(search)(
         Latent(*(x[: collecting.planned] for x in latent)), warm, jax.random.split(plan_key, collecting.planned)
@@ -204,6 +209,12 @@ def cut(arrays: dict[str, Any], model: RSSM) -> dict[str, Any]:
         "model/decoder/2/weight": (slice(None), slice(None), slice(observations)),
         "model/decoder/2/bias": (slice(None), slice(observations)),
     }
+    if "actor/head/2/bias" in arrays:  # all means, then all deviations
+        padded = arrays["actor/head/2/bias"].shape[-1] // 2
+        outputs = np.r_[: model.action_size, padded : padded + model.action_size]
+        arrays = arrays | {
+            f"actor/head/2/{name}": arrays[f"actor/head/2/{name}"][..., outputs] for name in ("weight", "bias")
+        }
     # An optimiser's moments carry a prefix before the parameter's name.
     bare = {name: name.removeprefix("mean/").removeprefix("square/") for name in arrays}
     return {name: x[ends[bare[name]]] if bare[name] in ends else x for name, x in arrays.items()}
