@@ -88,7 +88,7 @@ def _pinning(as_json: bool) -> None:
     import dataclasses
     import json
 
-    from worldfork.analysis.score.clusters import pinning_table
+    from worldfork.analysis.score.pinning import pinning_table
 
     entries = pinning_table()
     if as_json:

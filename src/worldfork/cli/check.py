@@ -8,7 +8,7 @@ import typer
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.analysis.score.design import Power
+    from worldfork.analysis.score.power import Power
     from worldfork.lab.tools.check import Check
 
 

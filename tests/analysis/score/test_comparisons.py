@@ -12,9 +12,10 @@ from worlds import forks, study
 
 from worldfork.analysis.read import read_table
 from worldfork.analysis.score import Rules, score
-from worldfork.analysis.score.clusters import LOSSES, forward_to_pinned, pinning_table
 from worldfork.analysis.score.contrasts import contrast_arms, contrast_directions
-from worldfork.analysis.score.predictions import Prediction, Premise, answer, prediction_problems
+from worldfork.analysis.score.pinning import LOSSES, forward_to_pinned, pinning_table
+from worldfork.analysis.score.predictions import answer, prediction_problems
+from worldfork.analysis.score.rules import Prediction, Premise
 from worldfork.analysis.score.undefined import Interval, Undefined, settle
 from worldfork.errors import WorldforkError
 

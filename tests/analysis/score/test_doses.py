@@ -6,7 +6,7 @@ import pytest
 from swept import GRID, HALF_WIDTH, arms, scored, study
 
 from worldfork.analysis.score import Undefined, score_ledger
-from worldfork.analysis.score.sweeps import dose_groups
+from worldfork.analysis.score.arms import dose_groups
 from worldfork.registration import parse, read
 from worldfork.registration.library import find
 

@@ -30,10 +30,9 @@ from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide
 from worldfork.analysis.score.deployment_records import LedgerForecast, TaskDeployment
-from worldfork.analysis.score.deployments import score_deployments
+from worldfork.analysis.score.deployments import AS_FITTED, COVERAGE, FITTING_ANEW, cautions, score_deployments
 from worldfork.analysis.score.forecasts import forecast
 from worldfork.analysis.score.predictions import prediction_problems
-from worldfork.analysis.score.rankings import AS_FITTED, COVERAGE, FITTING_ANEW, cautions
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.thresholds import decisions_on, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from worldfork.analysis.present.text.answers import predicted_digits, predictions_answered
-from worldfork.analysis.score.predictions import Prediction, Premise, answer
+from worldfork.analysis.score.predictions import answer
+from worldfork.analysis.score.rules import Prediction, Premise
 from worldfork.analysis.score.undefined import Interval
 
 SAID = {

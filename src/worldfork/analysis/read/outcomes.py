@@ -191,11 +191,14 @@ class Frame(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+Arms = Mapping[str, Mapping[str, Forks]]  # by arm, then by task
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Forks by arm and task, the columns that were not read, and the forks that failed."""
 
-    arms: Mapping[str, Mapping[str, Forks]]
+    arms: Arms
     ignored: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
     # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.

@@ -1,28 +1,97 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.outcomes import Arms, Forks
 from worldfork.analysis.score.clusters import group_means, natural, partition
+from worldfork.analysis.score.decisions import diverged
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.intervals import more_checkpoints
+from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
-from worldfork.analysis.score.records import (
-    Contrast,
-    DirectionContrast,
-    MeanEstimate,
-    PairedDifference,
-    PairedForks,
+from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.undefined import Estimands, Figure, Undefined, finite
+from worldfork.analysis.score.verdicts import (
+    Grade,
+    grade_together,
+    more_checkpoints,
 )
-from worldfork.analysis.score.undefined import Undefined
-from worldfork.analysis.score.verdicts import grade_together, known_means
+from worldfork.errors import WorldforkError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairedForks:
+    """Agreement of two arms, fork by fork."""
+
+    forks: int
+    pearson: Figure
+    spearman: Figure
+    same_sign: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairedDifference(MeanByCheckpoint):
+    """The first arm less the second, on the cells both have."""
+
+    first: Figure
+    second: Figure
+    cells: int
+    paired: PairedForks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contrast(PairedDifference):
+    """A difference of two arms that the score compares, graded among all that it compares."""
+
+    grade: Grade | Undefined
+    family: int  # differences that are adjusted together: all of the score, of this estimand
+    adjusted_student_t: Figure
+    adjusted_sign_flip: Figure
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DirectionContrast(MeanByCheckpoint):
+    """toward less away, at the drift levels both visit."""
+
+    by_direction: Mapping[str, Figure]
+    levels: int
+
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+def contrast_all(
+    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
+) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
+    """Return every pair of arms compared on each task that they share, by "first - second" and task."""
+    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    compared: dict[str, list[str]] = {}
+    for first, second in pairs:
+        for name in (first, second):
+            if name not in arms:
+                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
+        tasks = compared.setdefault(f"{first} - {second}", [])
+        for task in [task for task in arms[first] if task in arms[second]]:
+            tasks.append(task)
+            pair = (arms[first][task], arms[second][task])
+            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
+            key = f"{first} - {second}", task
+            attempted[key] = finite(contrast_arms(*pair, seed=rules.seed))
+            retained[key] = finite(contrast_arms(*kept, seed=rules.seed))
+    of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
+    return {
+        pair: {
+            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
+            for task in tasks
+        }
+        for pair, tasks in compared.items()
+    }
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:
@@ -48,7 +117,7 @@ def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> 
         key: difference for key, difference in differences.items() if isinstance(difference, Undefined)
     }
     for key, found in grade_together(measured, measured).items():
-        more = more_checkpoints(known_means(measured[key]), family=found.family)
+        more = more_checkpoints(measured[key].means, family=found.family)
         graded[key] = Contrast(
             **vars(measured[key]), **found._asdict(), more_checkpoints=0 if found.grade == "resolved" else more
         )

@@ -16,9 +16,36 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import Prefork
 from worldfork.analysis.read.triggers import Alarms, Reading, Signal
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.numerics import rises, tied
+from worldfork.analysis.score.intervals import ROUNDING
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.triggers.policy import beyond_quantile
+
+
+def tied(values: Float[np.ndarray, "values"]) -> Float[np.ndarray, "values"]:
+    """Return the same values, with all that are equal but for rounding replaced by the smallest of them; NaN stays
+    NaN.
+
+    >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
+    [0.3, 0.3, 0.4]
+    """
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
+    first = np.flatnonzero(rises(values[order]))
+    found = values.copy()
+    found[order] = np.repeat(values[order][first], np.diff(np.r_[first, len(order)]))
+    return found
+
+
+def rises(ascending: Float[np.ndarray, "values"]) -> Bool[np.ndarray, "values"]:
+    """Return where a value in ascending order exceeds the one before it by more than rounding; the first one
+    does."""
+    below, above = ascending[:-1], ascending[1:]
+    # Infinities are equal to themselves: their difference would be undefined.
+    with np.errstate(invalid="ignore"):
+        gap = np.where(below == above, 0.0, above - below)
+    size = np.maximum(np.abs(below), np.abs(above))
+    apart = gap > ROUNDING * np.where(np.isinf(size), 0.0, size)
+    return np.r_[True, apart][: len(ascending)]
 
 
 def fires(
@@ -31,11 +58,6 @@ def fires(
 def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
     """Return the total dR where it fires: the gain over never updating."""
     return float(delta[fired].sum())
-
-
-def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
-    """Return the total of a rule that knew dR: the ceiling of every policy."""
-    return float(delta[delta > 0].sum())
 
 
 def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:

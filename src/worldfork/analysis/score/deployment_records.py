@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 
-from worldfork.analysis.score.judgement import Grade, LeaveOneOut
-from worldfork.analysis.score.records import MeanByCheckpoint
+from worldfork.analysis.score.intervals import LeaveOneOut, MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
+from worldfork.analysis.score.verdicts import Grade
 
 NOT_ADJUSTED = Undefined("it was not adjusted so")
 NOT_FORECAST = Undefined("it was not computed")

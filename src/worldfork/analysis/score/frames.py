@@ -1,28 +1,24 @@
 """A score as frames for further work: one row per arm, task and subject of the frame, null where undefined."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.curves import CurvePoint, Curves
 from worldfork.analysis.score.deployment_records import Advantage, TaskDeployment
-from worldfork.analysis.score.judgement import Skew
-from worldfork.analysis.score.records import (
-    CurvePoint,
-    Curves,
-    RandomControl,
-    ReferencePolicies,
-    TaskScore,
-    TriggerScore,
-)
-from worldfork.analysis.score.undefined import Bounds, Undefined
+from worldfork.analysis.score.intervals import Skew
+from worldfork.analysis.score.permutation_nulls import RandomControl
+from worldfork.analysis.score.policies import ReferencePolicies
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.triggers import TriggerScore
+from worldfork.analysis.score.undefined import Bounds, Estimand, Undefined
 
 if TYPE_CHECKING:
     from worldfork.analysis.score.result import Score
 
 
-Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
 Cell = float | int | bool | str | None
 BASELINES = ("never", "always", "better_of_both", "position_table")

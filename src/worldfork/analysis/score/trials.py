@@ -5,6 +5,7 @@ episodes that decided about it. The trial itself is not in the value. In deploym
 with the candidate each: `break_even` is the price of a trial episode up to which the rule is worth it.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
@@ -17,9 +18,34 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.prices import best_by_price, break_even
-from worldfork.analysis.score.records import Trial, Trials
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
+from worldfork.analysis.score.prices import BreakEven, PriceRange, best_by_price, break_even
+from worldfork.analysis.score.undefined import INTERNAL, Figure, Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial(MeanByCheckpoint):
+    """A rule that tries an update on a few episodes and keeps it where it won there: mean dR of the others."""
+
+    episodes: int  # of a trial
+    proposed: float  # the share of decision points at which an update is tried
+    kept: Figure  # the share of the trials after which it is kept
+    over_better: MeanEstimate  # over the better of never and always, in hindsight
+    break_even: BreakEven  # the price of a trial episode up to which it is worth more than these
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Try, then keep: by the number of trial episodes, and with one where a trigger proposes the update."""
+
+    margin: float  # that the mean dR of the trial has to exceed
+    by_episodes: Mapping[str, Trial]
+    proposed_by: Mapping[str, Trial]
+    always: float  # mean dR, for comparison
+    oracle: float  # the mean of max(dR, 0) over forks: no rule that keeps or drops an update can be worth more
+    # Of never, always and each number of episodes the best at each price of a trial episode, in hindsight.
+    best: tuple[PriceRange, ...] = dataclasses.field(default=(), metadata=INTERNAL)
+
 
 MOST_SPLITS: Final = 1_000  # ways to choose the trial episodes that are listed; more episodes are not tried
 MOST_EPISODES: Final = 4

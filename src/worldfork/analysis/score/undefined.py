@@ -6,8 +6,8 @@ where undefined, and the list of what is undefined and why.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -159,3 +159,23 @@ class Named(dict[str, Entry]):
     def __missing__(self, name: str) -> Entry:
         listed = f"There are {', '.join(map(str, self))}." if self else f"This score has no {self._kind} at all."
         raise WorldforkError(f"There is no {self._kind} {name!r}. {listed}")
+
+
+Estimand = Literal["all_attempted", "retained"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Estimands(Generic[T]):
+    """A figure on all attempted forks, and on those that the divergence rule retains."""
+
+    all_attempted: T
+    retained: T
+
+    def __getitem__(self, estimand: str) -> T:
+        assert estimand in ("all_attempted", "retained"), estimand
+        return self.retained if estimand == "retained" else self.all_attempted
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Yield both, by name."""
+        yield "all_attempted", self.all_attempted
+        yield "retained", self.retained
