@@ -87,7 +87,7 @@ def _publish(study: Path, target: Path, *, streams: bool) -> None:
     opened, answers = Study(study), None
     without = "models and windows"
     if not streams:
-        from worldfork.analysis.score.stream_answers import stream_answers
+        from worldfork.analysis.read.stream_answers import stream_answers
 
         answers, without = stream_answers(opened), "models, windows and streams"
     written = publish(opened, target, streams=streams, answers=answers)

@@ -24,8 +24,7 @@ from worldfork.analysis.present.tables.deployments import deployments, forecasts
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read import Table, open_ledger
-from worldfork.analysis.read.deployments import Deployed, read_deployments
-from worldfork.analysis.read.study import Rows
+from worldfork.analysis.read.study import Deployed, Rows, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide

@@ -228,20 +228,25 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     """Return slope, crossing and variance ratio with intervals over checkpoints, bins, and the split-half null."""
     hold, update, parts = forks.outcomes.r_hold, forks.outcomes.r_update, partition(forks.prefork)
     fit = line(hold, update, parts.checkpoint, seed=seed, task=forks.task)
-    slope, place = fit.slope.value, strata(parts.direction, forks.prefork.k)
+    slope, crossing, ratio = fit.slope.value, fit.crossing.value, fit.variance_ratio.value
+    if isinstance(slope, Undefined):
+        few = "r_hold does not vary over these forks" if len(forks) > 1 else "it needs at least two forks"
+        slope = crossing = ratio = Undefined(few)
+    elif isinstance(crossing, Undefined):
+        crossing = Undefined("the slope is 1: the fit runs beside the identity and never crosses it")
     return Contraction(
         slope=slope,
         intercept=slope if isinstance(slope, Undefined) else float(update.mean()) - slope * float(hold.mean()),
         slope_interval=fit.slope.student_t,
         slope_bootstrap=fit.slope.bootstrap,
-        crossing=fit.crossing.value,
+        crossing=crossing,
         crossing_interval=fit.crossing.student_t,
         crossing_bootstrap=fit.crossing.bootstrap,
-        variance_ratio=fit.variance_ratio.value,
+        variance_ratio=ratio,
         variance_ratio_interval=fit.variance_ratio.student_t,
         variance_ratio_bootstrap=fit.variance_ratio.bootstrap,
         clusters=fit.slope.clusters,
-        within=within(hold, update, place, parts.checkpoint),
+        within=within(hold, update, strata(parts.direction, forks.prefork.k), parts.checkpoint),
         bins=_bins(forks, EDGES.get(forks.task) if edges is None else edges),
         split_half=_split_half(forks.outcomes.hold),
     )

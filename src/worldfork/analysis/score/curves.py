@@ -152,9 +152,7 @@ def _bin(
     here, parts = forks.delta[inside], partition(forks.prefork)
     nothing = Undefined("no fork is so severe" if bounds[1] is not None else "no fork is so mild")
     means = group_means(here, parts.checkpoint[inside], len(parts.checkpoints))
-    means, fresh = means[~np.isnan(means)], halves
-    if not isinstance(fresh, Undefined):
-        fresh = _fresh(*fresh, count=len(parts.checkpoints), nothing=nothing)
+    means = means[~np.isnan(means)]
     return Severity(
         low=bounds[0],
         high=bounds[1],
@@ -164,7 +162,9 @@ def _bin(
         mean=float(here.mean()) if len(here) else nothing,
         checkpoint_mean=float(means.mean()) if len(here) else nothing,
         student_t=difference_t(means),
-        fresh=fresh,
+        fresh=halves
+        if isinstance(halves, Undefined)
+        else _fresh(*halves, count=len(parts.checkpoints), nothing=nothing),
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
-from worldfork.analysis.read.deployments import Deployed
 from worldfork.analysis.read.outcomes import Arms
+from worldfork.analysis.read.study import Deployed
 from worldfork.analysis.read.triggers import imports_nothing_new
 from worldfork.analysis.score.deployment_records import (
     Forecasts,

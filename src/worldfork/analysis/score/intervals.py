@@ -135,7 +135,7 @@ def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
     """Return the 95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
-    half = special.stdtrit(len(values) - 1, 0.975) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = float(special.stdtrit(len(values) - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(len(values))
     centre = float(values.mean())
     return Interval(centre - half, centre + half)
 

@@ -147,11 +147,10 @@ def _planned_split(registration: Registration, arm: Arm) -> Split:
 def _noise(registration: Registration, task: str, earlier: Forks | None) -> dict[str, float] | None:
     """Return the variances of a task: those of earlier forks, else the guess that is registered."""
     if earlier is not None:
-        found = components_of(earlier)
-        if isinstance(found, Undefined) or isinstance(variances_of(found), Undefined):
-            found = design_components(earlier)
-        if not isinstance(known := variances_of(found), Undefined):
-            return known
+        for found in (components_of(earlier), design_components(earlier)):
+            variances = found if isinstance(found, Undefined) else variances_of(found)
+            if not isinstance(variances, Undefined):
+                return variances
     guess = registration.guess.get(task)
     if guess is None:
         return None
