@@ -280,7 +280,7 @@ class _Deployment:
 
     @functools.cached_property
     def content(self) -> tuple[object, ...]:
-        """What is fed, as a key: the stream and the rows."""
+        """The stream and the rows that are fed, as a key."""
         table = self.prefork
         columns = (table.k, table.step, table.level, *table.signals.values())
         rows = (column[self.span].tobytes() for column in columns)

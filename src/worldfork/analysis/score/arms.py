@@ -98,27 +98,23 @@ class Setting(NamedTuple):
     value: Callable[[Arm], Any]
 
 
-def _passes(arm: Arm) -> float | None:
+def passes_of(arm: Arm) -> float | None:
+    """Return the passes over the window of an update whose dose is given so."""
     passes: Any = arm.mechanism.settings.get("passes")
     return float(passes) if passes is not None and arm.mechanism.steps else None
 
 
-def _amount(arm: Arm) -> tuple[bool, float]:
+def dose_of(arm: Arm) -> tuple[bool, float]:
     """Return a dose that can be ordered: those in steps first, then those in passes."""
-    passes = _passes(arm)
+    passes = passes_of(arm)
     return (False, float(arm.mechanism.steps)) if passes is None else (True, passes)
 
 
-DOSE: Final = Setting(frozenset({"mechanism.steps", "mechanism.settings.passes"}), _amount)
+DOSE: Final = Setting(frozenset({"mechanism.steps", "mechanism.settings.passes"}), dose_of)
 NOISE: Final = Setting(  # m is registered to grow with the noise
     frozenset({"stream.action_noise", "evaluation.episodes"}), lambda arm: arm.stream.action_noise
 )
 WINDOW: Final = Setting(frozenset({"mechanism.window"}), lambda arm: arm.mechanism.window)
-
-
-def dose_groups(registration: Registration) -> list[ArmGroup]:
-    """Return the arms that differ in their gradient steps, or passes over the window, and in nothing else."""
-    return alike_but_for(DOSE.paths, registration.arms, value=DOSE.value)
 
 
 Reason = Literal["predicted", "as predicted", "sweep", "first"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -101,11 +101,11 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
     if isinstance(compared, Undefined):
         return compared
     return PairedDifference(
-        **vars(compared.mean),
+        **vars(compared.difference),
         by_checkpoint=compared.by_checkpoint,
         first=compared.first,
         second=compared.second,
-        cells=compared.cells,
+        cells=compared.pairs,
         paired=pair_forks(first, second),
     )
 
@@ -136,18 +136,33 @@ def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> 
     compared = _on_shared_cells(
         recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
     )
-    return compared if isinstance(compared, Undefined) else compared.mean
+    return compared if isinstance(compared, Undefined) else compared.difference
 
 
-@dataclasses.dataclass(frozen=True)
-class _Compared:
-    """Differences of cell means on the cells that two arms share."""
+class _Compared(NamedTuple):
+    """Pairs of values, averaged by checkpoint."""
 
-    mean: MeanEstimate
-    by_checkpoint: dict[str, float]
+    difference: MeanEstimate
+    by_checkpoint: dict[str, float]  # of the difference
     first: float
     second: float
-    cells: int
+    pairs: int
+
+
+def _compare(
+    first: Float[np.ndarray, "pairs"],
+    second: Float[np.ndarray, "pairs"],
+    checkpoints: Sequence[str],
+    *,
+    seed: int,
+    task: str,
+) -> _Compared:
+    names = sorted(set(checkpoints), key=natural)
+    owner = np.array([names.index(name) for name in checkpoints])
+    means, *sides = (group_means(values, owner, len(names)) for values in (first - second, first, second))
+    by_checkpoint = dict(zip(names, means.tolist(), strict=True))
+    both = [float(side.mean()) for side in sides]
+    return _Compared(estimate(means, seed=seed, task=task), by_checkpoint, both[0], both[1], len(owner))
 
 
 def _on_shared_cells(
@@ -162,16 +177,8 @@ def _on_shared_cells(
     shared = sorted(set(means[0]) & set(means[1]))
     if not shared:
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
-    first_means, second_means = (np.array([arm[key] for key in shared]) for arm in means)
-    owners = [key.checkpoint for key in shared]
-    mean, by_checkpoint = _by_checkpoint(first_means - second_means, owners, seed=seed, task=first.task)
-    return _Compared(
-        mean=mean,
-        by_checkpoint=by_checkpoint,
-        first=float(_checkpoint_means(first_means, owners)[1].mean()),
-        second=float(_checkpoint_means(second_means, owners)[1].mean()),
-        cells=len(shared),
-    )
+    both = [np.array([of_arm[key] for key in shared]) for of_arm in means]
+    return _compare(*both, [key.checkpoint for key in shared], seed=seed, task=first.task)
 
 
 def pair_forks(first: Forks, second: Forks) -> PairedForks:
@@ -210,32 +217,11 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     shared = {place: both for place, both in visits.items() if len(both) == 2}
     if not shared:
         return Undefined("the two directions of a stream have no drift level in common")
-    toward, away = (np.array([_mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
-    owners = [place[0] for place in shared]
-    mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
+    both = [np.array([float(np.mean(place[name])) for place in shared.values()]) for name in ("toward", "away")]
+    compared = _compare(*both, [place[0] for place in shared], seed=seed, task=forks.task)
     return DirectionContrast(
-        **vars(mean),
-        by_checkpoint=by_checkpoint,
-        by_direction={
-            "toward": float(_checkpoint_means(toward, owners)[1].mean()),
-            "away": float(_checkpoint_means(away, owners)[1].mean()),
-        },
+        **vars(compared.difference),
+        by_checkpoint=compared.by_checkpoint,
+        by_direction={"toward": compared.first, "away": compared.second},
         levels=len({place[2] for place in shared}),
     )
-
-
-def _mean(visits: Sequence[float]) -> float:
-    return visits[0] if len(visits) == 1 else float(np.mean(visits))
-
-
-def _by_checkpoint(
-    differences: np.ndarray, owners: list[str], *, seed: int, task: str
-) -> tuple[MeanEstimate, dict[str, float]]:
-    names, means = _checkpoint_means(differences, owners)
-    by_checkpoint = {name: float(mean) for name, mean in zip(names, means, strict=True)}
-    return estimate(means, seed=seed, task=task), by_checkpoint
-
-
-def _checkpoint_means(values: np.ndarray, owners: list[str]) -> tuple[list[str], np.ndarray]:
-    names = sorted(set(owners), key=natural)
-    return names, group_means(values, np.array([names.index(owner) for owner in owners]), len(names))

@@ -1,4 +1,4 @@
-"""What a registration could detect, from an earlier ledger or a guess, and how best to spend its budget."""
+"""The power of a registered study, from an earlier ledger or a guess, and how best to spend its budget."""
 
 import dataclasses
 import itertools

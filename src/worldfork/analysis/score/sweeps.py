@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.arms import DOSE, NOISE, Setting, _amount, _passes, alike_but_for
+from worldfork.analysis.score.arms import DOSE, NOISE, Setting, alike_but_for, dose_of, passes_of
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contrasts import PairedDifference, contrast_arms, contrast_signals
 from worldfork.analysis.score.intervals import MeanEstimate, MeanOf, student_t
@@ -128,7 +128,7 @@ def score_doses(registration: Registration, arms: Scored, *, seed: int) -> dict[
 
 
 def _in_both_units(sweep: Swept) -> bool:
-    return len({_amount(arm)[0] for arm in sweep.registered}) > 1
+    return len({dose_of(arm)[0] for arm in sweep.registered}) > 1
 
 
 def _largest_less_smallest(sweep: Swept, *, seed: int) -> PairedDifference | Undefined:
@@ -141,7 +141,7 @@ def _largest_less_smallest(sweep: Swept, *, seed: int) -> PairedDifference | Und
 
 
 def _dose(arm: Arm, score: TaskScore, *, means: Iterable[Figure]) -> Dose:
-    effect, passes = score.effect.all_attempted, _passes(arm)
+    effect, passes = score.effect.all_attempted, passes_of(arm)
     steps: int | Undefined = arm.mechanism.steps if passes is None else PASSES
     by = steps or NO_STEPS
     interval, mean = _interval(score), effect.mean
@@ -247,17 +247,18 @@ def score_noises(registration: Registration, arms: Scored, *, seed: int) -> dict
 
 def _noise(arm: Arm, score: TaskScore, *, baseline: Forks | Undefined, seed: int) -> Noise:
     forks, effect = score.evidence.forks, score.effect.all_attempted
+    parts = partition(forks.prefork)
     ranked = score.triggers.all_attempted.get(SIGNAL)
     unread = Undefined(f"`{SIGNAL}` was not scored")
     return Noise(
         action_noise=arm.stream.action_noise,
         episodes=arm.evaluation.episodes,
         signals={name: _signal(forks, name, baseline=baseline, seed=seed) for name in forks.prefork.signals},
-        r_hold=_mean(_checkpoint_means(forks, forks.outcomes.r_hold)),
+        r_hold=_mean(parts.means_of_checkpoints(forks.outcomes.r_hold)),
         mean=effect.mean,
         student_t=effect.student_t,
         rise=baseline if isinstance(baseline, Undefined) else contrast_arms(forks, baseline, seed=seed),
-        helped=_mean(_checkpoint_means(forks, (forks.delta > 0).astype(np.float64))),
+        helped=_mean(parts.means_of_checkpoints((forks.delta > 0).astype(np.float64))),
         residual_auc=unread if ranked is None else ranked.auc,
         residual_auc_interval=unread if ranked is None else ranked.auc_interval,
         forks=score.forks.attempted,
@@ -267,18 +268,11 @@ def _noise(arm: Arm, score: TaskScore, *, baseline: Forks | Undefined, seed: int
 
 def _signal(forks: Forks, name: str, *, baseline: Forks | Undefined, seed: int) -> SignalMean:
     recorded = forks.take(~np.isnan(forks.prefork.signals[name]))
-    means = _checkpoint_means(recorded, recorded.prefork.signals[name])
+    means = partition(recorded.prefork).means_of_checkpoints(recorded.prefork.signals[name])
     rise = (
         baseline if isinstance(baseline, Undefined) else contrast_signals(forks, baseline, signal=name, seed=seed)
     )
     return SignalMean(mean=_mean(means), student_t=student_t(means), n_defined=len(recorded), rise=rise)
-
-
-def _checkpoint_means(forks: Forks, values: np.ndarray) -> np.ndarray:
-    """Return means over cells, then checkpoints, as of dR; checkpoints without a value are left out."""
-    grouped = partition(forks.prefork)
-    means = grouped.checkpoint_means(grouped.cell_means(values))
-    return means[~np.isnan(means)]
 
 
 def _mean(values: np.ndarray) -> Figure:

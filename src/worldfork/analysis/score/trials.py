@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.clusters import Partition, partition
+from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
@@ -70,14 +70,14 @@ def trials(
         return Undefined("no fork has all of its episodes")
     kept = forks.take(whole)
     parts, delta = partition(kept.prefork), (update - hold)[whole] - forks.outcomes.cost
-    always = _over_checkpoints(delta.mean(axis=1), parts)
+    always = parts.means_of_checkpoints(delta.mean(axis=1))
     better = always if always.mean() > 0 else np.zeros(len(always))
-    names = [name for name, mean in zip(parts.checkpoints, _means(delta[:, 0], parts), strict=True) if mean == mean]
+    names = [parts.checkpoints[code] for code in np.unique(parts.checkpoint)]
 
     def valued(count: int, proposed: Bool[np.ndarray, "forks"]) -> Trial:
         worth, share = _worth(delta, count, margin=margin)
-        values = _over_checkpoints(np.where(proposed, worth, 0.0), parts)
-        episodes = _over_checkpoints(count * proposed.astype(np.float64), parts)
+        values = parts.means_of_checkpoints(np.where(proposed, worth, 0.0))
+        episodes = parts.means_of_checkpoints(count * proposed.astype(np.float64))
         price = break_even(values - better, episodes)
         return Trial(
             **vars(estimate(values, seed=seed, task=forks.task)),
@@ -108,7 +108,7 @@ def trials(
             if not isinstance(decision.fired, Undefined)
         },
         always=float(always.mean()),
-        oracle=float(_over_checkpoints(np.maximum(delta.mean(axis=1), 0.0), parts).mean()),
+        oracle=float(parts.means_of_checkpoints(np.maximum(delta.mean(axis=1), 0.0)).mean()),
         best=best_by_price(worth, spent),
     )
 
@@ -126,13 +126,3 @@ def _worth(
         kept += keep
         splits += 1
     return worth / splits, kept / splits
-
-
-def _means(values: Float[np.ndarray, "forks"], parts: Partition) -> Float[np.ndarray, "checkpoints"]:
-    return parts.checkpoint_means(parts.cell_means(values))
-
-
-def _over_checkpoints(values: Float[np.ndarray, "forks"], parts: Partition) -> Float[np.ndarray, "checkpoints"]:
-    """Return means over cells, then checkpoints, as of dR; checkpoints without a fork are left out."""
-    means = _means(values, parts)
-    return means[~np.isnan(means)]

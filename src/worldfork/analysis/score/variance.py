@@ -1,4 +1,4 @@
-"""Where the variance of dR lies, what a study can detect, and where twice the budget buys most.
+"""Components of the variance of dR, what a study can detect, and where twice the budget buys most.
 
 dR of a fork is a mean over episodes, a checkpoint's is a mean over forks. Moment estimates of the variances tell
 what more checkpoints, forks or episodes would do to the minimum detectable effect. They are unbiased and therefore
@@ -312,8 +312,8 @@ def _draw_interval(
     """Return the interval over checkpoints, each with the component of its own forks: how much draws differ may
     depend on the model."""
     found = [_within_fork(table[checkpoint == name])[0] for name in np.unique(checkpoint)]
-    known = [draw for draw in found if not isinstance(draw, Undefined)]
-    return intervals.student_t(np.array(known)) if len(known) == len(found) else found[0]  # type: ignore[return-value]
+    draws = [draw for draw in found if not isinstance(draw, Undefined)]
+    return intervals.student_t(np.array(draws)) if len(draws) == len(found) else found[0]  # type: ignore[return-value]
 
 
 def label_noise(noise: Components, *, draws: int, episodes: int) -> Figure:
