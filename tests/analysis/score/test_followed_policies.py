@@ -28,8 +28,15 @@ from worldfork.analysis.read.study import Deployed, Rows, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide
-from worldfork.analysis.score.deployment_records import LedgerForecast, TaskDeployment
-from worldfork.analysis.score.deployments import AS_FITTED, COVERAGE, FITTING_ANEW, cautions, score_deployments
+from worldfork.analysis.score.deployment_records import (
+    AS_FITTED,
+    COVERAGE,
+    FITTING_ANEW,
+    LedgerForecast,
+    TaskDeployment,
+    cautions,
+)
+from worldfork.analysis.score.deployments import score_deployments
 from worldfork.analysis.score.forecasts import forecast
 from worldfork.analysis.score.predictions import prediction_problems
 from worldfork.analysis.score.rules import Rules

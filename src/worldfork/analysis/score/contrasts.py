@@ -177,8 +177,8 @@ def _on_shared_cells(
     shared = sorted(set(means[0]) & set(means[1]))
     if not shared:
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
-    both = [np.array([of_arm[key] for key in shared]) for of_arm in means]
-    return _compare(*both, [key.checkpoint for key in shared], seed=seed, task=first.task)
+    left, right = (np.array([of_arm[key] for key in shared]) for of_arm in means)
+    return _compare(left, right, [key.checkpoint for key in shared], seed=seed, task=first.task)
 
 
 def pair_forks(first: Forks, second: Forks) -> PairedForks:
@@ -217,8 +217,8 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     shared = {place: both for place, both in visits.items() if len(both) == 2}
     if not shared:
         return Undefined("the two directions of a stream have no drift level in common")
-    both = [np.array([float(np.mean(place[name])) for place in shared.values()]) for name in ("toward", "away")]
-    compared = _compare(*both, [place[0] for place in shared], seed=seed, task=forks.task)
+    toward, away = (np.array([np.mean(both[way]) for both in shared.values()]) for way in ("toward", "away"))
+    compared = _compare(toward, away, [place[0] for place in shared], seed=seed, task=forks.task)
     return DirectionContrast(
         **vars(compared.difference),
         by_checkpoint=compared.by_checkpoint,

@@ -7,7 +7,13 @@ import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.curves import CurvePoint, Curves
-from worldfork.analysis.score.deployment_records import Advantage, PartialOrder, SizedForecast, TaskDeployment
+from worldfork.analysis.score.deployment_records import (
+    Advantage,
+    Order,
+    SizedForecast,
+    TaskDeployment,
+    WithinUpdate,
+)
 from worldfork.analysis.score.policies import BESIDE
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.triggers import TriggerScore
@@ -166,23 +172,24 @@ def forecasts(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
         if isinstance(deployed.forecasts, Undefined):
             continue
         shown = deployed.forecasts
-        forecasts = {"one_step": shown.one_step, "carried": shown.carried, "count": shown.count}
-        for name, forecast in {**forecasts, "one_step given count": shown.partial}.items():
-            correlation = "value" if isinstance(forecast, PartialOrder) else "rank_correlation"
-            sized = forecast if isinstance(forecast, SizedForecast) else None
-            for policies_of, order in {"all": forecast, **forecast.within}.items():
-                rows.append(
-                    {
-                        "task": task,
-                        "forecast": name,
-                        "policies": policies_of,
-                        "rank_correlation": getattr(
-                            order, correlation if order is forecast else "rank_correlation"
-                        ),
-                        **_cells(order, rank_correlation_="bootstrap"),
-                        **_cells(sized if order is forecast else None, error="error", missed="missed"),
-                    }
-                )
+        partial = shown.partial
+        orders: dict[str, Order] = {"one_step": shown.one_step, "carried": shown.carried, "count": shown.count}
+        orders["one_step given count"] = Order(
+            rank_correlation=partial.value, bootstrap=partial.bootstrap, within=partial.within
+        )
+        for name, order in orders.items():
+            sized = order if isinstance(order, SizedForecast) else None
+            every: dict[str, Order | WithinUpdate] = {"all": order, **order.within}
+            rows += [
+                {
+                    "task": task,
+                    "forecast": name,
+                    "policies": policies_of,
+                    **_cells(these, rank_correlation="rank_correlation", rank_correlation_="bootstrap"),
+                    **_cells(sized if these is order else None, error="error", missed="missed"),
+                }
+                for policies_of, these in every.items()
+            ]
     return _frame(rows, text=("forecast", "policies"), whole=("missed",))
 
 
