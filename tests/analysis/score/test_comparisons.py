@@ -13,11 +13,10 @@ from worlds import forks, study
 from worldfork.analysis.read import read_table
 from worldfork.analysis.score import Rules, score
 from worldfork.analysis.score.contrasts import contrast_arms, contrast_directions
-from worldfork.analysis.score.pinning import LOSSES, forward_to_pinned, pinning_table
+from worldfork.analysis.score.pinning import LOSSES, pinning_table
 from worldfork.analysis.score.predictions import answer, prediction_problems
 from worldfork.analysis.score.rules import Prediction, Premise
 from worldfork.analysis.score.undefined import Interval, Undefined, settle
-from worldfork.errors import WorldforkError
 
 
 def test_arms_are_compared_on_the_cells_they_share():
@@ -203,17 +202,14 @@ def test_the_papers_toy_staleness_model():
 
 @given(st.floats(0.001, 5), st.floats(0.01, 10), st.integers(2, 200))
 def test_curvature_decides_the_direction_of_the_bias(drift, staleness, window):
-    ratios = {
-        name: forward_to_pinned(loss, drift, staleness=staleness, window=window) for name, loss in LOSSES.items()
-    }
+    table = pinning_table(drifts=(drift,), staleness=staleness, window=window)
+    ratios = {entry.loss: entry.ratio for entry in table}
     assert ratios["linear"] == pytest.approx(1.0)
     assert ratios["convex"] > 1 > ratios["saturating"]
 
 
 def test_without_further_drift_pinning_is_no_bias():
-    assert forward_to_pinned(LOSSES["convex"], 0.0) == 1.0
-    with pytest.raises(WorldforkError, match="staleness > 0"):
-        forward_to_pinned(LOSSES["convex"], 0.1, staleness=0.0)
+    assert [entry.ratio for entry in pinning_table(drifts=(0.0,))] == pytest.approx([1.0] * 3)
 
 
 def test_undefined_becomes_null_with_its_place_and_reason():

@@ -6,7 +6,7 @@ again. A branch with a return that is not finite has failed: it counts as what t
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -75,17 +75,19 @@ def _gradient_steps(mechanism: Mechanism) -> int | None:
 
 
 def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
-    """Return the value of a branch without a finite return, by task: as registered, or else 0, or the lowest return
-    of any episode where returns go below 0, so that failing is never the best that could happen."""
-    registered = registration.scoring.failure_return
-    if registered is not None:
-        return {cell.task: registered for cell, in_order in rows.items() if in_order}
-    lowest: dict[str, float] = {}
+    """Return the value of a branch without a finite return, by task."""
+    returns: dict[str, list[float | None]] = {}
     for cell, in_order in rows.items():
         for row in in_order:
-            returns = [value for value in (*row.hold, *row.update) if value is not None]
-            lowest[cell.task] = min(lowest.get(cell.task, 0.0), *returns, 0.0)
-    return lowest
+            returns.setdefault(cell.task, []).extend((*row.hold, *row.update))
+    return {task: _failure_return(registration, of_task) for task, of_task in returns.items()}
+
+
+def _failure_return(registration: Registration, returns: Iterable[float | None]) -> float:
+    """Return the value of a return that is not finite: as registered, or else 0, or the lowest return of all
+    where some are below 0, so that failing is never the best that could happen."""
+    registered = registration.scoring.failure_return
+    return min([0.0, *(value for value in returns if value is not None)]) if registered is None else registered
 
 
 def _forks(
@@ -264,7 +266,9 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
     returns, fired = np.full(shape, np.nan), np.zeros(shape, bool)
     steps, failed = np.zeros(shape, np.int64), np.zeros(shape[:2], bool)
     evaluations = np.full((*shape[:2], len(registered.evaluate_at), registered.episodes), np.nan)
-    failure = _failure(registration.scoring.failure_return, mine)
+    of_rows = (row for in_order in mine.values() for row in in_order)
+    every = [value for row in of_rows for value in (row.episode_return, *(row.evaluation or ()))]
+    failure = _failure_return(registration, every)
     for j, place in enumerate(places):
         count = min(len(by_place[name, place]) for name in names)
         for i, name in enumerate(names):
@@ -295,18 +299,3 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
 
 def _place(cell: Cell) -> tuple[CellKey, int]:
     return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed), cell.update_seed
-
-
-def _failure(registered: float | None, rows: Mapping[tuple[str, Cell], list[DeploymentRow]]) -> float:
-    """Return what a return that is not finite counts as: as registered, or else 0, or the lowest return where some
-    are below 0."""
-    if registered is not None:
-        return registered
-    found = [
-        value
-        for in_order in rows.values()
-        for row in in_order
-        for value in (row.episode_return, *(row.evaluation or ()))
-        if value is not None
-    ]
-    return min([0.0, *found])

@@ -16,10 +16,11 @@ from jaxtyping import Bool, Float, Int
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import group_means, partition
 from worldfork.analysis.score.intervals import (
+    around,
     difference_t,
     times_drawn,
 )
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -256,8 +257,7 @@ def _point(place: Here, critical: Figure) -> CurvePoint:
         critical if isinstance(critical, Undefined) else Undefined("too few checkpoints have a fork here")
     )
     if not isinstance(critical, Undefined) and not isinstance(mean, Undefined) and len(there) >= FEWEST:
-        half = critical * float(there.std(ddof=1)) / np.sqrt(len(there))
-        band = Interval(mean - half, mean + half)
+        band = around(there, critical)
     return CurvePoint(
         low=place.ends[0],
         high=place.ends[1],

@@ -225,9 +225,6 @@ def _parts(kind: object) -> list[object]:
     return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]
 
 
-CONFIDENCE: Final = 1 - 2 * SIGNIFICANT
-
-
 def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
     """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
     interval lies outside the margin altogether), or not shown to be either."""
@@ -245,17 +242,12 @@ def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equi
             clusters=len(values),
             answer="not shown",
         )
-    centre, error, freedom = (
-        float(values.mean()),
-        float(values.std(ddof=1)) / math.sqrt(len(values)),
-        len(values) - 1,
-    )
+    centre, freedom = float(values.mean()), len(values) - 1
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
     half = float(stats.t.ppf(1 - SIGNIFICANT, freedom)) * error
     low, high = centre - half, centre + half
-    if error > 0:
-        p = float(stats.t.sf((margin - abs(centre)) / error, freedom))
-    else:
-        p = 0.0 if abs(centre) < margin else 1.0
+    inside = 0.0 if abs(centre) < margin else 1.0
+    p = float(stats.t.sf((margin - abs(centre)) / error, freedom)) if error > 0 else inside
     outside = low > margin or high < -margin
     return Equivalence(
         margin=margin,
