@@ -13,7 +13,6 @@ from scipy import stats
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
-from worldfork.analysis.score.rules import Prediction, Premise
 from worldfork.analysis.score.undefined import (
     INTERNAL,
     TWO_KEYS,
@@ -24,6 +23,7 @@ from worldfork.analysis.score.undefined import (
     written_fields,
 )
 from worldfork.errors import WorldforkError
+from worldfork.registration.schema import Prediction, Premise
 
 Answer = Literal["held", "falsified", "unresolved", "not tested"]
 EQUIVALENT: Final[dict[str, Answer]] = {
@@ -88,14 +88,6 @@ def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
     """
     problems = []
     for prediction in predictions:
-        bounds = (
-            *(prediction.between, prediction.falsified_below, prediction.falsified_above),
-            prediction.equivalent_within,
-        )
-        if all(bound is None for bound in bounds):
-            problems.append(f"the prediction `{prediction.name}` states no bound: nothing could falsify it")
-        if prediction.between is not None and prediction.between[0] > prediction.between[1]:
-            problems.append(f"the prediction `{prediction.name}` lies between {prediction.between}: nothing does")
         subject = TaskDeployment if is_about_deployment(prediction) else TaskScore
         paths = [(_path(prediction), subject)]
         paths += [(prediction.premise.figure, TaskScore)] if prediction.premise else []
@@ -146,8 +138,6 @@ def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal[
     inside_low, inside_high = prediction.between or (floor, ceiling)
     if (floor is not None and high < floor) or (ceiling is not None and low > ceiling):
         return "falsified"
-    if inside_low is None and inside_high is None:
-        return "unresolved"  # nothing was said
     held = (inside_low is None or low >= inside_low) and (inside_high is None or high <= inside_high)
     return "held" if held else "unresolved"
 

@@ -20,45 +20,13 @@ from worldfork.analysis.score.intervals import (
 )
 from worldfork.errors import WorldforkError, nearest
 from worldfork.registration import Registration
-from worldfork.registration.schema import CANDIDATES
+from worldfork.registration.schema import CANDIDATES, Prediction
 from worldfork.triggers import Trigger
 
 Place = tuple[str, str]  # arm, task
 
 
 Standing = Literal["candidate", "exploratory", "reference"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Premise:
-    """The premise of a prediction: a measured figure lies below or above a bound."""
-
-    figure: str
-    task: str | None = None  # None: the prediction's
-    below: float | None = None
-    above: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """A figure said to lie between two bounds, on one side of what would falsify it, or within a margin of 0.
-
-    `figure` is `mean` (mean dR of all attempted forks) or a path into a task's score, such as
-    `effect.retained.mean` or `contraction.crossing`; a path that begins with `deployment.` leads into what policies
-    came to, such as `deployment.policies.residual.advantage.mean`. With `against` it is the mean of `arm` less that
-    of `against`, on the cells both have. Where the premise does not hold, nothing was tested.
-    """
-
-    name: str
-    task: str
-    arm: str | None = None
-    against: str | None = None
-    figure: str = "mean"
-    between: tuple[float, float] | None = None
-    falsified_below: float | None = None
-    falsified_above: float | None = None
-    equivalent_within: float | None = None
-    premise: Premise | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +63,7 @@ class Rules:
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
             update_cost=registration.scoring.update_cost,
             correction=registration.scoring.correction,
-            predictions=tuple(_prediction(prediction.model_dump()) for prediction in registration.predictions),
+            predictions=tuple(registration.predictions),
         )
 
     def __post_init__(self) -> None:
@@ -109,11 +77,6 @@ class Rules:
             raise WorldforkError(f"`correction` is holm or max_t; got {self.correction!r:.40}.")
         if self.permutations < 1:
             raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
-
-
-def _prediction(table: dict[str, Any]) -> Prediction:
-    premise = table.pop("premise")
-    return Prediction(**table, premise=None if premise is None else Premise(**premise))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
