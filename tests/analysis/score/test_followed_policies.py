@@ -104,9 +104,9 @@ def thresholds(study: Study) -> Thresholds:
 
 def test_thresholds_are_those_that_the_analysis_fits_on_other_checkpoints(study: Study) -> None:
     forks = open_ledger(study).table.arms["many"][TASK]
-    everyone = {"all": np.ones(len(forks), bool)}
+    everyone = np.ones(len(forks), bool)
     readings = read_triggers(forks.prefork, names=["residual"])
-    fitted = decide(readings, forks, scored=everyone, rate=0.3)["all"]["residual"].threshold
+    fitted = decide(readings, forks, scored=everyone, rate=0.3)["residual"].threshold
     assert fitted is not None
     parts = partition(forks.prefork)
     known = thresholds(study)

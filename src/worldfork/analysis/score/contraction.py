@@ -228,15 +228,17 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     """Return slope, crossing and variance ratio with intervals over checkpoints, bins, and the split-half null."""
     hold, update, parts = forks.outcomes.r_hold, forks.outcomes.r_update, partition(forks.prefork)
     fit = line(hold, update, parts.checkpoint, seed=seed, task=forks.task)
-    slope, crossing, ratio = fit.slope.value, fit.crossing.value, fit.variance_ratio.value
-    if isinstance(slope, Undefined):
-        few = "r_hold does not vary over these forks" if len(forks) > 1 else "it needs at least two forks"
-        slope = crossing = ratio = Undefined(few)
-    elif isinstance(crossing, Undefined):
+    slope, ratio = _line(hold, update)
+    intercept: Figure = slope
+    crossing: Figure = slope
+    if not isinstance(slope, Undefined):
+        intercept = float(update.mean()) - slope * float(hold.mean())
         crossing = Undefined("the slope is 1: the fit runs beside the identity and never crosses it")
+        if abs(1 - slope) >= FLAT:
+            crossing = intercept / (1 - slope)
     return Contraction(
         slope=slope,
-        intercept=slope if isinstance(slope, Undefined) else float(update.mean()) - slope * float(hold.mean()),
+        intercept=intercept,
         slope_interval=fit.slope.student_t,
         slope_bootstrap=fit.slope.bootstrap,
         crossing=crossing,
@@ -250,6 +252,15 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
         bins=_bins(forks, EDGES.get(forks.task) if edges is None else edges),
         split_half=_split_half(forks.outcomes.hold),
     )
+
+
+def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple[Figure, Figure]:
+    """Return the slope of y on x, and var(y) / var(x)."""
+    if len(x) < 2 or np.ptp(x) == 0:
+        why = Undefined("r_hold does not vary over these forks" if len(x) > 1 else "it needs at least two forks")
+        return why, why
+    dx, dy = x - x.mean(), y - y.mean()
+    return float(dx @ dy / (dx @ dx)), float(dy @ dy / (dx @ dx))
 
 
 def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Undefined:
@@ -283,12 +294,5 @@ def _split_half(hold: Float[np.ndarray, "forks episodes"] | None) -> SplitHalf:
         return SplitHalf(slope=why, variance_ratio=why)
     half = hold.shape[1] // 2
     whole = ~np.isnan(hold).any(axis=1)
-    x, y = hold[whole, :half].mean(axis=1), hold[whole, half:].mean(axis=1)
-    slope, ratio = np.nan, np.nan
-    if len(x) > 1:
-        sums = _sums(x - x.mean(), y - y.mean(), np.zeros(len(x), np.int64))
-        slope, ratio, _ = (float(value[0]) for value in _fit(sums))
-    flat = Undefined("r_hold does not vary over these forks" if len(x) > 1 else "it needs at least two forks")
-    return SplitHalf(
-        slope=flat if math.isnan(slope) else slope, variance_ratio=flat if math.isnan(ratio) else ratio
-    )
+    slope, ratio = _line(hold[whole, :half].mean(axis=1), hold[whole, half:].mean(axis=1))
+    return SplitHalf(slope=slope, variance_ratio=ratio)

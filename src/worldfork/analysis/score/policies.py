@@ -17,6 +17,7 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import partition, strata
 from worldfork.analysis.score.decisions import (
+    ALONE,
     fires,
     fit_threshold,
     leave_one_checkpoint_out,
@@ -82,19 +83,14 @@ class ReferencePolicies:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyTotals:
-    """The total of a policy, its fires, and the gradient steps that it took."""
+class PolicyFigures:
+    """The total of a policy and its returns by checkpoint, its gains over the baselines, and the exchange of
+    checkpoints."""
 
     policy_total: Figure
     fires: int | Undefined
     by_direction: Mapping[str, Figure] | Undefined
     gradient_steps: int | Undefined
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyFigures(PolicyTotals):
-    """The returns of a policy by checkpoint, its gains over the baselines, and the exchange of checkpoints."""
-
     earned: Earned | Undefined
     gains: Mapping[str, Gain] | Undefined  # over never, always, the better of both, and what reads the schedule
     swapped: SwappedControl | Undefined
@@ -290,8 +286,7 @@ def measure(forks: Forks) -> Baselines:
         "position_table": position_table(delta, place, checkpoint),
         "direction_clock": direction_clock(delta, parts.direction, forks.prefork.k, checkpoint),
     }
-    alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
-    undefined = dict.fromkeys(FITTED, alone) if len(present) < 2 else {}
+    undefined = dict.fromkeys(FITTED, ALONE) if len(present) < 2 else {}
     by_checkpoint = {
         name: undefined.get(name, checkpoint_totals(flags, delta, checkpoint, count=len(parts.checkpoints)))
         for name, flags in fired.items()

@@ -51,15 +51,7 @@ def ranking(
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     defined = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
     if not len(defined):
-        why = Undefined("no checkpoint has forks both with dR > 0 and without")
-        return Ranking(
-            auc=why,
-            auc_interval=why,
-            auc_interval_kind=why,
-            auc_student_t=why,
-            auc_clusters=0,
-            auc_by_checkpoint=by_checkpoint,
-        )
+        return no_ranking(Undefined("no checkpoint has forks both with dR > 0 and without"), by_checkpoint)
     mean = cluster_interval(defined, seed=seed, task=task)
     return Ranking(
         auc=mean.value,
@@ -67,6 +59,18 @@ def ranking(
         auc_interval_kind=mean.kind,
         auc_student_t=mean.student_t,
         auc_clusters=mean.clusters,
+        auc_by_checkpoint=by_checkpoint,
+    )
+
+
+def no_ranking(why: Undefined, by_checkpoint: Mapping[str, Figure] | Undefined) -> Ranking:
+    """Return the ranking of forks that can not be ranked."""
+    return Ranking(
+        auc=why,
+        auc_interval=why,
+        auc_interval_kind=why,
+        auc_student_t=why,
+        auc_clusters=0,
         auc_by_checkpoint=by_checkpoint,
     )
 

@@ -293,9 +293,11 @@ def evidence_of(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> 
     divergence = diverged(forks, rules.divergence)
     usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
     left_out = quarantined(forks)
-    masks = {"retained": ~(divergence.dropped | left_out), "all_attempted": ~left_out}
-    decisions = decide(usable, forks, scored=masks, rate=rules.rate)
-    return Evidence(forks, divergence, decisions["retained"], decisions["all_attempted"], left_out)
+    attempted = decide(usable, forks, scored=~left_out, rate=rules.rate)
+    retained = attempted
+    if divergence.dropped.any():
+        retained = decide(usable, forks, scored=~(divergence.dropped | left_out), rate=rules.rate)
+    return Evidence(forks, divergence, retained, attempted, left_out)
 
 
 def estimands(figure: Callable[[Forks], T], evidence: Evidence) -> Estimands[T]:

@@ -266,14 +266,7 @@ def _controls(fired: Fires, kept: Forks, nulls: Mapping[str, Float[np.ndarray, "
 
 def _ranking(decision: Decisions, kept: Forks, scored: Fires, parts: Partition, rules: Rules) -> Ranking:
     if decision.signal is None:
-        return Ranking(
-            auc=NO_SIGNAL,
-            auc_interval=NO_SIGNAL,
-            auc_interval_kind=NO_SIGNAL,
-            auc_student_t=NO_SIGNAL,
-            auc_clusters=0,
-            auc_by_checkpoint=NO_SIGNAL,
-        )
+        return rankings.no_ranking(NO_SIGNAL, NO_SIGNAL)
     return rankings.ranking(decision.signal[scored], kept.delta, parts, seed=rules.seed, task=kept.task)
 
 
