@@ -23,9 +23,8 @@ from scipy import stats
 from worldfork.analysis.read.prefork import Prefork
 from worldfork.analysis.score import (
     contraction,
-    cross_checkpoint_null,
     permutation_nulls,
-    policy_returns,
+    policies,
 )
 from worldfork.analysis.score import (
     intervals as anytime,
@@ -33,9 +32,10 @@ from worldfork.analysis.score import (
 from worldfork.analysis.score import (
     intervals as few_clusters,
 )
+from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
-from worldfork.analysis.score.effects import equivalence
 from worldfork.analysis.score.intervals import bootstrap, student_t
+from worldfork.analysis.score.predictions import equivalence
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.triggers import CellKey
 
@@ -90,9 +90,9 @@ def level(correlation: float, worlds: int, draws: np.random.Generator, *, labels
         seen = delta if labels == "fitted" else autoregression(correlation, (len(cells), K), draws).ravel()
         fits = leave_one_checkpoint_out(signal, seen, checkpoint, count=CHECKPOINTS)[checkpoint]
         fired = fires(signal, 0.5 if labels == "fixed beforehand" else fits)
-        chosen = permutation_nulls.Policies(np.ones(forks, bool), fired[:, None])
-        tested = permutation_nulls.ArmPolicies(prefork, delta, [chosen])
-        ((nulls,),) = permutation_nulls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
+        nulls = permutation_nulls.null_totals(
+            prefork, delta, np.ones(forks, bool), fired[:, None], permutations=PERMUTATIONS, seed=world
+        )
         observed = policy_total(fired, delta)
         p = {name: permutation_nulls.judge(observed, totals[:, 0]).p for name, totals in nulls.items()}
         for name, value in p.items():
@@ -203,7 +203,7 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
         signals={},
         step=np.zeros(forks, np.int64),
     )
-    everyone, place = np.ones(forks, bool), policy_returns.strata(direction, k)
+    everyone, place = np.ones(forks, bool), strata(direction, k)
     columns = ("controls", "position table", "swapped", "without swapped", "useful", "useful, knowing")
     found = dict.fromkeys(columns, 0.0)
     for world in track(range(worlds), f"useful, {clusters} clusters, {shape}", console=PROGRESS, transient=True):
@@ -218,28 +218,25 @@ def useful(clusters: int, shape: str, worlds: int, draws: np.random.Generator) -
         passed = []
         for signal in (plain, knowing):
             fired = fires(signal, leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint])
-            tested = permutation_nulls.ArmPolicies(
-                prefork, delta, [permutation_nulls.Policies(everyone, fired[:, None])]
+            nulls = permutation_nulls.null_totals(
+                prefork, delta, everyone, fired[:, None], permutations=PERMUTATIONS, seed=world
             )
-            ((nulls,),) = permutation_nulls.control_totals([tested], permutations=PERMUTATIONS, seed=world)
             observed = policy_total(fired, delta)
-            crossed = cross_checkpoint_null.cross_totals(fired, delta, everyone, place, checkpoint)
-            swap = cross_checkpoint_null.swapped_control(
-                crossed, permutations=PERMUTATIONS, seed=world, task="useful"
-            )
+            crossed = permutation_nulls.cross_totals(fired, delta, everyone, place, checkpoint)
+            swap = permutation_nulls.swapped_control(crossed, permutations=PERMUTATIONS, seed=world, task="useful")
             assert not isinstance(swap, Undefined)
             totals = {
-                name: policy_returns.checkpoint_totals(flags, delta, checkpoint, count=clusters)
+                name: policies.checkpoint_totals(flags, delta, checkpoint, count=clusters)
                 for name, flags in (
                     ("always", everyone),
-                    ("position_table", policy_returns.position_table(delta, place, checkpoint)),
+                    ("position_table", policies.position_table(delta, place, checkpoint)),
                     ("own", fired),
                 )
             }
-            better = policy_returns.baseline_totals(totals["always"], {})["better_of_both"]
+            better = policies.baseline_totals(totals["always"], {})["better_of_both"]
             ahead = {}
             for name, than in (("position_table", totals["position_table"]), ("better_of_both", better)):
-                gain = policy_returns.gain(totals["own"], than, seed=world, task="useful")
+                gain = policies.gain(totals["own"], than, seed=world, task="useful")
                 assert isinstance(gain.mean, float)
                 assert isinstance(gain.p_student_t, float)
                 assert isinstance(gain.p_sign_flip, float)
@@ -259,7 +256,7 @@ def swapped_level(clusters: int, worlds: int, draws: np.random.Generator) -> tup
     """The share of worlds in which exchanging checkpoints gives p <= .05 although the signal knows position and
     noise of its own alone; with a threshold fixed beforehand, and with fitted ones."""
     k, checkpoint = np.tile(np.arange(1, K + 1), 2 * clusters), np.repeat(np.arange(clusters), 2 * K)
-    place = policy_returns.strata(np.tile(np.repeat([0, 1], K), clusters), k)
+    place = strata(np.tile(np.repeat([0, 1], K), clusters), k)
     everyone, hits = np.ones(len(k), bool), np.zeros(2)
     for world in track(range(worlds), f"swapped, {clusters} clusters", console=PROGRESS, transient=True):
         effect, known = schedule(NOISY, draws)
@@ -268,10 +265,8 @@ def swapped_level(clusters: int, worlds: int, draws: np.random.Generator) -> tup
         signal = np.tile(known.ravel(), clusters) + 0.3 * autoregression(0.5, (2 * clusters, K), draws).ravel()
         fitted = leave_one_checkpoint_out(signal, delta, checkpoint, count=clusters)[checkpoint]
         for index, threshold in enumerate((np.full(len(k), 0.6), fitted)):
-            crossed = cross_checkpoint_null.cross_totals(
-                fires(signal, threshold), delta, everyone, place, checkpoint
-            )
-            control = cross_checkpoint_null.swapped_control(
+            crossed = permutation_nulls.cross_totals(fires(signal, threshold), delta, everyone, place, checkpoint)
+            control = permutation_nulls.swapped_control(
                 crossed, permutations=PERMUTATIONS, seed=world, task="swapped"
             )
             assert not isinstance(control, Undefined)

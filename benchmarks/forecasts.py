@@ -19,8 +19,7 @@ import dataclasses
 import numpy as np
 from scipy import stats
 
-from worldfork.analysis.read.deployments import read_deployments
-from worldfork.analysis.read.study import read_rows, study_table
+from worldfork.analysis.read.study import read_deployments, read_rows, study_table
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.thresholds import decisions_on
 from worldfork.analysis.score.verdicts import adjust

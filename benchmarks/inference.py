@@ -14,9 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.analysis.score.curves import critical_value
-from worldfork.analysis.score.intervals import sign_flip_p, student_p, student_t
-from worldfork.analysis.score.max_t import max_t
-from worldfork.analysis.score.skew import skew
+from worldfork.analysis.score.intervals import skew, student_t
+from worldfork.analysis.score.sign_flips import max_t, sign_flip_p, student_p
 from worldfork.analysis.score.trials import _worth
 from worldfork.analysis.score.verdicts import holm
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worldfork.analysis.present.page import Page
     from worldfork.analysis.read import Frame, Source, Table
     from worldfork.analysis.score import Score
-    from worldfork.analysis.score.design import Power
+    from worldfork.analysis.score.power import Power
     from worldfork.executors.base import Executor
     from worldfork.lab.agents.pretraining.outcomes import Pretraining
     from worldfork.lab.closed_loop.stage import FitThresholds
@@ -314,7 +314,7 @@ def power(
     ['cartpole-swingup: |dR| from 174']
     """
     from worldfork.analysis.read import open_ledger
-    from worldfork.analysis.score.design import Cost, planned_power
+    from worldfork.analysis.score.power import Cost, planned_power
     from worldfork.registration import read
     from worldfork.registration.library import find
 

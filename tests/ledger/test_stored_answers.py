@@ -9,7 +9,7 @@ import pytest
 from tiny import CELL, TWO_ARMS, findings, unpacked_copy, write
 
 from worldfork.analysis.read import open_ledger
-from worldfork.analysis.score.stream_answers import stream_answers
+from worldfork.analysis.read.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import publish as stored
 from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters

@@ -16,9 +16,9 @@ from tiny import contents, forge, rechain
 from typer.testing import CliRunner
 
 from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.stream_answers import stream_answers
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.deployments import score_deployments
-from worldfork.analysis.score.stream_answers import stream_answers
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run

@@ -16,8 +16,9 @@ import scipy.stats
 from jaxtyping import Bool, Float
 
 from worldfork import registry
+from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fit_threshold
-from worldfork.analysis.score.policy_returns import position_table, strata
+from worldfork.analysis.score.policies import position_table
 from worldfork.benchmark.tasks import Deployment, Task
 from worldfork.errors import WorldforkError
 from worldfork.triggers import Answer, CellKey, Trigger, draw_event, feed

@@ -86,7 +86,7 @@ def _pinning(as_json: bool) -> None:
     """The paper's toy staleness model: forward over pinned value, by curvature of the loss and drift."""
     import dataclasses
 
-    from worldfork.analysis.score.clusters import pinning_table
+    from worldfork.analysis.score.pinning import pinning_table
 
     entries = pinning_table()
     if as_json:

@@ -9,7 +9,7 @@ from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.analysis.score.design import Power
+    from worldfork.analysis.score.power import Power
     from worldfork.lab.tools.check import Check
 
 
@@ -148,9 +148,9 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
             )
         for split, effect in planned.splits:
             typer.echo(
-                f"spend {planned.arm}, {planned.task}: {plural(split.checkpoints, 'checkpoint')} x "
-                f"{plural(split.forks, 'fork')} x {plural(split.draws, 'draw')} x "
-                f"{plural(split.episodes, 'episode')} detect {effect:.3g} for as much."
+                f"spend {planned.arm}, {planned.task}: {plural(int(split.checkpoints), 'checkpoint')} x "
+                f"{plural(int(split.forks), 'fork')} x {plural(int(split.draws), 'draw')} x "
+                f"{plural(int(split.episodes), 'episode')} detect {effect:.3g} for as much."
             )
     if not power:
         if like is None:

@@ -92,7 +92,7 @@ def _publish(study: Path, target: Path, *, streams: bool) -> int:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
     opened, answers = Study(study), None
     if not streams:
-        from worldfork.analysis.score.stream_answers import stream_answers
+        from worldfork.analysis.read.stream_answers import stream_answers
 
         answers = stream_answers(opened)
     return publish(opened, target, streams=streams, answers=answers)

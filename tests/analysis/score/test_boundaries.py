@@ -7,7 +7,7 @@ from worlds import forks
 from worldfork.analysis.score import rankings
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import between, diverged
-from worldfork.analysis.score.numerics import FIGURES, figure_draws
+from worldfork.analysis.score.intervals import FIGURES, figure_draws
 from worldfork.analysis.score.rankings import ranking
 
 

@@ -5,12 +5,12 @@ import polars as pl
 import pytest
 
 from worldfork.analysis.read import read_table
-from worldfork.analysis.score import design
+from worldfork.analysis.score import variance
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.design import Cost, Split, planned_power
-from worldfork.analysis.score.intervals import more_checkpoints
-from worldfork.analysis.score.judgement import Components
+from worldfork.analysis.score.power import Cost, planned_power, split_budget
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.variance import Components, Split, variances_of
+from worldfork.analysis.score.verdicts import more_checkpoints
 from worldfork.errors import WorldforkError
 from worldfork.registration import parse
 
@@ -46,7 +46,7 @@ def study(checkpoints, points, draws, episodes, seed):
 
 def test_the_components_are_recovered():
     """Averaged over twenty studies; each estimate is unbiased."""
-    found = [design.components(*study(8, 10, 4, 5, seed)) for seed in range(20)]
+    found = [variance.components(*study(8, 10, 4, 5, seed)) for seed in range(20)]
     for name, truth in TRUTH.items():
         field = "draw_episode" if name == "rest" else name
         values = np.array([getattr(one, field) for one in found])
@@ -57,23 +57,23 @@ def test_the_component_of_draws_has_an_interval_that_covers_it():
     """Over checkpoints: 95% of 200 studies, give or take four standard errors; skewed, so a little less."""
     inside = [
         low <= TRUTH["draw"] <= high
-        for low, high in (design.components(*study(5, 6, 3, 4, seed)).draw_interval for seed in range(200))
+        for low, high in (variance.components(*study(5, 6, 3, 4, seed)).draw_interval for seed in range(200))
     ]
     assert 0.88 < np.mean(inside) <= 1.0
 
 
 def test_draws_of_both_signs_are_counted():
     update = np.array([[[1.0, 1.0], [-2.0, 1.0]], [[1.0, 1.0], [2.0, 2.0]], [[0.0, 0.0], [-1.0, 0.0]]])
-    counted = design.components(update, np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
+    counted = variance.components(update, np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
     assert counted.draws_of_both_signs == pytest.approx(1 / 3)  # a draw worth nothing has no sign
-    alone = design.components(update[:, :1], np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
+    alone = variance.components(update[:, :1], np.zeros((3, 2)), np.arange(3), np.zeros(3, int))
     assert "one draw" in alone.draws_of_both_signs.why
     assert "one draw" in alone.draw_interval.why
 
 
 def test_one_draw_is_confounded_with_its_fork():
     """What a second draw would have told apart is counted among the forks, and the record says so."""
-    found = [design.components(*study(8, 10, 1, 5, seed)) for seed in range(20)]
+    found = [variance.components(*study(8, 10, 1, 5, seed)) for seed in range(20)]
     assert all(isinstance(one.draw, Undefined) and "one draw" in one.draw.why for one in found)
     fork = np.array([one.fork for one in found])
     assert abs(fork.mean() - TRUTH["fork"] - TRUTH["draw"]) < 4 * fork.std(ddof=1) / np.sqrt(20)
@@ -94,7 +94,7 @@ def test_the_standard_error_is_that_of_the_mean():
         shared = np.random.default_rng(seed)
         shared.normal(0, 1, 6)
         means.append((table - shared.normal(0, np.sqrt(TRUTH["decision_point"]), 10)[point]).mean())
-    assert design.standard_error(split, truth) == pytest.approx(np.std(means), rel=0.15)
+    assert variance.standard_error(split, variances_of(truth)) == pytest.approx(np.std(means), rel=0.15)
 
 
 def noise(**changes):
@@ -117,7 +117,7 @@ def test_a_budget_goes_where_the_noise_is():
     cost = Cost(checkpoint=100.0, draw=2.0, episode=1.0)
 
     def best(**changes):
-        found = design.split_budget(20_000.0, noise(**changes), cost=cost, forks=(6, 12, 24, 48))
+        found = split_budget(20_000.0, variances_of(noise(**changes)), cost=cost, forks=(6, 12, 24, 48))
         assert all(cost.study(split) <= 20_000 for split, _ in found)
         assert [effect for _, effect in found] == sorted(effect for _, effect in found)
         return found[0][0]
@@ -129,22 +129,18 @@ def test_a_budget_goes_where_the_noise_is():
 
 
 def test_draws_that_were_never_repeated_are_not_advised_on():
-    unknown = noise(draw=Undefined("one draw"), draw_episode=Undefined("one draw"))
-    found = design.split_budget(1000.0, unknown, cost=Cost(), forks=(6,))
+    unknown = variances_of(noise(draw=Undefined("one draw"), draw_episode=Undefined("one draw")))
+    found = split_budget(1000.0, unknown, cost=Cost(), forks=(6,))
     assert {split.draws for split, _ in found} == {1}
-    assert "pays for no design" in design.split_budget(3.0, unknown, cost=Cost(), forks=(6,)).why
+    assert "pays for no design" in split_budget(3.0, unknown, cost=Cost(), forks=(6,)).why
 
 
 def test_what_is_missing_is_said():
     update, hold, checkpoint, point = study(3, 4, 2, 3, 0)
-    update[0, 0, 0] = np.nan
-    with pytest.raises(WorldforkError, match="some are missing"):
-        design.components(update, hold, checkpoint, point)
-    update, hold, checkpoint, point = study(3, 4, 2, 3, 0)
-    uneven = design.components(update[1:], hold[1:], checkpoint[1:], point[1:])
+    uneven = variance.components(update[1:], hold[1:], checkpoint[1:], point[1:])
     assert isinstance(uneven.checkpoint, Undefined)
     assert not isinstance(uneven.draw, Undefined)
-    assert isinstance(design.standard_error(Split(checkpoints=3, forks=4, draws=2, episodes=3), uneven), Undefined)
+    assert isinstance(variances_of(uneven), Undefined)
 
 
 GUESSED = """

@@ -1,6 +1,5 @@
 """Contrasts of arms and directions, registered predictions, the pinning model, and what stays undefined."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -12,11 +11,11 @@ from worlds import forks, study
 
 from worldfork.analysis.read import read_table
 from worldfork.analysis.score import Rules, score
-from worldfork.analysis.score.clusters import LOSSES, forward_to_pinned, pinning_table
 from worldfork.analysis.score.contrasts import contrast_arms, contrast_directions
-from worldfork.analysis.score.predictions import Prediction, Premise, answer, prediction_problems
+from worldfork.analysis.score.pinning import LOSSES, pinning_table
+from worldfork.analysis.score.predictions import answer, prediction_problems
 from worldfork.analysis.score.undefined import Interval, Undefined, settle
-from worldfork.errors import WorldforkError
+from worldfork.registration.schema import Prediction, Premise
 
 
 def test_arms_are_compared_on_the_cells_they_share():
@@ -100,7 +99,7 @@ def test_predictions_of_the_paper(said, mean, interval, expected):
 )
 def test_a_premise_comes_first(clean, interval, expected):
     below = Premise(figure="clean_return.mean", below=397.0)
-    said = dataclasses.replace(WALKER, premise=below)
+    said = WALKER.model_copy(update={"premise": below})
     granted = {"mean": clean, **({} if interval is None else {"student_t": Interval(*interval)})}
     found = answer(said, {**figures(-82.1, -111.7, -52.5), "clean_return": granted})
     assert (found.answer, found.premise) == (expected, "clean_return.mean below 397")
@@ -122,7 +121,7 @@ def test_what_is_meant_to_be_null_is_tested_for_equivalence(means, expected):
     tree = {"mean": float(np.mean(means)), "by_checkpoint": by_checkpoint}
     found = answer(said, {"effect": {"all_attempted": tree}})
     assert (found.answer, found.equivalence.margin) == (expected, 2.2)
-    arms = answer(dataclasses.replace(said, arm="a", against="b"), tree)
+    arms = answer(said.model_copy(update={"arm": "a", "against": "b"}), tree)
     assert arms.answer == expected
 
 
@@ -152,11 +151,6 @@ def test_a_prediction_about_another_figure():
     assert "no score has `contraction.slop`: no `slop` among slope" in misspelt.value.why
 
 
-def test_a_prediction_that_states_nothing_is_not_held():
-    tree = {"contraction": {"slope": 0.3}}
-    assert answer(Prediction(name="x", task="t", figure="contraction.slope"), tree).answer == "unresolved"
-
-
 @pytest.mark.parametrize(
     ("figure", "problem"),
     [
@@ -181,15 +175,6 @@ def test_what_a_prediction_is_about_can_be_checked_before_there_is_a_score(figur
     assert problem is None or problem in problems[0]
 
 
-def test_predictions_that_can_not_be_falsified_are_named():
-    empty = Prediction(name="a", task="t")
-    upside_down = Prediction(name="b", task="t", between=(1.0, 0.0))
-    assert [line[:18] for line in prediction_problems([empty, upside_down])] == [
-        "the prediction `a`",
-        "the prediction `b`",
-    ]
-
-
 def test_the_papers_toy_staleness_model():
     """Appendix "Pinned-physics bias": 1.000 linear, 1.98 to 10.8 convex, 0.791 to 0.209 saturating."""
     ratios = {name: [one.ratio for one in pinning_table() if one.loss == name] for name in LOSSES}
@@ -202,17 +187,14 @@ def test_the_papers_toy_staleness_model():
 
 @given(st.floats(0.001, 5), st.floats(0.01, 10), st.integers(2, 200))
 def test_curvature_decides_the_direction_of_the_bias(drift, staleness, window):
-    ratios = {
-        name: forward_to_pinned(loss, drift, staleness=staleness, window=window) for name, loss in LOSSES.items()
-    }
+    table = pinning_table(drifts=(drift,), staleness=staleness, window=window)
+    ratios = {entry.loss: entry.ratio for entry in table}
     assert ratios["linear"] == pytest.approx(1.0)
     assert ratios["convex"] > 1 > ratios["saturating"]
 
 
 def test_without_further_drift_pinning_is_no_bias():
-    assert forward_to_pinned(LOSSES["convex"], 0.0) == 1.0
-    with pytest.raises(WorldforkError, match="staleness > 0"):
-        forward_to_pinned(LOSSES["convex"], 0.1, staleness=0.0)
+    assert [entry.ratio for entry in pinning_table(drifts=(0.0,))] == pytest.approx([1.0] * 3)
 
 
 def test_undefined_becomes_null_with_its_place_and_reason():

@@ -8,21 +8,14 @@ from scipy import stats
 from worlds import crossed, forks
 
 from worldfork.analysis.score import permutation_nulls
-from worldfork.analysis.score.permutation_nulls import ArmPolicies, Policies, control_totals, judge
+from worldfork.analysis.score.permutation_nulls import judge, null_totals
 
 
 def totals_of(world, fired, *, scored=None, permutations=20_000, seed=0):
     scored = np.ones(len(world), bool) if scored is None else scored
-    fired = np.atleast_2d(fired).T
-    (totals,) = totals_of_sets(world, [Policies(scored, fired)], permutations=permutations, seed=seed)
-    return totals
-
-
-def totals_of_sets(world, sets, *, permutations, seed=0):
-    (totals,) = control_totals(
-        [ArmPolicies(world.prefork, world.delta, sets)], permutations=permutations, seed=seed
+    return null_totals(
+        world.prefork, world.delta, scored, np.atleast_2d(fired).T, permutations=permutations, seed=seed
     )
-    return totals
 
 
 def shares(totals):
@@ -112,65 +105,6 @@ def test_only_scored_forks_take_part():
         assert set(shares(values[:, 0])) <= {1.0, 2.0, 4.0}, null
 
 
-def test_two_sets_of_policies_are_scored_side_by_side():
-    world = forks([1, 2, 4, 8], checkpoint=list("0011"))
-    everything, part = np.ones(4, bool), np.array([True, True, True, False])
-    fired = np.array([[True, False, True, False]]).T
-    both = totals_of_sets(world, [Policies(everything, fired), Policies(part, fired)], permutations=999, seed=3)
-    for scored, found in zip((everything, part), both, strict=True):
-        (alone,) = totals_of_sets(world, [Policies(scored, fired)], permutations=999, seed=3)
-        for null in permutation_nulls.VARIANTS:
-            np.testing.assert_allclose(found[null], alone[null])
-
-
-def test_two_sets_that_differ_in_few_cells_have_the_totals_that_each_has_alone():
-    """Cells in which nothing differs are added up once for both, and in a job without any difference so is all."""
-    draws = np.random.default_rng(2)
-    world = forks(draws.normal(size=1440), **crossed(30, k=24))
-    fired = draws.random((1440, 3)) < 0.4
-    other, scored = fired.copy(), np.ones(1440, bool)
-    other[1:5], scored[30:33] = ~other[1:5], False
-    sets = [Policies(scored, other), Policies(np.ones(1440, bool), fired), Policies(np.ones(1440, bool), fired)]
-    together = totals_of_sets(world, sets, permutations=99)
-    for policies, found in zip(sets, together, strict=True):
-        (alone,) = totals_of_sets(world, [policies], permutations=99)
-        for null in permutation_nulls.VARIANTS:
-            np.testing.assert_allclose(found[null], alone[null], rtol=1e-12)
-
-
-def arm(draws, *, checkpoints=30, dropped=0, policies=3, task="world"):
-    """An arm with dR and policies of its own, two sets of them, of which one leaves forks out."""
-    grid = crossed(checkpoints, k=24)
-    world = forks(draws.normal(size=48 * checkpoints), task=[task] * 48 * checkpoints, **grid)
-    part = np.ones(len(world), bool)
-    part[draws.choice(len(world), dropped, replace=False)] = False
-    sets = [
-        Policies(keep, draws.random((len(world), policies)) < 0.4) for keep in (part, np.ones(len(world), bool))
-    ]
-    return ArmPolicies(world.prefork, world.delta, sets)
-
-
-def test_arms_have_the_totals_that_each_has_alone():
-    """To the last bit, whatever diverged in them, next to arms with other cells or of another task."""
-    draws = np.random.default_rng(6)
-    arms = [
-        arm(draws, dropped=40),
-        arm(draws, policies=2),
-        arm(draws, dropped=1),
-        arm(draws, checkpoints=29, dropped=3),
-        arm(draws, dropped=40),
-        arm(draws, task="another"),
-    ]
-    finished = []
-    together = list(control_totals(arms, permutations=99, seed=3, advance=finished.append))
-    assert sum(finished) == sum(len(each.delta) for each in arms)
-    for each, totals in zip(arms, together, strict=True):
-        (alone,) = control_totals([each], permutations=99, seed=3)
-        for of_set, expected in zip(totals, alone, strict=True):
-            for null in permutation_nulls.VARIANTS:
-                np.testing.assert_array_equal(of_set[null], expected[null])
-
-
 def test_draws_depend_on_the_seed_and_on_nothing_else():
     world = forks(np.random.default_rng(0).normal(size=48), **crossed(2, k=12))
     flags = np.random.default_rng(1).random((3, 48)) < 0.3
@@ -190,8 +124,6 @@ def test_p_is_uniform_where_nothing_is_to_be_found():
     for _ in range(100):
         delta = draws.normal(size=120)
         fired = (draws.random(120) < 0.3)[:, None]
-        everything = np.ones(120, bool)
-        tested = ArmPolicies(world.prefork, delta, [Policies(everything, fired)])
-        ((null,),) = control_totals([tested], permutations=199, seed=0)
+        null = null_totals(world.prefork, delta, np.ones(120, bool), fired, permutations=199, seed=0)
         found.append(judge(float(delta[fired[:, 0]].sum()), null["random"][:, 0]).p)
     assert stats.kstest(found, "uniform").pvalue > 1e-3

@@ -6,7 +6,7 @@ import pytest
 from swept import GRID, HALF_WIDTH, arms, scored, study
 
 from worldfork.analysis.score import Undefined, score_ledger
-from worldfork.analysis.score.sweeps import dose_groups
+from worldfork.analysis.score.arms import DOSE, alike_but_for
 from worldfork.registration import parse, read
 from worldfork.registration.library import find
 
@@ -91,7 +91,10 @@ def test_rates_stand_apart_and_an_arm_without_another_dose_is_left_out(tmp_path)
 
 def test_a_rate_that_is_written_out_is_the_rate_that_is_left_out():
     spelled = RATES.replace("{ steps = 100 }", "{ steps = 100, settings = { rate = 1.0 } }")
-    assert [group.label for group in dose_groups(parse(spelled))] == ["rate 1", "rate 0.1"]
+    assert [group.label for group in alike_but_for(DOSE.paths, parse(spelled).arms, value=DOSE.value)] == [
+        "rate 1",
+        "rate 0.1",
+    ]
 
 
 def test_passes_are_a_dose_without_a_number_of_steps(tmp_path):
@@ -162,7 +165,7 @@ def test_the_json_has_a_dose_by_its_arm(three):
 
 
 def test_the_registered_study_of_doses_has_five_at_each_of_two_rates():
-    groups = dose_groups(read(find("dose")))
+    groups = alike_but_for(DOSE.paths, read(find("dose")).arms, value=DOSE.value)
     assert {group.label: [arm.mechanism.steps for arm in group.arms] for group in groups} == {
         "rate 1": [25, 50, 100, 200, 400],
         "rate 0.1": [25, 50, 100, 200, 400],

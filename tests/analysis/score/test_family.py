@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from worldfork import registry
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score import score_ledger
+from worldfork.analysis.score.rules import Family
 from worldfork.analysis.score.undefined import Undefined
-from worldfork.analysis.score.verdicts import Family, adjust, holm
+from worldfork.analysis.score.verdicts import adjust, holm
 from worldfork.registration.schema import CANDIDATES
 
 P = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=1)

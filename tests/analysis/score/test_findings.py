@@ -8,9 +8,9 @@ import pytest
 from published import folder_of, rows_of
 
 from worldfork.analysis.read.ledger import open_ledger
-from worldfork.analysis.score import Rules, numerics, score, score_ledger
+from worldfork.analysis.score import Rules, decisions, score, score_ledger
 from worldfork.analysis.score.predictions import answer
-from worldfork.analysis.score.run import rules_of
+from worldfork.analysis.score.rules import rules_of
 from worldfork.analysis.score.undefined import Interval
 from worldfork.analysis.score.verdicts import holm
 from worldfork.registration import read
@@ -68,7 +68,7 @@ def test_the_drift_oracle_does_not_read_the_last_bit(ledger, corrected, monkeypa
     rules = rules_of(ledger, permutations=9, triggers=("drift",), predictions=())
     assert total_and_fires(corrected) == figures
     assert total_and_fires(score(moved, rules)) == figures
-    monkeypatch.setattr(numerics, "ROUNDING", 0.0)
+    monkeypatch.setattr(decisions, "ROUNDING", 0.0)
     assert total_and_fires(score(moved, rules)) == misread
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import crossed, forks
 
-from worldfork.analysis.score import power, rankings
+from worldfork.analysis.score import rankings, variance
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contraction import contraction
-from worldfork.analysis.score.records import DesignComponents
 from worldfork.analysis.score.triggers import endpoint, endpoint_scales
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.variance import DesignComponents
 
 DRAWS = np.random.default_rng(0)
 
@@ -133,7 +133,7 @@ def _with_episodes(delta, r_hold, columns, identity):
 
 
 def test_variance_components_recover_what_was_put_in():
-    found = power.variance_components(nested(30.0, 20.0, 50.0))
+    found = variance.variance_components(nested(30.0, 20.0, 50.0))
     assert found.checkpoint == pytest.approx(900, rel=0.25)
     assert found.fork == pytest.approx(400, rel=0.15)
     assert found.episode == pytest.approx(2500, rel=0.05)
@@ -143,28 +143,28 @@ NESTED = Undefined("nested")
 
 
 def nested_components(world, decision_point=NESTED):
-    return DesignComponents(**vars(power.variance_components(world)), decision_point=decision_point)
+    return DesignComponents(**vars(variance.variance_components(world)), decision_point=decision_point)
 
 
 def test_budget_goes_where_the_variance_is():
     between = nested(60.0, 5.0, 5.0, checkpoints=10)
-    assert power.design_advice(between, nested_components(between)).buys_most == "checkpoints"
+    assert variance.design_advice(between, nested_components(between)).buys_most == "checkpoints"
     known = {"checkpoint": 0.0, "fork": 0.0, "episode": 100.0}
-    now = power.Design(5, 10.0, 10.0)
-    more = power.minimum_detectable_effect(power.Design(5, 10.0, 40.0), **known)
-    assert more == pytest.approx(power.minimum_detectable_effect(now, **known) / 2)
+    now = variance.Split(checkpoints=5, forks=10.0, episodes=10.0)
+    more = variance.detectable_effect(variance.Split(checkpoints=5, forks=10.0, episodes=40.0), known)
+    assert more == pytest.approx(variance.detectable_effect(now, known) / 2)
 
 
 def test_standard_errors_of_larger_budgets_by_hand():
     """Variances 36, 64 and 100 over 4 checkpoints of 16 forks with m = 25: (36 + 64 / 16 + 100 / 400) / 4."""
     known = {"checkpoint": 36.0, "fork": 64.0, "episode": 100.0}
-    now = power.Design(4, 16.0, 25.0)
-    assert power.standard_error(now, **known) == pytest.approx((40.25 / 4) ** 0.5)
-    assert power.standard_error(now.times(2.0, "checkpoints"), **known) == pytest.approx((40.25 / 8) ** 0.5)
-    assert power.standard_error(now.times(2.0, "forks"), **known) == pytest.approx((38.125 / 4) ** 0.5)
-    assert power.standard_error(now.times(np.inf, "episodes"), **known) == pytest.approx((40 / 4) ** 0.5)
-    assert power.standard_error(now.times(np.inf, "forks"), **known) == pytest.approx((36 / 4) ** 0.5)
-    assert power.standard_error(now.times(np.inf, "checkpoints"), **known) == 0
+    now = variance.Split(checkpoints=4, forks=16.0, episodes=25.0)
+    assert variance.standard_error(now, known) == pytest.approx((40.25 / 4) ** 0.5)
+    assert variance.standard_error(now.times(2.0, "checkpoints"), known) == pytest.approx((40.25 / 8) ** 0.5)
+    assert variance.standard_error(now.times(2.0, "forks"), known) == pytest.approx((38.125 / 4) ** 0.5)
+    assert variance.standard_error(now.times(np.inf, "episodes"), known) == pytest.approx((40 / 4) ** 0.5)
+    assert variance.standard_error(now.times(np.inf, "forks"), known) == pytest.approx((36 / 4) ** 0.5)
+    assert variance.standard_error(now.times(np.inf, "checkpoints"), known) == 0
 
 
 def test_the_standard_error_of_a_balanced_study_is_that_of_its_checkpoint_means():
@@ -174,7 +174,7 @@ def test_the_standard_error_of_a_balanced_study_is_that_of_its_checkpoint_means(
     update = hold + (means + draws.normal(0, 20, 120))[:, None] + draws.normal(0, 9, (120, 6))
     world = forks((update - hold).mean(axis=1), hold=hold.mean(axis=1), **crossed(5, k=12))
     world = dataclasses.replace(world, outcomes=dataclasses.replace(world.outcomes, hold=hold, update=update))
-    advice = power.design_advice(world, nested_components(world))
+    advice = variance.design_advice(world, nested_components(world))
     error = world.delta.reshape(5, 24).mean(axis=1).std(ddof=1) / 5**0.5
     assert advice.standard_error == pytest.approx(error)
     assert advice.standard_error_at["10"]["checkpoints"] == pytest.approx(error / 10**0.5)
@@ -186,7 +186,7 @@ def test_what_decision_points_share_is_not_noise():
     deltas, places = [10, 20, 60, 16, 22, 64], {"checkpoint": list("000111"), "k": [1, 2, 3] * 2}
     update = np.array(deltas, dtype=float)[:, None] + np.array([[-1.0, 1.0]])
     columns = {"hold": np.zeros((6, 2)).tolist(), "update": update.tolist()}
-    found = power.design_components(_with_episodes(deltas, np.zeros(6), columns, places))
+    found = variance.design_components(_with_episodes(deltas, np.zeros(6), columns, places))
     assert found.checkpoint == pytest.approx(8 - 2 / 3)
     assert found.decision_point == pytest.approx(np.var([13, 21, 62], ddof=1) - 2 / 2)
     assert found.episode == pytest.approx(2.0)
@@ -204,31 +204,32 @@ def test_components_of_a_design_recover_what_was_put_in_although_drift_matters()
             update=plain.outcomes.update + drifting[:, None],
         ),
     )
-    found = power.design_components(moved)
+    found = variance.design_components(moved)
     assert found.checkpoint == pytest.approx(900, rel=0.25)
     assert found.fork == pytest.approx(400, rel=0.15)
     assert found.decision_point == pytest.approx(np.var(drifting), rel=0.1)
-    assert power.variance_components(moved).fork > 10_000, "nested, the drift would pass for noise"
+    assert variance.variance_components(moved).fork > 10_000, "nested, the drift would pass for noise"
 
 
 def test_checkpoints_that_fork_elsewhere_are_nested():
     world = nested(30.0, 20.0, 50.0, checkpoints=4)
     lacking = world.take(np.arange(len(world)) != 5)
-    found = power.design_components(lacking)
+    found = variance.design_components(lacking)
     assert isinstance(found.decision_point, Undefined)
     assert found == nested_components(lacking, found.decision_point)
 
 
 def test_detectable_effect_of_a_design_is_that_of_its_checkpoint_means():
     """With nothing below the checkpoint, the design's formula is the interval's."""
-    effect = power.minimum_detectable_effect(
-        power.Design(4, 24.0, 30.0), checkpoint=44.63**2, fork=0.0, episode=0.0
+    effect = variance.detectable_effect(
+        variance.Split(checkpoints=4, forks=24.0, episodes=30.0),
+        {"checkpoint": 44.63**2, "fork": 0.0, "episode": 0.0},
     )
     assert effect == pytest.approx(89.8, abs=0.05)
 
 
 def test_components_without_episodes_stay_undefined():
-    found = power.variance_components(forks([1, 2, 3, 5], checkpoint=list("0011")))
+    found = variance.variance_components(forks([1, 2, 3, 5], checkpoint=list("0011")))
     assert isinstance(found.episode, Undefined)
     assert isinstance(found.fork, Undefined)
     assert found.checkpoint == pytest.approx((6.25 - 1.25) / 2)  # mean squares 6.25 and 1.25, two forks each
@@ -240,13 +241,13 @@ def test_common_random_numbers_by_hand():
     for update, expected in ((hold * 2, (2 + 8 + 8 + 32) / (2 + 8)), (-hold, (2 + 2 + 8 + 8) / (8 + 32))):
         columns = {"hold": hold.tolist(), "update": update.tolist()}
         world = _with_episodes(update.mean(1) - hold.mean(1), hold.mean(1), columns, {})
-        assert power.crn_gain(world) == pytest.approx(expected)
+        assert variance.crn_gain(world) == pytest.approx(expected)
 
 
 def test_branches_that_differ_by_a_constant_have_no_factor():
     hold = [[1.0, 2.0], [3.0, 5.0]]
     world = _with_episodes([1.0, 1.0], [1.5, 4.0], {"hold": hold, "update": [[2.0, 3.0], [4.0, 6.0]]}, {})
-    assert isinstance(power.crn_gain(world), Undefined)
+    assert isinstance(variance.crn_gain(world), Undefined)
 
 
 def test_endpoint_by_hand():

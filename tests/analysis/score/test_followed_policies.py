@@ -24,16 +24,21 @@ from worldfork.analysis.present.tables.deployments import deployments, forecasts
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read import Table, open_ledger
-from worldfork.analysis.read.deployments import Deployed, read_deployments
-from worldfork.analysis.read.study import Rows
+from worldfork.analysis.read.study import Deployed, Rows, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide
-from worldfork.analysis.score.deployment_records import LedgerForecast, TaskDeployment
+from worldfork.analysis.score.deployment_records import (
+    AS_FITTED,
+    COVERAGE,
+    FITTING_ANEW,
+    LedgerForecast,
+    TaskDeployment,
+    cautions,
+)
 from worldfork.analysis.score.deployments import score_deployments
 from worldfork.analysis.score.forecasts import forecast
 from worldfork.analysis.score.predictions import prediction_problems
-from worldfork.analysis.score.rankings import AS_FITTED, COVERAGE, FITTING_ANEW, cautions
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.thresholds import decisions_on, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined
@@ -99,9 +104,9 @@ def thresholds(study: Study) -> Thresholds:
 
 def test_thresholds_are_those_that_the_analysis_fits_on_other_checkpoints(study: Study) -> None:
     forks = open_ledger(study).table.arms["many"][TASK]
-    everyone = {"all": np.ones(len(forks), bool)}
+    everyone = np.ones(len(forks), bool)
     readings = read_triggers(forks.prefork, names=["residual"])
-    fitted = decide(readings, forks, scored=everyone, rate=0.3)["all"]["residual"].threshold
+    fitted = decide(readings, forks, scored=everyone, rate=0.3)["residual"].threshold
     assert fitted is not None
     parts = partition(forks.prefork)
     known = thresholds(study)

@@ -12,10 +12,9 @@ import worldfork as wf
 from worldfork.analysis.score.curves import critical_value
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.forecasts import Foreseen, _values_of_cell, compare_forecasts
-from worldfork.analysis.score.intervals import sign_flip_p
-from worldfork.analysis.score.max_t import max_t
+from worldfork.analysis.score.intervals import skew
 from worldfork.analysis.score.prices import best_by_price, break_even
-from worldfork.analysis.score.skew import skew
+from worldfork.analysis.score.sign_flips import max_t, sign_flip_p
 from worldfork.analysis.score.undefined import Undefined
 
 

@@ -10,7 +10,9 @@ from worlds import study
 
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score import Rules, score_ledger
-from worldfork.analysis.score.run import choose_arms, only_arm, rules_of
+from worldfork.analysis.score.arms import choose_arms
+from worldfork.analysis.score.rules import rules_of
+from worldfork.analysis.score.run import only_arm
 from worldfork.errors import WorldforkError
 from worldfork.triggers import Trigger
 

@@ -6,7 +6,7 @@ import pytest
 
 import worldfork as wf
 from worldfork.analysis.present.text.answers import answer
-from worldfork.analysis.score import intervals
+from worldfork.analysis.score import sign_flips
 from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.undefined import Interval, Undefined
 
@@ -27,7 +27,7 @@ def test_the_same_loss_everywhere_gives_no_verdict(checkpoints):
         assert isinstance(figure, Undefined)
     assert f"all {checkpoints} checkpoints have the same mean" in one.verdict.why
     assert one.effect.all_attempted.mean == -1.0
-    assert one.judgement.p_sign_flip == intervals.sign_flip_p(np.full(checkpoints, -1.0), seed=0, task="table")
+    assert one.judgement.p_sign_flip == sign_flips.sign_flip_p(np.full(checkpoints, -1.0), seed=0, task="table")
     said = answer(one)
     assert (said.word, said.verdict) == ("Not decided", "undecided")
     assert "have the same mean" in said.advice.certainty
@@ -37,9 +37,9 @@ def test_the_same_loss_everywhere_gives_no_verdict(checkpoints):
 def test_means_that_differ_by_rounding_alone_have_no_spread():
     values = np.array([0.6 - 0.7, 0.5 - 0.6, 0.3 - 0.4])
     assert len(set(values)) > 1
-    assert isinstance(intervals.student_p(values), Undefined)
+    assert isinstance(sign_flips.student_p(values), Undefined)
     assert isinstance(estimate(values, seed=0, task="").student_t, Undefined)
-    assert not isinstance(intervals.student_p(values + np.array([0.0, 0.0, 1e-6])), Undefined)
+    assert not isinstance(sign_flips.student_p(values + np.array([0.0, 0.0, 1e-6])), Undefined)
 
 
 def test_an_update_that_changes_nothing_reads_as_before():

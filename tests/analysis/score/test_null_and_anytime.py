@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from worldfork.analysis.score.effects import equivalence
 from worldfork.analysis.score.intervals import anytime_interval, half_width
+from worldfork.analysis.score.predictions import equivalence
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from swept import GRID, arms
 
-from worldfork.analysis.score.sweeps import compared_pairs
+from worldfork.analysis.score.arms import compared_pairs
 from worldfork.registration import parse, read
 
 REGISTRATIONS = Path(__file__).parents[3] / "registrations"

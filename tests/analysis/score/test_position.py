@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.analysis.score import policy_returns, rankings
+from worldfork.analysis.score import policies, rankings
+from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.undefined import Undefined
 
 
@@ -17,27 +18,27 @@ def grid(checkpoints, k=4):
 
 def test_the_table_reads_the_other_checkpoints_alone():
     checkpoint, direction, k = grid(3, k=2)
-    stratum = policy_returns.strata(direction, k)
+    stratum = strata(direction, k)
     delta = np.tile([5.0, -5.0, -1.0, 1.0], 3)
-    fired = policy_returns.position_table(delta, stratum, checkpoint)
+    fired = policies.position_table(delta, stratum, checkpoint)
     assert fired.tolist() == [True, False, False, True] * 3
     delta[:4] = [-99.0, 99.0, 99.0, -99.0]  # a checkpoint's own labels move no fire of its own
-    assert policy_returns.position_table(delta, stratum, checkpoint)[:4].tolist() == [True, False, False, True]
+    assert policies.position_table(delta, stratum, checkpoint)[:4].tolist() == [True, False, False, True]
 
 
 def test_a_place_nobody_else_has_never_fires_and_neither_does_a_mean_of_nothing():
     stratum, checkpoint = np.array([0, 1, 1, 1]), np.array([0, 1, 2, 3])
-    assert not policy_returns.position_table(np.array([9.0, 0.1, 0.2, -0.3]), stratum, checkpoint)[0]
+    assert not policies.position_table(np.array([9.0, 0.1, 0.2, -0.3]), stratum, checkpoint)[0]
     # 0.1 + 0.2 - 0.3 is not 0 in floating point, and is no reason to update.
     thrice = np.array([0.1, 0.2, -0.3, 7.0])
-    assert not policy_returns.position_table(thrice, np.zeros(4, int), np.array([0, 0, 0, 1]))[3]
+    assert not policies.position_table(thrice, np.zeros(4, int), np.array([0, 0, 0, 1]))[3]
 
 
 def test_the_clock_of_each_direction_may_run_either_way():
     """Updating pays late on the way out and early on the way back: no one clock knows that."""
     checkpoint, direction, k = grid(3, k=4)
     delta = np.where(direction == 0, np.where(k >= 3, 1.0, -1.0), np.where(k <= 1, 1.0, -1.0))
-    fired = policy_returns.direction_clock(delta, direction, k, checkpoint)
+    fired = policies.direction_clock(delta, direction, k, checkpoint)
     np.testing.assert_array_equal(fired, delta > 0)
 
 
@@ -80,13 +81,11 @@ def test_stratified_auc_counts_pairs_within_places(rows):
 def test_a_function_of_position_knows_nothing_at_a_fixed_place():
     checkpoint, direction, k = grid(6)
     delta = np.random.default_rng(0).normal(size=len(k))
-    found = rankings.stratified_auc(
-        np.sin(3.0 * direction + k), delta > 0, policy_returns.strata(direction, k), checkpoint
-    )
+    found = rankings.stratified_auc(np.sin(3.0 * direction + k), delta > 0, strata(direction, k), checkpoint)
     assert found.auc == 0.5
 
 
 def test_places_are_numbered_by_direction_and_k_whatever_their_names():
     direction, k = np.array([7, 7, 3, 3, 3, 7]), np.array([20, 4, 20, 4, 9, 20])
-    assert policy_returns.strata(direction, k).tolist() == [4, 3, 2, 0, 1, 4]
-    assert policy_returns.strata(np.zeros(0, int), np.zeros(0, int)).tolist() == []
+    assert strata(direction, k).tolist() == [4, 3, 2, 0, 1, 4]
+    assert strata(np.zeros(0, int), np.zeros(0, int)).tolist() == []

@@ -1,23 +1,21 @@
 """dR by what drift did to the frozen model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import forks
 
-from worldfork.analysis.score.effects import severity
+from worldfork.analysis.score.curves import severity
 from worldfork.analysis.score.undefined import Undefined
 
 
 def test_bins_by_share_of_the_clean_return():
     """Four forks of two checkpoints with clean returns 100 and 200: the same return is mild for one, severe for the
     other."""
-    found = severity(
-        np.array([96.0, 40.0, 96.0, 150.0]),
-        np.array([-10.0, 20.0, 30.0, 5.0]),
-        np.array([100.0, 100.0, 200.0, 200.0]),
-        np.array([0, 0, 1, 1]),
-    )
+    found = severities([96.0, 40.0, 96.0, 150.0], [-10.0, 20.0, 30.0, 5.0], [100.0, 100.0, 200.0, 200.0], "0011")
     assert [(one.low, one.high) for one in found] == [(None, 0.5), (0.5, 0.75), (0.75, 0.95), (0.95, None)]
     assert [(one.forks, one.checkpoints, one.helped) for one in found] == [
         (2, 2, 2),
@@ -32,9 +30,7 @@ def test_bins_by_share_of_the_clean_return():
 
 
 def test_checkpoints_weigh_alike_in_the_interval_and_forks_in_the_mean():
-    found = severity(
-        np.full(4, 10.0), np.array([0.0, 0.0, 0.0, 8.0]), np.full(4, 100.0), np.array([0, 0, 0, 1]), edges=()
-    )
+    found = severities([10.0] * 4, [0.0, 0.0, 0.0, 8.0], [100.0] * 4, "0001", edges=())
     assert (found[0].mean, found[0].checkpoint_mean) == (2.0, 4.0)
 
 
@@ -92,20 +88,19 @@ def test_fresh_is_undefined_where_it_does_not_exist():
     assert lone[-1].fresh.checkpoints == 0
     once = _by_episodes(np.full((2, 1), 10.0), np.full((2, 1), 30.0), np.arange(2))
     assert "two episodes" in once[0].fresh.why
-    lists = {"hold": np.array([[10.0, np.nan]]), "update": np.ones((1, 2))}
-    world = (np.array([10.0]), np.array([1.0]), np.array([100.0]), np.array([0]))
-    assert "all of its episodes" in severity(*world, **lists)[0].fresh.why
+    partly = severities([10.0], [1.0], [100.0], "0", hold=np.array([[10.0, np.nan]]), update=np.ones((1, 2)))
+    assert "all of its episodes" in partly[0].fresh.why
 
 
-@pytest.mark.parametrize(("forks", "lean"), [(16, -7), (80, 0), (4000, 0)])
-def test_fresh_episodes_are_free_of_chance_in_hold(forks, lean):
+@pytest.mark.parametrize(("count", "lean"), [(16, -7), (80, 0), (4000, 0)])
+def test_fresh_episodes_are_free_of_chance_in_hold(count, lean):
     """HOLD and UPDATE are one distribution: there is nothing to gain. Sorting by r_hold invents a gain where HOLD
     was unlucky; sorting by other episodes does not. With ten forks a checkpoint all forks of both halves pooled
     would come out too low by 2. With two, one of them here, fresh does by 7, as docs/scoring.md says."""
     draws = np.random.default_rng(0)
-    studies = 80_000 // forks
+    studies = 80_000 // count
     found = [
-        _by_episodes(*draws.normal(100, 60, (2, forks, 4)), np.arange(forks) % 8, edges=(1.0,))[0]
+        _by_episodes(*draws.normal(100, 60, (2, count, 4)), np.arange(count) % 8, edges=(1.0,))[0]
         for _ in range(studies)
     ]
     own, fresh = np.array([[one.checkpoint_mean, one.fresh.mean] for one in found]).T
@@ -114,13 +109,28 @@ def test_fresh_episodes_are_free_of_chance_in_hold(forks, lean):
 
 
 def test_without_a_clean_return_there_is_no_severity():
-    world = (np.array([1.0]), np.array([1.0]))
-    assert "clean return" in severity(*world, np.array([np.nan]), np.array([0])).why
-    assert "not positive" in severity(*world, np.array([-5.0]), np.array([0])).why
-    assert "no forks" in severity(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, int)).why
+    assert "clean return" in severities([1.0], [1.0], [np.nan], "0").why
+    assert "not positive" in severities([1.0], [1.0], [-5.0], "0").why
+    nothing = forks([1.0]).take(np.zeros(1, bool))
+    assert "no forks" in severity(nothing, np.zeros(0)).why
+
+
+def severities(hold_means, delta, clean, checkpoint, *, hold=None, update=None, **settings):
+    world = forks(delta, hold=hold_means, checkpoint=list(checkpoint), k=range(1, len(delta) + 1))
+    outcomes = dataclasses.replace(world.outcomes, hold=hold, update=update)
+    return severity(dataclasses.replace(world, outcomes=outcomes), np.asarray(clean), **settings)
 
 
 def _by_episodes(hold, update, checkpoint, **settings):
     """Of a clean return of 100 everywhere."""
-    means = hold.mean(axis=1), (update - hold).mean(axis=1)
-    return severity(*means, np.full(len(hold), 100.0), checkpoint, hold=hold, update=update, **settings)
+    order = np.argsort(checkpoint, kind="stable")  # as a table has its forks
+    hold, update, checkpoint = hold[order], update[order], np.asarray(checkpoint)[order]
+    return severities(
+        hold.mean(axis=1),
+        (update - hold).mean(axis=1),
+        np.full(len(hold), 100.0),
+        [str(code) for code in checkpoint],
+        hold=hold,
+        update=update,
+        **settings,
+    )

@@ -1,8 +1,5 @@
 """Every threshold against the functions that scoring itself uses, and both nulls against what they should be."""
 
-import dataclasses
-import tracemalloc
-
 import numpy as np
 import pytest
 import worlds
@@ -11,7 +8,7 @@ from hypothesis import strategies as st
 
 from worldfork.analysis.read import read_table
 from worldfork.analysis.score.decisions import fires, fit_threshold, policy_total
-from worldfork.analysis.score.permutation_nulls import ArmPolicies, Policies, control_totals
+from worldfork.analysis.score.permutation_nulls import null_totals
 from worldfork.analysis.score.threshold_curves import sweep
 
 
@@ -55,8 +52,7 @@ def test_both_nulls_are_those_of_the_control():
     scored = np.ones(len(forks), bool)
     rows = np.linspace(1, len(found.total) - 2, 7).astype(int)
     flags = np.stack([fires(signal, found.threshold[row]) for row in rows], axis=1)
-    tested = ArmPolicies(forks.prefork, forks.delta, [Policies(scored, flags)])
-    ((totals,),) = control_totals([tested], permutations=4_000, seed=5)
+    totals = null_totals(forks.prefork, forks.delta, scored, flags, permutations=4_000, seed=5)
     for column, row in enumerate(rows):
         null = totals["random"][:, column]
         wide = found.high[row] - found.low[row]
@@ -100,30 +96,3 @@ def test_forks_that_are_not_scored_take_no_part():
 def test_a_signal_that_is_never_there_has_one_row_that_never_fires():
     found = swept(worlds.forks([1.0, 2.0]), [np.nan, np.nan])
     assert (found.total.tolist(), found.fires.tolist()) == ([0.0], [0])
-
-
-@pytest.mark.parametrize("held", [1, 700, 12_345])
-def test_the_figures_are_the_same_to_the_last_digit_whatever_is_held(held):
-    forks = _study()
-    signal = {"s": forks.prefork.signals["residual"]}
-    scored = np.arange(len(forks)) % 7 > 0
-    every, some = (
-        sweep(signal, forks, scored=scored, permutations=101, seed=3, held=bound)["s"] for bound in (10**9, held)
-    )
-    for name, column in dataclasses.asdict(every).items():
-        np.testing.assert_array_equal(column, getattr(some, name), strict=True)
-
-
-def test_memory_does_not_grow_with_forks_times_draws():
-    """A fork in a thousand orders and a thousand shifts, all at once, is 16 KB."""
-
-    def peak(forks):
-        draws = np.random.default_rng(0)
-        measured, signal = worlds.forks(draws.normal(size=forks)), {"s": draws.normal(size=forks)}
-        tracemalloc.start()
-        sweep(signal, measured, scored=np.ones(forks, bool), permutations=1_000, seed=0, most=20, held=1 << 19)
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
-
-    assert (peak(6_000) - peak(2_000)) / 4_000 < 1_000

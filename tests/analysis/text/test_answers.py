@@ -10,7 +10,7 @@ import worldfork as wf
 from worldfork.analysis.present.text.answers import answer, corrected
 from worldfork.analysis.present.text.arms import contrast_answer, contrast_summary
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.score.records import Estimands
+from worldfork.analysis.score.undefined import Estimands
 
 
 def score(delta, *, signal=None, checkpoints=8, points=12):

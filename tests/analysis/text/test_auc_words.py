@@ -11,7 +11,7 @@ from worldfork.analysis.present import tables
 from worldfork.analysis.present.page import gather, render
 from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.text.formatting import auc_note, auc_with_checkpoints
-from worldfork.analysis.score.records import Ranking
+from worldfork.analysis.score.rankings import Ranking
 from worldfork.analysis.score.undefined import Interval, Undefined
 
 

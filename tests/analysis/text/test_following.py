@@ -6,7 +6,7 @@ import pytest
 
 from worldfork.analysis.present.text.deployments import followed_answer
 from worldfork.analysis.score.deployment_records import Advantage, LedgerForecast, PolicyOutcome, TaskDeployment
-from worldfork.analysis.score.judgement import LeaveOneOut
+from worldfork.analysis.score.intervals import LeaveOneOut
 from worldfork.analysis.score.undefined import Interval, Undefined
 
 ABSENT = Undefined("not part of this test")

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from worldfork.analysis.present.text.answers import predicted_digits, predictions_answered
-from worldfork.analysis.score.predictions import Prediction, Premise, answer
+from worldfork.analysis.score.predictions import answer
 from worldfork.analysis.score.undefined import Interval
+from worldfork.registration.schema import Prediction, Premise
 
 SAID = {
     "held": {"falsified_below": 0.0},
@@ -22,7 +23,7 @@ def answered(*names):
     means = {str(index): 1.5 + index for index in range(5)}  # 3.5 in the mean, 1.5 to 5.5
     effect = {"all_attempted": {"mean": 3.5, "student_t": Interval(1.5, 5.5), "by_checkpoint": means}}
     tree = {"effect": effect, "clean_return": 100.0}
-    return [answer(Prediction(name=name, task="t", **SAID[name]), tree) for name in names]
+    return [answer(Prediction(name=name.replace(" ", "-"), task="t", **SAID[name]), tree) for name in names]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import worldfork as wf
 from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.tables import value as tables
 from worldfork.analysis.present.text import value
-from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
-from worldfork.analysis.score.records import Bin, Curve, CurvePoint
+from worldfork.analysis.score.contraction import Bin
+from worldfork.analysis.score.curves import Curve, CurvePoint
+from worldfork.analysis.score.intervals import Skew
+from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.undefined import Interval, Undefined
 
 ABSENT = Undefined("not part of this test")

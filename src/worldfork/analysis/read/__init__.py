@@ -14,8 +14,7 @@ from worldfork.triggers import CellKey
 
 if TYPE_CHECKING:
     from worldfork.analysis.read.files import write_frame
-    from worldfork.analysis.read.frames import deployment_frame, stream_frame, study_frame
-    from worldfork.analysis.read.recorded import recorded_frame
+    from worldfork.analysis.read.frames import deployment_frame, recorded_frame, stream_frame, study_frame
     from worldfork.analysis.read.table import read_table
 
 __all__ = [
@@ -39,7 +38,7 @@ __all__ = [
 WITH_POLARS: Final = {
     "deployment_frame": "frames",
     "read_table": "table",
-    "recorded_frame": "recorded",
+    "recorded_frame": "frames",
     "stream_frame": "frames",
     "study_frame": "frames",
     "write_frame": "files",

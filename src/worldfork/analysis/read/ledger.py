@@ -1,9 +1,7 @@
 """Whatever can be scored, opened: a study, a flat table, a data frame."""
 
-import contextlib
 import dataclasses
-import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +70,7 @@ def _refuse(options: Mapping[str, Any], why: str) -> None:
 def _open_path(path: Path, options: Mapping[str, Any]) -> Ledger:
     held = locate(path)
     if is_recorded(held):
-        from worldfork.analysis.read.recorded import read_recorded
+        from worldfork.analysis.read.frames import read_recorded
 
         recorded = RecordedLedger(held)
         stated = {name: value for name, value in options.items() if name != "failure_return"}
@@ -91,23 +89,8 @@ def _open_path(path: Path, options: Mapping[str, Any]) -> Ledger:
 def _open_study(study: Study) -> Ledger:
     require_as_registered(study)
     registration = study.registration
-    with uncollected():
-        rows = read_rows(study)
-        table = study_table(study, rows)
-    return Ledger(registration.name, table, study, registration, rows)
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep Python from looking for garbage: of ten thousands of rows none is, and looking takes as long as reading
-    them, and again while they are scored."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+    rows = read_rows(study)
+    return Ledger(registration.name, study_table(study, rows), study, registration, rows)
 
 
 def _read_table(source: Path | Frame, options: Mapping[str, Any]) -> Table:

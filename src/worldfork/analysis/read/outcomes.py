@@ -54,16 +54,8 @@ class Outcomes:
 
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Outcomes":
         """Return the forks where `keep` is true."""
-        return Outcomes(
-            r_hold=self.r_hold[keep],
-            r_update=self.r_update[keep],
-            hold=None if self.hold is None else self.hold[keep],
-            update=None if self.update is None else self.update[keep],
-            drawn=None if self.drawn is None else self.drawn[keep],
-            failed_hold=None if self.failed_hold is None else self.failed_hold[keep],
-            failed_update=None if self.failed_update is None else self.failed_update[keep],
-            cost=self.cost,
-        )
+        columns = {name: value[keep] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return dataclasses.replace(self, **columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,16 +74,6 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
     """Return every fork with the mean over the draws of its update's minibatches. HOLD draws none: the first one's
     stands for all."""
     first = [draws[0] for draws in forks]
-    r_hold, hold = np.array([draw.r_hold for draw in first], dtype=np.float64), pad([draw.hold for draw in first])
-    if all(len(draws) == 1 for draws in forks):  # as in most studies
-        return Outcomes(
-            r_hold=r_hold,
-            hold=hold,
-            r_update=np.array([draw.r_update for draw in first], dtype=np.float64),
-            update=pad([draw.update for draw in first]),
-            failed_hold=np.array([draw.failed_hold for draw in first], dtype=bool),
-            failed_update=np.array([draw.failed_update for draw in first], dtype=bool),
-        )
     updates = [pad([draw.update for draw in draws]) for draws in forks]
     averaged: list[Returns] = [
         () if update is None else update.mean(axis=0) if len(update) > 1 else update[0] for update in updates
@@ -99,8 +81,8 @@ def over_draws(forks: Sequence[Sequence[Draw]]) -> Outcomes:
     there = [update for update in updates if update is not None]
     alike = len(there) == len(forks) and len({update.shape for update in there}) == 1
     return Outcomes(
-        r_hold=r_hold,
-        hold=hold,
+        r_hold=np.array([draw.r_hold for draw in first], dtype=np.float64),
+        hold=pad([draw.hold for draw in first]),
         r_update=np.array([math.fsum(draw.r_update for draw in draws) / len(draws) for draws in forks]),
         update=pad(averaged),
         drawn=np.stack(there) if alike and len(there[0]) > 1 else None,
@@ -191,11 +173,14 @@ class Frame(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+Arms = Mapping[str, Mapping[str, Forks]]  # by arm, then by task
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Forks by arm and task, the columns that were not read, and the forks that failed."""
 
-    arms: Mapping[str, Mapping[str, Forks]]
+    arms: Arms
     ignored: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()  # one sentence for each fork with a branch whose return is not finite
     # Of a flat table: False where it has costs, whose signs were turned when it was read. None of a study.

@@ -6,7 +6,7 @@ returns nor dR, and the import contract "a trigger never sees an outcome" keeps 
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -24,24 +24,14 @@ class StreamLog:
         for column in self.columns.values():
             column.setflags(write=False)  # many triggers read one log
 
-    def between(
-        self, start: int, stop: int, names: Collection[str] | None = None
-    ) -> dict[str, Float[np.ndarray, "some"]]:
-        """Return every column, or those in `names`, from control step `start` + 1 to `stop`: copies, since a view
-        knows what it was cut from. Steps past an episode's end, where nothing happened, are left out."""
+    def between(self, start: int, stop: int) -> dict[str, Float[np.ndarray, "some"]]:
+        """Return every column from control step `start` + 1 to `stop`: copies, since a view knows what it was cut
+        from. Steps past an episode's end, where nothing happened, are left out."""
         real = self.columns["real"][start:stop] != 0.0 if "real" in self.columns else slice(None)
-        columns = {
-            name: column[start:stop][real].copy()
-            for name, column in self.columns.items()
-            if (names is None or name in names) and name != "real"
-        }
+        columns = {name: column[start:stop][real].copy() for name, column in self.columns.items() if name != "real"}
         for column in columns.values():
             column.setflags(write=False)
         return columns
-
-    def until(self, step: int) -> "StreamLog":
-        """Return the same log, ended after `step` control steps."""
-        return StreamLog({name: column[:step].copy() for name, column in self.columns.items()})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,14 +77,3 @@ class Prefork:
             signals={name: values[keep] for name, values in self.signals.items()},
             step=self.step[keep],
         )
-
-    def until(self, k: int) -> "Prefork":
-        """Return the world as it was at decision point k: no later fork, no later step of any stream."""
-        earlier = self.take(self.k <= k)
-        last = {int(cell): int(step) for cell, step in zip(earlier.cell, earlier.step, strict=True)}
-        streams = tuple(
-            None if stream is None else stream.until(last.get(index, 0))
-            for index, stream in enumerate(self.streams)
-        )
-        answers = tuple({who: given[:k] for who, given in of_cell.items()} for of_cell in self.answers)
-        return dataclasses.replace(earlier, streams=streams, answers=answers)

@@ -1,4 +1,4 @@
-"""A study's own rows as forks: arrays, and no data frame, so that whatever needs no more needs no polars.
+"""A study's own rows and deployments as arrays, and no data frame: whatever needs no more needs no polars.
 
 Rows come out of `ledger.store` checked against their digests and against the one before; nothing here checks them
 again. A branch with a return that is not finite has failed: it counts as what the registration says, and is listed.
@@ -6,20 +6,21 @@ again. A branch with a return that is not finite has failed: it counts as what t
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.outcomes import Draw, Forks, Table, over_draws, require_scorable
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import parquet_columns, read_bytes
+from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.documents import read_json
 from worldfork.ledger.publish import STREAMS, Answers, left_out, ran_by, read_answers
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, Registration, cells
+from worldfork.registration import Cell, Registration, cells, deployments
 from worldfork.registration.schema import Mechanism
 from worldfork.triggers import Answer, Asked, CellKey
 
@@ -73,17 +74,19 @@ def _gradient_steps(mechanism: Mechanism) -> int | None:
 
 
 def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
-    """Return the value of a branch without a finite return, by task: as registered, or else 0, or the lowest return
-    of any episode where returns go below 0, so that failing is never the best that could happen."""
-    registered = registration.scoring.failure_return
-    if registered is not None:
-        return {cell.task: registered for cell, in_order in rows.items() if in_order}
-    lowest: dict[str, float] = {}
+    """Return the value of a branch without a finite return, by task."""
+    returns: dict[str, list[float | None]] = {}
     for cell, in_order in rows.items():
         for row in in_order:
-            returns = [value for value in (*row.hold, *row.update) if value is not None]
-            lowest[cell.task] = min(lowest.get(cell.task, 0.0), *returns, 0.0)
-    return lowest
+            returns.setdefault(cell.task, []).extend((*row.hold, *row.update))
+    return {task: _failure_return(registration, of_task) for task, of_task in returns.items()}
+
+
+def _failure_return(registration: Registration, returns: Iterable[float | None]) -> float:
+    """Return the value of a return that is not finite: as registered, or else 0, or the lowest return of all
+    where some are below 0, so that failing is never the best that could happen."""
+    registered = registration.scoring.failure_return
+    return min([0.0, *(value for value in returns if value is not None)]) if registered is None else registered
 
 
 def _forks(
@@ -208,3 +211,90 @@ def _answers(
         stored.on(ran_by(study.cell(cell.id))) if stream is None else {}
         for cell, stream in zip(begun, streams, strict=True)
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """A task under every policy. Axes: policies, cells, episodes; evaluations also points and their episodes.
+
+    Cells have the episodes that all policies have: in a study that is still running some have fewer, and what is
+    missing is NaN. A return that is not finite counts as a failure does.
+    """
+
+    task: str
+    policies: tuple[str, ...]
+    arms: Mapping[str, str]  # whose mechanism each policy fires
+    cells: tuple[CellKey, ...]
+    draws: tuple[int, ...]  # of each cell's updates
+    returns: Float[np.ndarray, "policies cells episodes"]
+    fired: Bool[np.ndarray, "policies cells episodes"]
+    steps: Int[np.ndarray, "policies cells episodes"]  # gradient steps
+    points: tuple[int, ...]  # decision points at which models were evaluated
+    evaluations: Float[np.ndarray, "policies cells points m"]
+    failed: Bool[np.ndarray, "policies cells"]  # some return of it was not finite
+
+
+def read_deployments(study: Study) -> dict[str, Deployed]:
+    """Return every task that has a deployment, or nothing where none is registered or begun."""
+    registered = study.registration.deployment
+    rows = deployment_rows(study)
+    tasks = dict.fromkeys(cell.task for _, cell in rows)
+    return {} if registered is None else {task: _task(study, task, rows) for task in tasks}
+
+
+def deployment_rows(study: Study) -> dict[tuple[str, Cell], list[DeploymentRow]]:
+    """Return the rows of every policy on every cell that has begun."""
+    return {
+        (policy, cell): in_order
+        for policy, cell in deployments(study.registration)
+        if (in_order := study.deployment(policy, cell.id).rows())
+    }
+
+
+def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[DeploymentRow]]) -> Deployed:
+    registration = study.registration
+    registered = registration.deployment
+    assert registered is not None
+    mine = {place: in_order for place, in_order in rows.items() if place[1].task == task}
+    names = tuple(name for name in registered.every() if any(policy == name for policy, _ in mine))
+    by_place = {(policy, _place(cell)): in_order for (policy, cell), in_order in mine.items()}
+    common = list(dict.fromkeys(_place(cell) for _, cell in mine))
+    places = [place for place in common if all((name, place) in by_place for name in names)]
+    points = registration.arm(next(iter(mine))[1].arm).stream.decision_points
+    shape = (len(names), len(places), points)
+    returns, fired = np.full(shape, np.nan), np.zeros(shape, bool)
+    steps, failed = np.zeros(shape, np.int64), np.zeros(shape[:2], bool)
+    evaluations = np.full((*shape[:2], len(registered.evaluate_at), registered.episodes), np.nan)
+    of_rows = (row for in_order in mine.values() for row in in_order)
+    every = [value for row in of_rows for value in (row.episode_return, *(row.evaluation or ()))]
+    failure = _failure_return(registration, every)
+    for j, place in enumerate(places):
+        count = min(len(by_place[name, place]) for name in names)
+        for i, name in enumerate(names):
+            for row in by_place[name, place][:count]:
+                where = f"{row.cell} under `{name}`, episode {row.k}"
+                require_scorable((row.episode_return, *(row.evaluation or ())), where=where)
+                value = row.episode_return
+                returns[i, j, row.k - 1] = failure if value is None else value
+                fired[i, j, row.k - 1], steps[i, j, row.k - 1] = row.fired, row.gradient_steps
+                failed[i, j] |= None in (value, *(row.evaluation or ()))
+                if row.evaluation is not None:
+                    found = [failure if value is None else value for value in row.evaluation]
+                    evaluations[i, j, registered.evaluate_at.index(row.k)] = found
+    return Deployed(
+        task=task,
+        policies=names,
+        arms={policy: cell.arm for policy, cell in mine},
+        cells=tuple(key for key, _ in places),
+        draws=tuple(draw for _, draw in places),
+        returns=returns,
+        fired=fired,
+        steps=steps,
+        points=registered.evaluate_at,
+        evaluations=evaluations,
+        failed=failed,
+    )
+
+
+def _place(cell: Cell) -> tuple[CellKey, int]:
+    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed), cell.update_seed

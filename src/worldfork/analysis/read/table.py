@@ -22,7 +22,6 @@ from worldfork.analysis.read.outcomes import (
     Returns,
     Table,
     over_draws,
-    pad,
 )
 from worldfork.analysis.read.prefork import Prefork
 from worldfork.errors import WorldforkError, nearest
@@ -46,6 +45,12 @@ class Place:
         """Return the error to raise for one entry."""
         return WorldforkError(f"`{self.name}`, {self.row(index)}, column `{column}`: {problem}")
 
+    def refuse_any(self, wrong: pl.Series, column: str, *, problem: str, of: pl.Series | None = None) -> None:
+        """Raise for the first entry that is wrong, if there is one; `{}` in the problem is what stands there."""
+        if wrong.any():
+            index = int(wrong.arg_true()[0])
+            raise self.refuse(index, column, problem=problem.format("" if of is None else of[index]))
+
 
 def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
     """Return a column of texts, none of them empty."""
@@ -54,8 +59,7 @@ def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
         raise place.refuse(0, column, problem=f"expected names, got a column of {dtype}. Write it as text.")
     texts = frame[column].cast(pl.String).str.strip_chars()
     absent = texts.is_null() | (texts == "")
-    if absent.any():
-        raise place.refuse(int(absent.arg_true()[0]), column, problem="expected a name, got nothing. Fill it in.")
+    place.refuse_any(absent, column, problem="expected a name, got nothing. Fill it in.")
     for text in texts.unique().sort():
         if not text.isprintable():  # a terminal would obey it instead of showing it
             index = int((texts == text).arg_true()[0])
@@ -67,12 +71,10 @@ def numbers(frame: pl.DataFrame, column: str, *, place: Place, required: bool) -
     """Return a column of finite numbers; NaN where one is missing and may be."""
     values = _parsed(frame, column, place=place)
     infinite = values.is_infinite().fill_null(False)
-    if infinite.any():
-        problem = "expected a finite number, got an infinite one. Leave it out or cap it."
-        raise place.refuse(int(infinite.arg_true()[0]), column, problem=problem)
-    if required and values.null_count():
-        problem = "expected a number, got nothing. Fill it in."
-        raise place.refuse(int(values.is_null().arg_true()[0]), column, problem=problem)
+    problem = "expected a finite number, got an infinite one. Leave it out or cap it."
+    place.refuse_any(infinite, column, problem=problem)
+    if required:
+        place.refuse_any(values.is_null(), column, problem="expected a number, got nothing. Fill it in.")
     return values.fill_null(float("nan")).alias(column)
 
 
@@ -103,10 +105,7 @@ def _parsed(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
         raise place.refuse(0, column, problem=f"expected numbers, got a column of {given.dtype}.")
     values = given.cast(pl.Float64, strict=False)
     unread = given.is_not_null() & values.is_null()
-    if unread.any():
-        index = int(unread.arg_true()[0])
-        problem = f"expected a number, got {given[index]!r}. Correct or remove the row."
-        raise place.refuse(index, column, problem=problem)
+    place.refuse_any(unread, column, problem="expected a number, got {!r}. Correct or remove the row.", of=given)
     return values.fill_nan(None)
 
 
@@ -114,19 +113,15 @@ def whole_numbers(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Serie
     """Return a column of whole numbers from 0."""
     values = numbers(frame, column, place=place, required=True)
     wrong = (values != values.round()) | (values < 0) | (values > 2**53)
-    if wrong.any():
-        index = int(wrong.arg_true()[0])
-        raise place.refuse(index, column, problem=f"expected a whole number from 0, got {values[index]:g}.")
+    place.refuse_any(wrong, column, problem="expected a whole number from 0, got {:g}.", of=values)
     return values.cast(pl.Int64)
 
 
 def decision_points(frame: pl.DataFrame, *, place: Place) -> pl.Series:
     """Return the column `k`: whole numbers from 1."""
     values = whole_numbers(frame, "k", place=place)
-    zero = values == 0
-    if zero.any():
-        problem = "decision points are counted from 1, and this one is 0. Add 1 to every k."
-        raise place.refuse(int(zero.arg_true()[0]), "k", problem=problem)
+    problem = "decision points are counted from 1, and this one is 0. Add 1 to every k."
+    place.refuse_any(values == 0, "k", problem=problem)
     return values
 
 
@@ -268,7 +263,7 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
         first = part.unique(ORDER, keep="first", maintain_order=True)
         forks = Forks(
             prefork=_prefork(first, signals),
-            outcomes=_outcomes(part, returns, forks=len(first)),
+            outcomes=_outcomes(part, returns),
             clean=_clean_returns(first),
             failure_return=None if means.failure is None else float(means.gained(pl.Series([means.failure]))[0]),
         )
@@ -300,21 +295,11 @@ def _clean_returns(forks: pl.DataFrame) -> dict[str, float]:
     return dict(means.select("checkpoint", CLEAN).iter_rows())
 
 
-def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]], *, forks: int) -> Outcomes:
+def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]]) -> Outcomes:
     """Return the returns of one arm and task; rows that differ in the draw of their update alone are one fork."""
-    rows = part["row"].to_list()
-    if forks == len(part):
-        return Outcomes(
-            r_hold=part["r_hold"].to_numpy(),
-            r_update=part["r_update"].to_numpy(),
-            failed_hold=part["failed_hold"].to_numpy(),
-            failed_update=part["failed_update"].to_numpy(),
-            hold=pad([returns["hold"][row] for row in rows]) if "hold" in returns else None,
-            update=pad([returns["update"][row] for row in rows]) if "update" in returns else None,
-        )
     draws: dict[tuple[object, ...], list[Draw]] = {}
     branches = part.select("r_hold", "r_update", "failed_hold", "failed_update").iter_rows(named=True)
-    for key, row, branch in zip(part.select(ORDER).iter_rows(), rows, branches, strict=True):
+    for key, row, branch in zip(part.select(ORDER).iter_rows(), part["row"], branches, strict=True):
         episodes = {column: values[row] for column, values in returns.items()}
         draws.setdefault(key, []).append(Draw(**branch, **episodes))
     return over_draws(list(draws.values()))

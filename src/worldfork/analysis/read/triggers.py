@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork import registry
-from worldfork.analysis.read.prefork import Prefork, StreamLog
+from worldfork.analysis.read.prefork import Prefork
 from worldfork.errors import WorldforkError
-from worldfork.randomness import Event
-from worldfork.triggers import Answer, Asked, CellKey, Segment, Trigger, draw_event, feed
+from worldfork.triggers import Answer, Asked, Segment, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 
 
@@ -130,7 +129,7 @@ def read_triggers_together(
             if (name := _name(given)) not in prefork.signals:
                 triggers[name] = given if isinstance(given, Trigger) else _build(given, prefork)
                 fed.setdefault(name, []).append(index)
-    tables = [_deployments(prefork, _columns(triggers.values())) for prefork in preforks]
+    tables = [_deployments(prefork) for prefork in preforks]
     computed: dict[tuple[str, int], Reading] = {}
     for name, trigger in triggers.items():
         read = _read(trigger, name, [tables[index] for index in fed[name]], seed=seed)
@@ -228,10 +227,7 @@ def answers_by_cell(
     """Return what a trigger answers at every fork, by table and cell that has forks; None where it can not be
     asked."""
     tables = [
-        [
-            (each, each.lacks(name, trigger, seed=seed) is None)
-            for each in _deployments(prefork, _columns([trigger]))
-        ]
+        [(each, lacking(prefork, each.index, name, trigger, seed=seed) is None) for each in _deployments(prefork)]
         for prefork in preforks
     ]
     with naming(trigger):
@@ -239,14 +235,12 @@ def answers_by_cell(
     return [[each.at_forks(next(given)) if able else None for each, able in table] for table in tables]
 
 
-def segments(
-    prefork: Prefork, index: int, span: slice, *, columns: Collection[str] | None = None
-) -> Iterator[tuple[Segment, int | None]]:
+def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
     """Yield the segments of one cell in order, each with the fork that follows it; None where no fork is to be
     scored.
 
     Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
-    is fed like any other. Of the stream the `columns` are cut alone, where they are given.
+    is fed like any other.
     """
     stream = prefork.stream(index)
     forks = range(span.start, span.stop)
@@ -264,7 +258,7 @@ def segments(
             Segment(
                 k=k,
                 level=math.nan if fork is None else float(prefork.level[fork]),
-                steps={} if stream is None else stream.between(start, stop, columns),
+                steps={} if stream is None else stream.between(start, stop),
                 signals={name: float(values[fork]) for name, values in signals},
             ),
             fork,
@@ -279,39 +273,18 @@ class _Deployment:
     prefork: Prefork
     index: int
     span: slice
-    columns: Collection[str] | None  # of the stream, that any trigger reads; None: all of them
-
-    @property
-    def task(self) -> str:
-        return self.prefork.task
-
-    @property
-    def cell(self) -> CellKey:
-        return self.prefork.cells[self.index]
-
-    @property
-    def stream(self) -> StreamLog | None:
-        return self.prefork.stream(self.index)
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments that are fed; not cut before they are read, since arms on one stream are answered from the
-        first."""
-        cut = segments(self.prefork, self.index, self.span, columns=self.columns)
-        return tuple(segment for segment, _ in cut)
+        return tuple(segment for segment, _ in segments(self.prefork, self.index, self.span))
 
     @functools.cached_property
-    def rows(self) -> tuple[object, ...]:
-        """The content of the rows, as a key."""
+    def content(self) -> tuple[object, ...]:
+        """The stream and the rows that are fed, as a key."""
         table = self.prefork
         columns = (table.k, table.step, table.level, *table.signals.values())
-        return (*table.signals, *(column[self.span].tobytes() for column in columns))
-
-    def lacks(self, name: str, trigger: Trigger, *, seed: int) -> str | None:
-        return lacking(self.prefork, self.index, name, trigger, seed=seed)
-
-    def stored(self, name: str, trigger: Trigger, *, seed: int) -> Sequence[Answer] | None:
-        return stored_answers(self.prefork, self.index, name, trigger, seed=seed)
+        rows = (column[self.span].tobytes() for column in columns)
+        return (table.stream(self.index), *table.signals, *rows)
 
     def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         """Return the answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
@@ -320,13 +293,14 @@ class _Deployment:
         return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
 
 
-def _deployments(prefork: Prefork, columns: Collection[str] | None) -> list[_Deployment]:
-    return [_Deployment(prefork, index, span, columns) for index, span in prefork.spans()]
+def _deployments(prefork: Prefork) -> list[_Deployment]:
+    return [_Deployment(prefork, index, span) for index, span in prefork.spans()]
 
 
 def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], *, seed: int) -> list[Reading]:
     """Return the reading of a trigger at every fork of each table."""
-    reasons = [next(filter(None, (each.lacks(name, trigger, seed=seed) for each in of)), None) for of in tables]
+    lacks = [[lacking(each.prefork, each.index, name, trigger, seed=seed) for each in table] for table in tables]
+    reasons = [next(filter(None, of_table), None) for of_table in lacks]
     able = [each for table, why in zip(tables, reasons, strict=True) if why is None for each in table]
     with naming(trigger):
         given = iter(_answers(name, trigger, able, seed=seed))
@@ -343,27 +317,23 @@ def _read(trigger: Trigger, name: str, tables: Sequence[Sequence[_Deployment]], 
 def _answers(
     name: str, trigger: Trigger, deployments: Sequence[_Deployment], *, seed: int
 ) -> list[Sequence[Answer]]:
-    """Return what a trigger answers on each deployment: as a copy has it, or else fed."""
-    stored = [each.stored(name, trigger, seed=seed) for each in deployments]
-    unknown = [each for each, answers in zip(deployments, stored, strict=True) if answers is None]
-    events = [draw_event(name, task=each.task, cell=each.cell, seed=seed) for each in unknown]
-    given = iter(_fed(trigger, unknown, events))
-    return [next(given) if answers is None else answers for answers in stored]
-
-
-def _fed(trigger: Trigger, deployments: Sequence[_Deployment], events: Sequence[Event]) -> list[list[Answer]]:
-    """Feed a trigger the deployments. Arms on one stream are fed the same: a detector that reads thousands of steps
-    does so once."""
-    keys = [(event, each.rows, each.stream) for each, event in zip(deployments, events, strict=True)]
-    distinct = {
-        key: index for index, key in reversed(list(enumerate(keys)))
-    }  # the first of those that are the same
-    fed = [
-        feed(trigger, deployments[index].segments, cell=deployments[index].cell, event=events[index])
-        for index in distinct.values()
-    ]
-    answers = dict(zip(distinct, fed, strict=True))
-    return [answers[key] for key in keys]
+    """Return what a trigger answers on each deployment: as a copy has it, or else fed. Arms on one stream are fed
+    the same: a detector that reads thousands of steps does so once."""
+    answers: dict[int, Sequence[Answer]] = {}
+    distinct: dict[tuple[object, ...], list[int]] = {}
+    for place, each in enumerate(deployments):
+        stored = stored_answers(each.prefork, each.index, name, trigger, seed=seed)
+        if stored is not None:
+            answers[place] = stored
+            continue
+        cell = each.prefork.cells[each.index]
+        event = draw_event(name, task=each.prefork.task, cell=cell, seed=seed)
+        distinct.setdefault((event, *each.content), []).append(place)
+    for (event, *_), places in distinct.items():
+        first = deployments[places[0]]
+        cell = first.prefork.cells[first.index]
+        answers |= dict.fromkeys(places, feed(trigger, first.segments, cell=cell, event=event))
+    return [answers[place] for place in range(len(deployments))]
 
 
 def _reading(answers: Sequence[Answer], name: str, *, why_silent: str) -> Reading:
@@ -411,15 +381,6 @@ def _build(name: str, prefork: Prefork) -> Trigger:
 
 def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
     return Unavailable("every value of the signal is missing") if np.isnan(values).all() else Signal(values)
-
-
-def _columns(triggers: Iterable[Trigger]) -> frozenset[str] | None:
-    """Return the columns of a stream that these triggers read; None for triggers of others, which may read all of
-    it."""
-    asked = list(triggers)
-    if any(type(trigger).__module__.partition(".")[0] != "worldfork" for trigger in asked):
-        return None
-    return frozenset(column for trigger in asked for column in trigger.needs)
 
 
 def _name(trigger: str | Trigger) -> str:

@@ -5,14 +5,11 @@ A cell is (checkpoint, direction, stream seed); the cluster is the checkpoint (p
 
 import dataclasses
 import itertools
-from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from worldfork.analysis.read.prefork import Prefork
-from worldfork.errors import WorldforkError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +38,11 @@ class Partition:
         order = np.argsort(checkpoint, kind="stable")
         bounds = np.searchsorted(checkpoint[order], np.arange(len(self.checkpoints) + 1))
         return [order[start:stop] for start, stop in itertools.pairwise(bounds)]
+
+    def means_of_checkpoints(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "present"]:
+        """Return means over cells, then checkpoints, as of dR; checkpoints without a fork are left out."""
+        means = self.checkpoint_means(self.cell_means(values))
+        return means[~np.isnan(means)]
 
     def cell_means(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "cells"]:
         """Return the mean of each cell; NaN where a cell has no forks."""
@@ -77,61 +79,20 @@ def group_means(
     return np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0)
 
 
+def strata(first: Int[np.ndarray, "forks"], second: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:
+    """Return a number for each pair, such as (direction, k)."""
+    _, which_first = np.unique(first, return_inverse=True)
+    seconds, which_second = np.unique(second, return_inverse=True)
+    return np.unique(which_first * len(seconds) + which_second, return_inverse=True)[1]
+
+
+def place_of(prefork: Prefork) -> Int[np.ndarray, "forks"]:
+    """Return a number for each (direction, stream seed, k), which a checkpoint has once."""
+    stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
+    return strata(strata(partition(prefork).direction, stream), prefork.k)
+
+
 def natural(name: str) -> tuple[int, int, str]:
     """Return a sort key that puts checkpoint 2 before checkpoint 10, and names that are no numbers after those that
     are."""
     return (0, int(name), name) if name.isdecimal() else (1, 0, name)
-
-
-Loss = Callable[[Float[np.ndarray, "*steps"]], Float[np.ndarray, "*steps"]]
-
-WINDOW: Final = 50  # steps of the forward window
-STALENESS: Final = 1.0
-DRIFTS: Final = (0.02, 0.05, 0.1, 0.2)  # per step
-LOSSES: Final[dict[str, Loss]] = {
-    "linear": lambda staleness: staleness,
-    "convex": lambda staleness: staleness**2,
-    "saturating": lambda staleness: 1 - np.exp(-staleness / 2),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Pinning:
-    """An entry of the table: one loss at one drift."""
-
-    loss: str
-    drift: float
-    pinned: float
-    forward: float
-
-    @property
-    def ratio(self) -> float:
-        return self.forward / self.pinned
-
-
-def forward_to_pinned(loss: Loss, drift: float, *, staleness: float = STALENESS, window: int = WINDOW) -> float:
-    """Return the factor by which a pinned evaluation understates an update's value in a moving world."""
-    pinned, forward = _worth(loss, drift, staleness, window)
-    return forward / pinned
-
-
-def pinning_table(
-    *, drifts: tuple[float, ...] = DRIFTS, staleness: float = STALENESS, window: int = WINDOW
-) -> list[Pinning]:
-    """Return every loss at every drift."""
-    return [
-        Pinning(name, drift, *_worth(loss, drift, staleness, window))
-        for name, loss in LOSSES.items()
-        for drift in drifts
-    ]
-
-
-def _worth(loss: Loss, drift: float, staleness: float, window: int) -> tuple[float, float]:
-    if staleness <= 0 or drift < 0 or window < 1:
-        raise WorldforkError(
-            "The staleness model needs staleness > 0, drift >= 0 and a window of at least one step; "
-            f"got {staleness}, {drift} and {window}."
-        )
-    ahead = drift * np.arange(window)
-    pinned = float(loss(np.array([staleness]))[0] - loss(np.array([0.0]))[0])
-    return pinned, float((loss(staleness + ahead) - loss(ahead)).mean())

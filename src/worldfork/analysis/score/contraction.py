@@ -13,6 +13,7 @@ The crossing is a ratio. Its interval is Fieller's: the returns at which the fit
 which all of them do well?
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -22,14 +23,68 @@ from jaxtyping import Float, Int
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score import policy_returns
-from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.intervals import times_drawn
-from worldfork.analysis.score.judgement import Line, SlopeEstimate
-from worldfork.analysis.score.numerics import middle_95
-from worldfork.analysis.score.policy_returns import strata
-from worldfork.analysis.score.records import Bin, Contraction, SplitHalf
+from worldfork.analysis.score.clusters import partition, strata
+from worldfork.analysis.score.intervals import middle_95, times_drawn
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bin:
+    """Mean dR of the forks with low <= r_hold < high; None is an open end."""
+
+    low: float | None
+    high: float | None
+    forks: int
+    mean: Figure
+    standard_error: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitHalf:
+    """The second half of HOLD's episodes on the first: what measurement error alone would show."""
+
+    slope: Figure
+    variance_ratio: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SlopeEstimate:
+    """A figure of a fit with both intervals over checkpoints."""
+
+    value: Figure
+    bootstrap: Bounds
+    student_t: Bounds
+    clusters: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contraction:
+    """r_update on r_hold."""
+
+    slope: Figure
+    slope_interval: Bounds  # Student-t over checkpoints left out one at a time (slopes.py)
+    slope_bootstrap: Bounds  # percentile, over resampled checkpoints
+    intercept: Figure
+    crossing: Figure
+    crossing_interval: Bounds  # Fieller's
+    crossing_bootstrap: Bounds
+    variance_ratio: Figure
+    variance_ratio_interval: Bounds
+    variance_ratio_bootstrap: Bounds
+    clusters: int
+    within: SlopeEstimate  # the slope at a fixed (direction, k): between checkpoints, not between moments
+    bins: tuple[Bin, ...] | Undefined
+    split_half: SplitHalf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """Least squares of y on x over all forks."""
+
+    slope: SlopeEstimate
+    crossing: SlopeEstimate
+    variance_ratio: SlopeEstimate
+
 
 FLAT: Final = 1e-12  # a spread of r_hold below this share of its square is none
 
@@ -46,9 +101,9 @@ def line(
     centre = float(x.mean()) if len(x) else 0.0
     sums = _sums(x - centre, y - centre, checkpoint)
     slope, ratio, crossing = _fit(sums.sum(axis=0)[None])
-    drawn = _resampled(sums, seed, task)
-    left_out = _fit(sums.sum(axis=0) - sums)
     count = len(sums)
+    drawn = _fit(times_drawn(count, seed, task) @ sums) if count > 1 else (np.zeros(0),) * 3
+    left_out = _fit(sums.sum(axis=0) - sums)
     return Line(
         slope=_estimate(slope, drawn[0], _jackknife(slope, left_out[0]), count),
         variance_ratio=_estimate(ratio, drawn[1], _jackknife(ratio, left_out[1]), count),
@@ -119,13 +174,6 @@ def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, n
         return slope, (syy - sy * sy / n) / spread, crossing
 
 
-def _resampled(sums: Float[np.ndarray, "clusters six"], seed: int, task: str) -> tuple[np.ndarray, ...]:
-    if len(sums) < 2:
-        return (np.zeros(0),) * 3
-    fits = [_fit(times @ sums) for times in times_drawn(len(sums), seed, task)]
-    return tuple(np.concatenate(parts) for parts in zip(*fits, strict=True))
-
-
 def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters: int) -> SlopeEstimate:
     if np.isnan(value[0]):
         why = Undefined("r_hold does not vary over these forks, or the fit runs beside the identity")
@@ -181,20 +229,26 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     hold, update, parts = forks.outcomes.r_hold, forks.outcomes.r_update, partition(forks.prefork)
     fit = line(hold, update, parts.checkpoint, seed=seed, task=forks.task)
     slope, ratio = _line(hold, update)
-    place = policy_returns.strata(parts.direction, forks.prefork.k)
+    intercept: Figure = slope
+    crossing: Figure = slope
+    if not isinstance(slope, Undefined):
+        intercept = float(update.mean()) - slope * float(hold.mean())
+        crossing = Undefined("the slope is 1: the fit runs beside the identity and never crosses it")
+        if abs(1 - slope) >= FLAT:
+            crossing = intercept / (1 - slope)
     return Contraction(
         slope=slope,
-        intercept=slope if isinstance(slope, Undefined) else float(update.mean()) - slope * float(hold.mean()),
+        intercept=intercept,
         slope_interval=fit.slope.student_t,
         slope_bootstrap=fit.slope.bootstrap,
-        crossing=_crossing(slope, hold, update),
+        crossing=crossing,
         crossing_interval=fit.crossing.student_t,
         crossing_bootstrap=fit.crossing.bootstrap,
         variance_ratio=ratio,
         variance_ratio_interval=fit.variance_ratio.student_t,
         variance_ratio_bootstrap=fit.variance_ratio.bootstrap,
         clusters=fit.slope.clusters,
-        within=within(hold, update, place, parts.checkpoint),
+        within=within(hold, update, strata(parts.direction, forks.prefork.k), parts.checkpoint),
         bins=_bins(forks, EDGES.get(forks.task) if edges is None else edges),
         split_half=_split_half(forks.outcomes.hold),
     )
@@ -207,15 +261,6 @@ def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple
         return why, why
     dx, dy = x - x.mean(), y - y.mean()
     return float(dx @ dy / (dx @ dx)), float(dy @ dy / (dx @ dx))
-
-
-def _crossing(slope: Figure, x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
-    if isinstance(slope, Undefined):
-        return slope
-    intercept = float(y.mean()) - slope * float(x.mean())
-    if abs(1 - slope) < 1e-12:
-        return Undefined("the slope is 1: the fit runs beside the identity and never crosses it")
-    return intercept / (1 - slope)
 
 
 def _bins(forks: Forks, edges: Sequence[float] | None) -> tuple[Bin, ...] | Undefined:

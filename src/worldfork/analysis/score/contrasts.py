@@ -1,28 +1,97 @@
 """Two ways of running the same cells, or two directions at the same drift levels, compared pair by pair."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.outcomes import Arms, Forks
 from worldfork.analysis.score.clusters import group_means, natural, partition
+from worldfork.analysis.score.decisions import diverged
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.intervals import more_checkpoints
+from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
-from worldfork.analysis.score.records import (
-    Contrast,
-    DirectionContrast,
-    MeanEstimate,
-    PairedDifference,
-    PairedForks,
+from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.undefined import Estimands, Figure, Undefined, finite
+from worldfork.analysis.score.verdicts import (
+    Grade,
+    grade_together,
+    more_checkpoints,
 )
-from worldfork.analysis.score.undefined import Undefined
-from worldfork.analysis.score.verdicts import grade_together, known_means
+from worldfork.errors import WorldforkError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairedForks:
+    """Agreement of two arms, fork by fork."""
+
+    forks: int
+    pearson: Figure
+    spearman: Figure
+    same_sign: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairedDifference(MeanByCheckpoint):
+    """The first arm less the second, on the cells both have."""
+
+    first: Figure
+    second: Figure
+    cells: int
+    paired: PairedForks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contrast(PairedDifference):
+    """A difference of two arms that the score compares, graded among all that it compares."""
+
+    grade: Grade | Undefined
+    family: int  # differences that are adjusted together: all of the score, of this estimand
+    adjusted_student_t: Figure
+    adjusted_sign_flip: Figure
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DirectionContrast(MeanByCheckpoint):
+    """toward less away, at the drift levels both visit."""
+
+    by_direction: Mapping[str, Figure]
+    levels: int
+
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+def contrast_all(
+    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
+) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
+    """Return every pair of arms compared on each task that they share, by "first - second" and task."""
+    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
+    compared: dict[str, list[str]] = {}
+    for first, second in pairs:
+        for name in (first, second):
+            if name not in arms:
+                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
+        tasks = compared.setdefault(f"{first} - {second}", [])
+        for task in [task for task in arms[first] if task in arms[second]]:
+            tasks.append(task)
+            pair = (arms[first][task], arms[second][task])
+            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
+            key = f"{first} - {second}", task
+            attempted[key] = finite(contrast_arms(*pair, seed=rules.seed))
+            retained[key] = finite(contrast_arms(*kept, seed=rules.seed))
+    of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
+    return {
+        pair: {
+            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
+            for task in tasks
+        }
+        for pair, tasks in compared.items()
+    }
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:
@@ -32,11 +101,11 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
     if isinstance(compared, Undefined):
         return compared
     return PairedDifference(
-        **vars(compared.mean),
+        **vars(compared.difference),
         by_checkpoint=compared.by_checkpoint,
         first=compared.first,
         second=compared.second,
-        cells=compared.cells,
+        cells=compared.pairs,
         paired=pair_forks(first, second),
     )
 
@@ -48,7 +117,7 @@ def grade_contrasts(differences: Mapping[Key, PairedDifference | Undefined]) -> 
         key: difference for key, difference in differences.items() if isinstance(difference, Undefined)
     }
     for key, found in grade_together(measured, measured).items():
-        more = more_checkpoints(known_means(measured[key]), family=found.family)
+        more = more_checkpoints(measured[key].means, family=found.family)
         graded[key] = Contrast(
             **vars(measured[key]), **found._asdict(), more_checkpoints=0 if found.grade == "resolved" else more
         )
@@ -67,18 +136,33 @@ def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> 
     compared = _on_shared_cells(
         recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
     )
-    return compared if isinstance(compared, Undefined) else compared.mean
+    return compared if isinstance(compared, Undefined) else compared.difference
 
 
-@dataclasses.dataclass(frozen=True)
-class _Compared:
-    """Differences of cell means on the cells that two arms share."""
+class _Compared(NamedTuple):
+    """Pairs of values, averaged by checkpoint."""
 
-    mean: MeanEstimate
-    by_checkpoint: dict[str, float]
+    difference: MeanEstimate
+    by_checkpoint: dict[str, float]  # of the difference
     first: float
     second: float
-    cells: int
+    pairs: int
+
+
+def _compare(
+    first: Float[np.ndarray, "pairs"],
+    second: Float[np.ndarray, "pairs"],
+    checkpoints: Sequence[str],
+    *,
+    seed: int,
+    task: str,
+) -> _Compared:
+    names = sorted(set(checkpoints), key=natural)
+    owner = np.array([names.index(name) for name in checkpoints])
+    means, *sides = (group_means(values, owner, len(names)) for values in (first - second, first, second))
+    by_checkpoint = dict(zip(names, means.tolist(), strict=True))
+    both = [float(side.mean()) for side in sides]
+    return _Compared(estimate(means, seed=seed, task=task), by_checkpoint, both[0], both[1], len(owner))
 
 
 def _on_shared_cells(
@@ -93,16 +177,8 @@ def _on_shared_cells(
     shared = sorted(set(means[0]) & set(means[1]))
     if not shared:
         return Undefined("the two arms have no cell (checkpoint, direction, stream seed) in common")
-    first_means, second_means = (np.array([arm[key] for key in shared]) for arm in means)
-    owners = [key.checkpoint for key in shared]
-    mean, by_checkpoint = _by_checkpoint(first_means - second_means, owners, seed=seed, task=first.task)
-    return _Compared(
-        mean=mean,
-        by_checkpoint=by_checkpoint,
-        first=float(_checkpoint_means(first_means, owners)[1].mean()),
-        second=float(_checkpoint_means(second_means, owners)[1].mean()),
-        cells=len(shared),
-    )
+    left, right = (np.array([of_arm[key] for key in shared]) for of_arm in means)
+    return _compare(left, right, [key.checkpoint for key in shared], seed=seed, task=first.task)
 
 
 def pair_forks(first: Forks, second: Forks) -> PairedForks:
@@ -141,32 +217,11 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     shared = {place: both for place, both in visits.items() if len(both) == 2}
     if not shared:
         return Undefined("the two directions of a stream have no drift level in common")
-    toward, away = (np.array([_mean(both[name]) for both in shared.values()]) for name in ("toward", "away"))
-    owners = [place[0] for place in shared]
-    mean, by_checkpoint = _by_checkpoint(toward - away, owners, seed=seed, task=forks.task)
+    toward, away = (np.array([np.mean(both[way]) for both in shared.values()]) for way in ("toward", "away"))
+    compared = _compare(toward, away, [place[0] for place in shared], seed=seed, task=forks.task)
     return DirectionContrast(
-        **vars(mean),
-        by_checkpoint=by_checkpoint,
-        by_direction={
-            "toward": float(_checkpoint_means(toward, owners)[1].mean()),
-            "away": float(_checkpoint_means(away, owners)[1].mean()),
-        },
+        **vars(compared.difference),
+        by_checkpoint=compared.by_checkpoint,
+        by_direction={"toward": compared.first, "away": compared.second},
         levels=len({place[2] for place in shared}),
     )
-
-
-def _mean(visits: Sequence[float]) -> float:
-    return visits[0] if len(visits) == 1 else float(np.mean(visits))
-
-
-def _by_checkpoint(
-    differences: np.ndarray, owners: list[str], *, seed: int, task: str
-) -> tuple[MeanEstimate, dict[str, float]]:
-    names, means = _checkpoint_means(differences, owners)
-    by_checkpoint = {name: float(mean) for name, mean in zip(names, means, strict=True)}
-    return estimate(means, seed=seed, task=task), by_checkpoint
-
-
-def _checkpoint_means(values: np.ndarray, owners: list[str]) -> tuple[list[str], np.ndarray]:
-    names = sorted(set(owners), key=natural)
-    return names, group_means(values, np.array([names.index(owner) for owner in owners]), len(names))

@@ -16,9 +16,36 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import Prefork
 from worldfork.analysis.read.triggers import Alarms, Reading, Signal
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.numerics import rises, tied
+from worldfork.analysis.score.intervals import ROUNDING
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.triggers.policy import beyond_quantile
+
+
+def tied(values: Float[np.ndarray, "values"]) -> Float[np.ndarray, "values"]:
+    """Return the same values, with all that are equal but for rounding replaced by the smallest of them; NaN stays
+    NaN.
+
+    >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
+    [0.3, 0.3, 0.4]
+    """
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
+    first = np.flatnonzero(rises(values[order]))
+    found = values.copy()
+    found[order] = np.repeat(values[order][first], np.diff(np.r_[first, len(order)]))
+    return found
+
+
+def rises(ascending: Float[np.ndarray, "values"]) -> Bool[np.ndarray, "values"]:
+    """Return where a value in ascending order exceeds the one before it by more than rounding; the first one
+    does."""
+    below, above = ascending[:-1], ascending[1:]
+    # Infinities are equal to themselves: their difference would be undefined.
+    with np.errstate(invalid="ignore"):
+        gap = np.where(below == above, 0.0, above - below)
+    size = np.maximum(np.abs(below), np.abs(above))
+    apart = gap > ROUNDING * np.where(np.isinf(size), 0.0, size)
+    return np.r_[True, apart][: len(ascending)]
 
 
 def fires(
@@ -31,11 +58,6 @@ def fires(
 def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
     """Return the total dR where it fires: the gain over never updating."""
     return float(delta[fired].sum())
-
-
-def oracle_total(delta: Float[np.ndarray, "forks"]) -> float:
-    """Return the total of a rule that knew dR: the ceiling of every policy."""
-    return float(delta[delta > 0].sum())
 
 
 def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
@@ -79,23 +101,12 @@ def running_quantile(
     signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
 ) -> Bool[np.ndarray, "forks"]:
     """Return where the label-free rule fires: above the (1 - rate) quantile of its stream's earlier values."""
-    bounds = tuple((span.start, span.stop) for _, span in prefork.spans())
-    return _running_quantile(np.asarray(signal, np.float64).tobytes(), bounds, rate)
-
-
-@functools.lru_cache(maxsize=64)
-def _running_quantile(
-    content: bytes, bounds: tuple[tuple[int, int], ...], rate: float
-) -> Bool[np.ndarray, "forks"]:
-    """Compute `running_quantile`, remembered: arms on the same streams read the same signals."""
-    signal = np.frombuffer(content)
     fired = np.zeros(len(signal), bool)
-    for start, stop in bounds:
+    for _, span in prefork.spans():
         earlier: list[float] = []
-        for fork, value in enumerate(signal[start:stop].tolist(), start=start):
+        for fork, value in enumerate(signal[span].tolist(), start=span.start):
             if value == value:  # not missing
                 fired[fork] = beyond_quantile(earlier, value, rate=rate)
-    fired.setflags(write=False)
     return fired
 
 
@@ -140,6 +151,7 @@ def quarantined(forks: Forks) -> Bool[np.ndarray, "forks"]:
     return np.asarray(missing) if not missing.all() else np.zeros(len(forks), bool)
 
 
+ALONE: Final = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
 NO_SIGNAL: Final = Undefined("an alarm is a decision already: it has no level to rank or to threshold")
 
 
@@ -177,37 +189,28 @@ class Evidence:
 
 
 def decide(
-    readings: Mapping[str, Reading], forks: Forks, *, scored: Mapping[str, Bool[np.ndarray, "forks"]], rate: float
-) -> dict[str, dict[str, Decisions]]:
-    """Return where every trigger fires, for each named set of scored forks.
+    readings: Mapping[str, Reading], forks: Forks, *, scored: Bool[np.ndarray, "forks"], rate: float
+) -> dict[str, Decisions]:
+    """Return where every trigger fires.
 
-    A set's thresholds are fitted on its forks, and are undefined where those with the signal are all of one
+    Thresholds are fitted on the scored forks, and are undefined where those with the signal are all of one
     checkpoint: whatever the others attempted, there is nothing to fit on. The running quantile reads no label and
     sees all attempted forks.
-    Sets that are the same share their decisions.
     """
     parts = partition(forks.prefork)
     checkpoint, count = parts.checkpoint, len(parts.checkpoints)
-    alone = Undefined("leave-one-checkpoint-out needs at least two checkpoints")
-    same = {
-        side: next(first for first, other in scored.items() if np.array_equal(keep, other))
-        for side, keep in scored.items()
-    }
-    distinct = {side: scored[side] for side in dict.fromkeys(same.values())}
-    decisions: dict[str, dict[str, Decisions]] = {side: {} for side in distinct}
+    decisions = {}
     for name, reading in readings.items():
         if isinstance(reading, Alarms):
-            for decided in decisions.values():
-                decided[name] = Decisions(None, None, None, reading.fired, NO_SIGNAL)
+            decisions[name] = Decisions(None, None, None, reading.fired, NO_SIGNAL)
         elif isinstance(reading, Signal):
-            signal = tied(reading.values)
+            signal, threshold = tied(reading.values), None
+            fired: np.ndarray | Undefined = ALONE
+            if len(np.unique(checkpoint[scored & ~np.isnan(signal)])) > 1:
+                delta, of_scored = forks.delta[scored], checkpoint[scored]
+                threshold = leave_one_checkpoint_out(signal[scored], delta, of_scored, count=count)[checkpoint]
+                fired = fires(signal, threshold)
+            of_all = fit_threshold(signal[scored], forks.delta[scored])
             running = running_quantile(signal, forks.prefork, rate=rate)
-            for side, keep in distinct.items():
-                of_all = fit_threshold(signal[keep], forks.delta[keep])
-                if len(np.unique(checkpoint[keep & ~np.isnan(signal)])) < 2:
-                    decisions[side][name] = Decisions(signal, None, of_all, alone, running)
-                    continue
-                fitted = leave_one_checkpoint_out(signal[keep], forks.delta[keep], checkpoint[keep], count=count)
-                threshold = fitted[checkpoint]
-                decisions[side][name] = Decisions(signal, threshold, of_all, fires(signal, threshold), running)
-    return {side: decisions[first] for side, first in same.items()}
+            decisions[name] = Decisions(signal, threshold, of_all, fired, running)
+    return decisions

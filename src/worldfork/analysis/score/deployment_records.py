@@ -1,11 +1,13 @@
-"""Records of closed-loop deployments, policy by policy (docs/deployment.md)."""
+"""Records of closed-loop deployments, policy by policy, and cautions about them (docs/deployment.md)."""
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
-from worldfork.analysis.score.judgement import Grade, LeaveOneOut
-from worldfork.analysis.score.records import MeanByCheckpoint
+from worldfork.analysis.score.intervals import LeaveOneOut, MeanByCheckpoint
 from worldfork.analysis.score.undefined import Bounds, Figure, Named, Undefined
+from worldfork.analysis.score.verdicts import Grade
+from worldfork.counting import plural
 
 NOT_ADJUSTED = Undefined("it was not adjusted so")
 NOT_FORECAST = Undefined("it was not computed")
@@ -185,3 +187,66 @@ class TaskDeployment:
     def directions(self) -> tuple[str, ...]:
         """In which drift runs."""
         return tuple(sorted({way for outcome in self.policies.values() for way in outcome.by_direction}))
+
+
+NAMED: Final = 3  # deployments that a sentence lists
+
+
+def sentences(policies: Mapping[str, PolicyOutcome], cells: int) -> tuple[str, ...]:
+    """Return a sentence for each policy with a deployment that diverged."""
+    found = []
+    for name, outcome in policies.items():
+        lost = outcome.diverged
+        if lost:
+            listed = "; ".join(lost[:NAMED]) + (f"; and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
+            found.append(
+                f"{name}: {len(lost)} of {plural(cells, 'deployment')} diverged ({listed}). Its means and "
+                f"intervals are of all that were attempted, and rest on what diverged.{_others(outcome.retained)}"
+            )
+    return tuple(found)
+
+
+def _others(retained: RetainedAdvantage | Undefined) -> str:
+    if isinstance(retained, Undefined):  # it is never itself
+        return ""
+    if isinstance(retained.mean, Undefined):
+        return " None is left beside these."
+    words = f" The other {retained.cells} returned {retained.mean:+.3g}"
+    if not isinstance(retained.student_t, Undefined):
+        words += f" [{retained.student_t.low:+.3g}, {retained.student_t.high:+.3g}]"
+    return f"{words} more than never."
+
+
+# Checkpoints -> the lowest and the highest share of repetitions in which a nominal 95% interval held the value that
+# is known: over two drifts, all policies whose rule was there beforehand and both outcomes, with one stream per
+# checkpoint, without repetitions in which a deployment diverged (docs/deployment.md has every line with its error).
+COVERAGE: Final = {5: (0.84, 0.97), 10: (0.87, 0.96), 20: (0.91, 0.95), 40: (0.92, 0.96)}
+
+
+# The same of thresholds that a repetition fitted on its own forks: their worth as fitted, and that of fitting anew.
+AS_FITTED: Final = (0.86, 0.93)
+
+
+FITTING_ANEW: Final = (0.59, 0.94)
+
+
+def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
+    """Return sentences to print beside the intervals of a study of so many checkpoints."""
+    sentences = []
+    enough = max(COVERAGE)
+    if checkpoints < enough:
+        measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
+        low, high = COVERAGE[measured]
+        fewer = ", and there are fewer here" if checkpoints < measured else ""
+        sentences.append(
+            f"Intervals over fewer than {enough} checkpoints are too narrow where deployments are skewed: where "
+            f"values are known (linear-quadratic, one stream each) a nominal 95% over {measured} checkpoints "
+            f"covers {low:.0%} to {high:.0%}, depending on the drift and the policy{fewer}."
+        )
+    if fitted_here:
+        sentences.append(
+            "Fitted thresholds come from this study's own forks: their intervals are about these thresholds, not "
+            f"about fitting anew. Where both are known, a nominal 95% covers {AS_FITTED[0]:.0%} to "
+            f"{AS_FITTED[1]:.0%} of the one and {FITTING_ANEW[0]:.0%} to {FITTING_ANEW[1]:.0%} of the other."
+        )
+    return tuple(sentences)

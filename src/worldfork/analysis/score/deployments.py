@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float
 
-from worldfork.analysis.read.deployments import Deployed, read_deployments
+from worldfork.analysis.read.outcomes import Arms
+from worldfork.analysis.read.study import Deployed, read_deployments
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.clusters import group_means, natural
 from worldfork.analysis.score.deployment_records import (
@@ -24,23 +25,16 @@ from worldfork.analysis.score.deployment_records import (
     PolicyOutcome,
     RetainedAdvantage,
     TaskDeployment,
+    cautions,
+    sentences,
 )
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.forecasts import (
-    Arms,
-    Foreseen,
-    LedgerValue,
-    compare_forecasts,
-    forecast,
-    ledger_values,
-)
-from worldfork.analysis.score.max_t import max_t
-from worldfork.analysis.score.rankings import cautions
-from worldfork.analysis.score.records import MeanByCheckpoint
+from worldfork.analysis.score.forecasts import Foreseen, LedgerValue, compare_forecasts, forecast, ledger_values
+from worldfork.analysis.score.intervals import MeanByCheckpoint
 from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.sign_flips import max_t
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
-from worldfork.analysis.score.verdicts import grade_together, known_means
-from worldfork.counting import plural
+from worldfork.analysis.score.verdicts import grade_of, grade_together
 from worldfork.ledger.closed_loop import THRESHOLDS, Thresholds
 from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Study
@@ -48,8 +42,8 @@ from worldfork.ledger.store import Study
 # Times the largest return, without its sign, that any episode of never had. Returns that are bounded from below by
 # 0 can not lose so much: the rule is for costs without a bound.
 BEYOND: Final = 100.0
-NAMED: Final = 3  # deployments that a sentence lists
-NONE_LEFT: Final = Undefined("no deployment is left that did not diverge")
+
+NOT_YET: Final = "no cell has come so far"
 
 
 def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "policies cells"]:
@@ -74,59 +68,6 @@ def named(deployed: Deployed, lost: Bool[np.ndarray, " cells"]) -> tuple[str, ..
         for cell, draw, out in zip(deployed.cells, deployed.draws, lost, strict=True)
         if out
     )
-
-
-def retained_advantage(
-    returned: Float[np.ndarray, " cells"],
-    evaluated: Float[np.ndarray, " cells"] | None,
-    owner: np.ndarray,
-    *,
-    kept: Bool[np.ndarray, " cells"],
-) -> RetainedAdvantage:
-    """Return the paired differences of the deployments that are kept, over the checkpoints that still have one."""
-    gained = _by_checkpoint(returned, owner, kept)
-    if evaluated is None or np.isnan(evaluated).any():
-        reason = Undefined("no model was evaluated, or not all evaluations are there yet")
-        return RetainedAdvantage(int(kept.sum()), _mean(gained), intervals.student_t(gained), reason, reason)
-    after = _by_checkpoint(evaluated, owner, kept)
-    return RetainedAdvantage(
-        int(kept.sum()), _mean(gained), intervals.student_t(gained), _mean(after), intervals.student_t(after)
-    )
-
-
-def sentences(policies: Mapping[str, PolicyOutcome], cells: int) -> tuple[str, ...]:
-    """Return a sentence for each policy with a deployment that diverged."""
-    found = []
-    for name, outcome in policies.items():
-        lost = outcome.diverged
-        if lost:
-            listed = "; ".join(lost[:NAMED]) + (f"; and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
-            found.append(
-                f"{name}: {len(lost)} of {plural(cells, 'deployment')} diverged ({listed}). Its means and "
-                f"intervals are of all that were attempted, and rest on what diverged.{_others(outcome.retained)}"
-            )
-    return tuple(found)
-
-
-def _others(retained: RetainedAdvantage | Undefined) -> str:
-    if isinstance(retained, Undefined):  # it is never itself
-        return ""
-    if isinstance(retained.mean, Undefined):
-        return " None is left beside these."
-    words = f" The other {retained.cells} returned {retained.mean:+.3g}"
-    if not isinstance(retained.student_t, Undefined):
-        words += f" [{retained.student_t.low:+.3g}, {retained.student_t.high:+.3g}]"
-    return f"{words} more than never."
-
-
-def _by_checkpoint(
-    values: Float[np.ndarray, " cells"], owner: np.ndarray, kept: Bool[np.ndarray, " cells"]
-) -> Float[np.ndarray, " checkpoints"]:
-    return np.array([values[kept & (owner == code)].mean() for code in np.unique(owner[kept])])
-
-
-def _mean(values: Float[np.ndarray, " checkpoints"]) -> Figure:
-    return float(values.mean()) if len(values) else NONE_LEFT
 
 
 NEVER, ALWAYS = "never", "always"
@@ -188,8 +129,8 @@ def _advantages(
     }
     together = _max_t_by_task(means, seed=rules.seed)
     for key, graded in grade_together(means, means).items():
-        values = known_means(means[key])
-        by_max_t = intervals.grade(values, adjusted_student_p=together[key], adjusted_sign_flip_p=together[key])
+        values = means[key].means
+        by_max_t = grade_of(values, adjusted_student_p=together[key], adjusted_sign_flip_p=together[key])
         found[key] = Advantage(
             **vars(means[key]),
             won=int((values > 0).sum()),
@@ -208,7 +149,7 @@ def _max_t_by_task(means: Mapping[tuple[str, str], MeanByCheckpoint], *, seed: i
     """Return the p of each mean adjusted over the policies of its task, which share checkpoints, and over tasks."""
     by_task: dict[str, dict[str, np.ndarray]] = {}
     for (task, name), mean in means.items():
-        by_task.setdefault(task, {})[name] = known_means(mean)
+        by_task.setdefault(task, {})[name] = mean.means
     return {
         (task, name): min(1.0, len(by_task) * p)
         for task, differences in by_task.items()
@@ -252,7 +193,7 @@ class _Task:
             policies=policies,
             best=deployed.policies[self.best],
             forecast=forecast(
-                self.foreseen(),
+                self.by_ledger("earned"),
                 self.means - self.means[self.never],
                 self.checkpoints,
                 updates=self.updates(),
@@ -271,31 +212,40 @@ class _Task:
 
     def forecasts(self, graded: Mapping[str, Mapping[str, Advantage | Undefined]]) -> Forecasts | Undefined:
         """Return how well forecasts from one-step labels order policies, and how far they are off."""
-        columns = [self.values[name] for name in self.deployed.policies]
-        for name, value in zip(self.deployed.policies, columns, strict=True):
-            if isinstance(value, Undefined):
-                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
-        missed = {
-            kind: sum(
+        columns = {}
+        for name in ("one_step", "carried", "fires", "mean"):
+            column = self.by_ledger(name)
+            if isinstance(column, Undefined):
+                return column
+            columns[name] = column
+        resolved = {
+            kind: [
                 isinstance(difference := of_policy[f"parted_{kind}"], Advantage)
                 and difference.grade_holm == "resolved"
                 for of_policy in graded.values()
-            )
+            ]
             for kind in ("one_step", "carried")
         }
-        values = {
-            column: np.stack([self.over_checkpoints(getattr(value, column)) for value in columns])
-            for column in ("one_step", "carried", "fires", "mean")
-        }
         foreseen = Foreseen(
-            one_step=values["one_step"],
-            carried=values["carried"],
-            count=values["fires"].mean(axis=1, keepdims=True) * values["mean"],
+            one_step=columns["one_step"],
+            carried=columns["carried"],
+            count=columns["fires"].mean(axis=1, keepdims=True) * columns["mean"],
             realised=self.means - self.means[self.never],
         )
+        missed = {kind: sum(of_kind) for kind, of_kind in resolved.items()}
         return compare_forecasts(
             foreseen, missed=missed, updates=self.updates(), seed=self.seed, task=self.deployed.task
         )
+
+    def by_ledger(self, column: str) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
+        """Return what the ledger says of every policy by checkpoint; the reason where it says nothing of one."""
+        found = []
+        for name in self.deployed.policies:
+            value = self.values[name]
+            if isinstance(value, Undefined):
+                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
+            found.append(self.over_checkpoints(getattr(value, column)))
+        return np.stack(found)
 
     def outcome(self, index: int, graded: Mapping[str, Advantage | Undefined]) -> PolicyOutcome:
         """Return one policy beside never."""
@@ -309,9 +259,9 @@ class _Task:
             always=self.always_beside(index),
             diverged=named(deployed, self.diverged[index]),
             retained=ITSELF if index == self.never else self.retained(index),
-            by_episode=tuple(_mean_return(self.over_checkpoints(episode)) for episode in by_episode.T),
+            by_episode=tuple(_mean(self.over_checkpoints(episode), NOT_YET) for episode in by_episode.T),
             fired_at=tuple(
-                _mean_return(fired[~np.isnan(returned)].astype(np.float64))
+                _mean(fired[~np.isnan(returned)].astype(np.float64), NOT_YET)
                 for fired, returned in zip(deployed.fired[index].T, deployed.returns[index].T, strict=True)
             ),
             updates=float(deployed.fired[index].sum(axis=1).mean()),
@@ -401,8 +351,14 @@ class _Task:
     def retained(self, index: int) -> RetainedAdvantage:
         """Return the advantage of the deployments that did not diverge, where never's own did not either."""
         kept = ~(self.diverged[index] | self.diverged[self.never])
-        evaluated = self.at_points(index).mean(axis=1) if self.deployed.points else None
-        return retained_advantage(self.gained(index), evaluated, self.owner, kept=kept)
+        gained, after = self.of_cells(self.gained(index), kept), self.evaluation(index)
+        mean: Figure = _mean(gained, "no deployment is left that did not diverge")
+        if isinstance(after, Undefined):
+            why = Undefined("no model was evaluated, or not all evaluations are there yet")
+            return RetainedAdvantage(int(kept.sum()), mean, intervals.student_t(gained), why, why)
+        after = self.of_cells(after, kept)
+        evaluated = _mean(after, "no deployment is left that did not diverge"), intervals.student_t(after)
+        return RetainedAdvantage(int(kept.sum()), mean, intervals.student_t(gained), *evaluated)
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
         """Return the matched evaluations point by point, as far as they are there."""
@@ -415,16 +371,6 @@ class _Task:
 
     def at_points(self, index: int) -> Float[np.ndarray, "cells points"]:
         return np.asarray(self.evaluated[index] - self.evaluated[self.never])
-
-    def foreseen(self) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
-        """Return the ledger's value of every policy by checkpoint; the reason where it has none of one."""
-        found = []
-        for name in self.deployed.policies:
-            value = self.values[name]
-            if isinstance(value, Undefined):
-                return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
-            found.append(self.over_checkpoints(value.earned))
-        return np.stack(found)
 
     def updates(self) -> dict[str, list[int]]:
         """Return, by update, the policies that fired it, here or on the frozen streams."""
@@ -440,6 +386,7 @@ class _Task:
         return group_means(cells, self.owner, len(self.checkpoints))
 
 
-def _mean_return(values: np.ndarray) -> Figure:
+def _mean(values: np.ndarray, why: str) -> Figure:
+    """Return the mean of the values that are there."""
     defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else Undefined("no cell has come so far")
+    return float(defined.mean()) if len(defined) else Undefined(why)

@@ -1,23 +1,95 @@
 """Mean dR of a task, by direction, drift and severity (paper, "A fixed update rule loses return on all three
 tasks")."""
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy import stats
 
-from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score import intervals
-from worldfork.analysis.score.clusters import group_means, partition
-from worldfork.analysis.score.intervals import SIGNIFICANT, difference_t, sign_flip_p, student_p
-from worldfork.analysis.score.judgement import Equivalence, FreshSeverity, Severity
-from worldfork.analysis.score.records import Effect, Intervals, MeanEstimate
-from worldfork.analysis.score.skew import skew
-from worldfork.analysis.score.undefined import Figure, Interval, Undefined
-from worldfork.errors import WorldforkError
+from worldfork.analysis.read.outcomes import Forks, join
+from worldfork.analysis.score.clusters import partition
+from worldfork.analysis.score.decisions import diverged
+from worldfork.analysis.score.intervals import (
+    Intervals,
+    MeanByCheckpoint,
+    MeanEstimate,
+    bootstrap,
+    detectable,
+    difference_t,
+    middle_95,
+    no_spread,
+    resamples,
+    skew,
+    student_t,
+)
+from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.sign_flips import sign_flip_p, student_p
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, finite
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Effect(MeanByCheckpoint):
+    """Mean dR over forks, cells and checkpoints."""
+
+    by_direction: Mapping[str, Figure]
+    by_direction_intervals: Mapping[str, Intervals]
+    clusters: int
+    cells: int
+    cells_without_forks: int
+    left_out: tuple[str, ...]  # these cells, by checkpoint/direction/stream seed
+    cells_below_zero: int
+    forks: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CleanReturn:
+    """The returns of checkpoints in the clean world."""
+
+    mean: float
+    student_t: Bounds
+    by_checkpoint: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Returns that a mean dR is held against, and dR as a share of each where that is positive."""
+
+    frozen: float
+    of_frozen: Figure
+    clean: Figure
+    of_clean: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Helped:
+    """The share of forks with dR > 0, averaged as dR is, and its range over checkpoints."""
+
+    share: float
+    low: float
+    high: float
+    forks: int
+    of: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Robust:
+    """Figures that a few checkpoints, or a few episodes, can not carry alone."""
+
+    interquartile_mean: Figure  # of the checkpoint means: without the highest and the lowest quarter
+    interquartile_bootstrap: Bounds
+    probability_of_improvement: Figure  # that an update returns more than HOLD on the same episode, ties a half
+    probability_student_t: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Normalised:
+    """The plain mean over tasks of dR as a share of the frozen return, with Welch's interval over checkpoints."""
+
+    share: Figure
+    interval: Bounds
+    tasks: Mapping[str, float]
 
 
 def effect(forks: Forks, *, seed: int) -> Effect:
@@ -33,9 +105,8 @@ def effect(forks: Forks, *, seed: int) -> Effect:
         by_direction[direction] = _mean(of_direction[~np.isnan(of_direction)])
         known_means = means[~np.isnan(means)]
         intervals_by_direction[direction] = Intervals(
-            bootstrap=intervals.no_spread(known_means)
-            or intervals.bootstrap(known_means, seed=seed, task=forks.task),
-            student_t=intervals.difference_t(known_means),
+            bootstrap=no_spread(known_means) or bootstrap(known_means, seed=seed, task=forks.task),
+            student_t=difference_t(known_means),
         )
     empty = Undefined("no fork of this checkpoint was retained")
     return Effect(
@@ -58,12 +129,12 @@ def effect(forks: Forks, *, seed: int) -> Effect:
 
 def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstimate:
     """Return a mean over checkpoints, with its intervals and its minimum detectable effect."""
-    alike = intervals.no_spread(checkpoint_means)
+    alike = no_spread(checkpoint_means)
     return MeanEstimate(
         mean=_mean(checkpoint_means),
-        bootstrap=alike or intervals.bootstrap(checkpoint_means, seed=seed, task=task),
-        student_t=intervals.difference_t(checkpoint_means),
-        mde=alike or intervals.detectable(checkpoint_means),
+        bootstrap=alike or bootstrap(checkpoint_means, seed=seed, task=task),
+        student_t=difference_t(checkpoint_means),
+        mde=alike or detectable(checkpoint_means),
         p_student_t=student_p(checkpoint_means),
         p_sign_flip=sign_flip_p(checkpoint_means, seed=seed, task=task),
         skew=skew(checkpoint_means),
@@ -99,158 +170,116 @@ def _mean(values: np.ndarray) -> Figure:
     return float(values.mean()) if len(values) else Undefined("there are no forks to average")
 
 
-SEVERITY_EDGES: Final = (0.5, 0.75, 0.95)  # of r_hold / clean return, where a registration does not say otherwise
+def clean_return(forks: Forks) -> CleanReturn | Undefined:
+    """Return the clean return of each checkpoint and their mean."""
+    if not forks.clean:
+        return Undefined("the ledger does not say the clean return of any checkpoint")
+    values = np.array(list(forks.clean.values()))
+    return CleanReturn(mean=float(values.mean()), student_t=student_t(values), by_checkpoint=forks.clean)
 
 
-class Half(NamedTuple):
-    """Every fork placed by one half of its episodes and valued by the other half."""
+def scale(forks: Forks, mean: Figure, *, clean: CleanReturn | Undefined) -> Scale:
+    """Return the mean dR of these forks beside their frozen and their clean return."""
+    frozen = float(partition(forks.prefork).means_of_checkpoints(forks.outcomes.r_hold).mean())
+    of_clean = clean if isinstance(clean, Undefined) else clean.mean
+    return Scale(frozen=frozen, of_frozen=_share(mean, frozen), clean=of_clean, of_clean=_share(mean, of_clean))
 
-    severity: Int[np.ndarray, "whole"]
-    worth: Float[np.ndarray, "whole"]
-    checkpoint: Int[np.ndarray, "whole"]
 
-
-def severity(
-    r_hold: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    clean: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    edges: Sequence[float] = SEVERITY_EDGES,
-    hold: Float[np.ndarray, "forks episodes"] | None = None,
-    update: Float[np.ndarray, "forks episodes"] | None = None,
-    cost: float = 0.0,
-) -> tuple[Severity, ...] | Undefined:
-    """Return every bin, the most severe first. `clean` is the clean return of each fork's checkpoint."""
-    if not len(delta):
-        return Undefined("there are no forks")
-    if np.isnan(clean).any():
-        return Undefined("the ledger does not say the clean return of every checkpoint")
-    if (clean <= 0).any():
-        return Undefined("a checkpoint's clean return is not positive, so a share of it means nothing")
-    inner = np.asarray(edges, dtype=np.float64)
-    inside = np.searchsorted(inner, r_hold / clean, side="right")
-    halves = halves_of(hold, update, clean, checkpoint, inner, cost=cost)
-    bounds = [None, *(float(edge) for edge in inner), None]
-    return tuple(
-        _bin(bounds[index], bounds[index + 1], delta, checkpoint, inside == index, halves, index)
-        for index in range(len(inner) + 1)
+def helped(forks: Forks) -> Helped:
+    """Return how often updating helped at a decision point."""
+    better = (forks.delta > 0).astype(np.float64)
+    shares = partition(forks.prefork).means_of_checkpoints(better)
+    return Helped(
+        share=float(shares.mean()),
+        low=float(shares.min()),
+        high=float(shares.max()),
+        forks=int(better.sum()),
+        of=len(better),
     )
 
 
-def _bin(
-    low: float | None,
-    high: float | None,
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    inside: np.ndarray,
-    halves: tuple[Half, Half] | Undefined,
-    index: int,
-) -> Severity:
-    here = delta[inside]
-    nothing = Undefined("no fork is so severe" if high is not None else "no fork is so mild")
-    by_checkpoint = group_means(here, checkpoint[inside], int(checkpoint.max()) + 1)
-    by_checkpoint = by_checkpoint[~np.isnan(by_checkpoint)]
-    return Severity(
-        low=low,
-        high=high,
-        forks=len(here),
-        checkpoints=len(by_checkpoint),
-        helped=int((here > 0).sum()),
-        mean=float(here.mean()) if len(here) else nothing,
-        checkpoint_mean=float(by_checkpoint.mean()) if len(here) else nothing,
-        student_t=difference_t(by_checkpoint),
-        fresh=halves if isinstance(halves, Undefined) else _fresh(halves, index, nothing),
+def robust(forks: Forks, *, seed: int) -> Robust:
+    """Return the interquartile mean over checkpoints, and how probably an update returns more than HOLD."""
+    parts = partition(forks.prefork)
+    means = parts.means_of_checkpoints(forks.delta)
+    few = Undefined("a mean without quarters needs at least four checkpoints")
+    middle: Figure = few
+    bootstrap: Bounds = few
+    if len(means) >= 4:
+        middle = float(stats.trim_mean(means, 0.25))
+        drawn = stats.trim_mean(means[resamples(len(means), seed, forks.task)], 0.25, axis=1)
+        bootstrap = no_spread(means) or Interval(*middle_95(drawn).tolist())
+    hold, update = forks.outcomes.hold, forks.outcomes.update
+    better = (np.sign(forks.delta) + 1) / 2
+    if hold is not None and update is not None:
+        pairs = update - hold - forks.outcomes.cost
+        there = ~np.isnan(pairs).all(axis=1)
+        better[there] = np.nanmean((np.sign(pairs[there]) + 1) / 2, axis=1)
+    shares = parts.means_of_checkpoints(better)
+    return Robust(
+        interquartile_mean=middle,
+        interquartile_bootstrap=bootstrap,
+        probability_of_improvement=float(shares.mean()) if len(shares) else Undefined("there are no forks"),
+        probability_student_t=student_t(shares),
     )
 
 
-def _fresh(halves: tuple[Half, Half], index: int, nothing: Undefined) -> FreshSeverity:
-    """Return the mean over checkpoints of either half's mean, or of the one there is.
+def normalised(tasks: Mapping[str, tuple[Scale, Effect]]) -> Normalised | Undefined:
+    """Return dR as a share of each task's frozen return, averaged over tasks with equal weight.
 
-    All forks of both halves pooled would lean the other way: a fork that the valuing half would have placed here
-    too would count once more, in the denominator, and so weigh less than one that it would not have.
+    Tasks are fixed, checkpoints are drawn: the interval takes each task's spread over its own checkpoints
+    (Welch, "The generalization of Student's problem when several different population variances are involved",
+    Biometrika 1947). It speaks of these tasks, not of others.
     """
-    groups = 1 + max(int(half.checkpoint.max()) for half in halves)
-    chosen = [half.severity == index for half in halves]
-    means = np.array([
-        group_means(half.worth[here], half.checkpoint[here], groups)
-        for half, here in zip(halves, chosen, strict=True)
-    ])  # fmt: skip
-    by_checkpoint = np.nanmean(means[:, ~np.isnan(means).all(axis=0)], axis=0)
-    even, odd = (int(here.sum()) for here in chosen)
-    return FreshSeverity(
-        mean=float(by_checkpoint.mean()) if len(by_checkpoint) else nothing,
-        student_t=difference_t(by_checkpoint),
-        forks_by_even=even,
-        forks_by_odd=odd,
-        checkpoints=len(by_checkpoint),
+    if len(tasks) < 2:
+        return Undefined("there is one task")
+    shares, variances, freedoms = {}, [], []
+    for task, (shown, effect) in tasks.items():
+        if isinstance(shown.of_frozen, Undefined):
+            return Undefined(f"{task}: {shown.of_frozen.why}")
+        means = effect.means
+        if len(means) < 2:
+            return Undefined(f"{task} has one checkpoint, so its mean has no spread")
+        shares[task] = shown.of_frozen
+        variances.append(float(np.var(means, ddof=1)) / len(means) / shown.frozen**2)
+        freedoms.append(len(means) - 1)
+    mean, variance = float(np.mean(list(shares.values()))), sum(variances) / len(shares) ** 2
+    if variance == 0 and mean != 0:
+        return Undefined("the checkpoints of each task have the same mean, so theirs has no spread")
+    if variance == 0:
+        return Normalised(share=mean, interval=Interval(mean, mean), tasks=shares)
+    freedom = sum(variances) ** 2 / sum(
+        variance_of**2 / count for variance_of, count in zip(variances, freedoms, strict=True)
     )
+    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
+    return Normalised(share=mean, interval=Interval(mean - half, mean + half), tasks=shares)
 
 
-def halves_of(
-    hold: Float[np.ndarray, "forks episodes"] | None,
-    update: Float[np.ndarray, "forks episodes"] | None,
-    clean: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    inner: Float[np.ndarray, "edges"],
-    *,
-    cost: float = 0.0,
-) -> tuple[Half, Half] | Undefined:
-    """Return the forks with all of their episodes, placed by the even ones and valued by the odd ones, and the
-    reverse."""
-    if hold is None or update is None or hold.shape[1] < 2:
-        return Undefined("it needs at least two episodes per fork, in the lists `hold` and `update`")
-    whole = ~(np.isnan(hold) | np.isnan(update)).any(axis=1)
-    if not whole.any():
-        return Undefined("no fork has all of its episodes")
-    held, delta, clean = hold[whole], (update - hold)[whole] - cost, clean[whole]
-
-    def half(deciding: int) -> Half:
-        share = held[:, deciding::2].mean(axis=1) / clean
-        worth = delta[:, 1 - deciding :: 2].mean(axis=1)
-        return Half(np.searchsorted(inner, share, side="right"), worth, checkpoint[whole])
-
-    return half(0), half(1)
+def _share(mean: Figure, whole: Figure) -> Figure:
+    if isinstance(mean, Undefined):
+        return mean
+    if isinstance(whole, Undefined):
+        return whole
+    if not whole > 0:
+        return Undefined("the return is not positive, so a share of it means nothing")
+    return mean / whole
 
 
-CONFIDENCE: Final = 1 - 2 * SIGNIFICANT
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replication:
+    """Retained forks of the first stream seed, and of all of them."""
+
+    first: Effect
+    all_seeds: Effect
 
 
-def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
-    """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
-    interval lies outside the margin altogether), or not shown to be either."""
-    if not margin > 0:
-        raise WorldforkError(f"An equivalence margin is above 0; got {margin:g}. Register how much would matter.")
-    if len(values) < 2:
-        why = Undefined(f"two one-sided tests need at least two checkpoints, and there are {len(values)}")
-        mean: Figure = float(values.mean()) if len(values) else why
-        return Equivalence(
-            margin=margin,
-            mean=mean,
-            interval=why,
-            p=why,
-            least_margin=why,
-            clusters=len(values),
-            answer="not shown",
-        )
-    centre, error, freedom = (
-        float(values.mean()),
-        float(values.std(ddof=1)) / math.sqrt(len(values)),
-        len(values) - 1,
-    )
-    half = float(stats.t.ppf(1 - SIGNIFICANT, freedom)) * error
-    low, high = centre - half, centre + half
-    if error > 0:
-        p = float(stats.t.sf((margin - abs(centre)) / error, freedom))
-    else:
-        p = 0.0 if abs(centre) < margin else 1.0
-    outside = low > margin or high < -margin
-    return Equivalence(
-        margin=margin,
-        mean=centre,
-        interval=Interval(low, high),
-        p=p,
-        least_margin=max(abs(low), abs(high)),
-        clusters=len(values),
-        answer="equivalent" if p < SIGNIFICANT else "different" if outside else "not shown",
-    )
+def replicate(forks: Forks, others: Forks | None, *, rules: Rules) -> Replication | None:
+    """Return the effect of the first stream seed and of all; None where there is one seed only. `others` are forks
+    of the same task on other stream seeds."""
+    joined = join([forks] if others is None else [forks, others])
+    kept = joined.take(~diverged(joined, rules.divergence).dropped)
+    seeds = np.array([cell.stream_seed for cell in kept.prefork.cells])
+    if len(set(seeds.tolist())) < 2:
+        return None
+    first = kept.take(seeds[kept.prefork.cell] == seeds.min())
+    return finite(Replication(first=effect(first, seed=rules.seed), all_seeds=effect(kept, seed=rules.seed)))

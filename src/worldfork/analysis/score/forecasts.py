@@ -7,15 +7,14 @@ anything: `benchmarks/forecasts.py` sets a count of fires beside it.
 """
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
-from worldfork.analysis.read.deployments import Deployed
-from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.outcomes import Arms
+from worldfork.analysis.read.study import Deployed
 from worldfork.analysis.read.triggers import imports_nothing_new
 from worldfork.analysis.score.deployment_records import (
     Forecasts,
@@ -25,15 +24,13 @@ from worldfork.analysis.score.deployment_records import (
     SizedForecast,
     WithinUpdate,
 )
-from worldfork.analysis.score.intervals import resamples
-from worldfork.analysis.score.numerics import middle_95
+from worldfork.analysis.score.intervals import middle_95, resamples
 from worldfork.analysis.score.thresholds import Unanswered, decisions_on
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.ledger.closed_loop import Thresholds, policy_of, recorded_signals
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy
 
-Arms = Mapping[str, Mapping[str, Forks]]
 Values = Float[np.ndarray, "policies checkpoints"]
 
 
@@ -41,9 +38,8 @@ Values = Float[np.ndarray, "policies checkpoints"]
 class LedgerValue:
     """The one-step ledger's value of a policy, cell by cell, and how often it fires there."""
 
-    earned: Float[
-        np.ndarray, " cells"
-    ]  # mean over all decision points of dR where it fires, and 0 where it does not
+    # The mean over all decision points of dR where it fires, and 0 where it does not.
+    earned: Float[np.ndarray, " cells"]
     fires: Float[np.ndarray, " cells"]
     one_step: Float[np.ndarray, " cells"]  # the same over the decisions that an episode follows
     carried: Float[np.ndarray, " cells"]  # from the first fire on, dR of the present decision
@@ -81,9 +77,8 @@ def ledger_values(
         columns = np.full((5, len(deployed.cells)), np.nan)
         for index, span in forks.prefork.spans():
             places = [place for place, key in enumerate(deployed.cells) if key == forks.prefork.cells[index]]
-            columns[:, places] = _values_of_cell(forks.delta[span], fired[span], forks.prefork.k[span], episodes)[
-                :, None
-            ]
+            of_cell = _values_of_cell(forks.delta[span], fired[span], forks.prefork.k[span], episodes)
+            columns[:, places] = of_cell[:, None]
         missing = Undefined("a deployment's cell has no forks")
         values[name] = missing if np.isnan(columns).any() else LedgerValue(*columns)
     return values
@@ -128,36 +123,17 @@ def forecast(
         )
     few = Undefined("leaving a checkpoint out needs at least two of them")
     without = [
-        _spearman(np.delete(foreseen, index, axis=1).mean(axis=1), np.delete(realised, index, axis=1).mean(axis=1))
+        _rank_correlation(np.delete(foreseen, index, axis=1), np.delete(realised, index, axis=1))
         for index in range(len(names) if len(names) > 1 else 0)
     ]
     defined = [value for value in without if not isinstance(value, Undefined)]
     return LedgerForecast(
         policies=len(realised),
-        **vars(_order(foreseen, realised, updates, seed=seed, task=task)),
+        **vars(_order(foreseen, realised, updates=updates, seed=seed, task=task)),
         without_one_low=min(defined) if defined else few,
         without_one_high=max(defined) if defined else few,
-        by_checkpoint={name: _spearman(foreseen[:, i], realised[:, i]) for i, name in enumerate(names)},
+        by_checkpoint={name: _rank_correlation(foreseen[:, [i]], realised[:, [i]]) for i, name in enumerate(names)},
         ordered_alike=_ordered_alike(foreseen.mean(axis=1), realised.mean(axis=1)),
-    )
-
-
-def _order(
-    foreseen: Values, realised: Values, updates: Mapping[str, Sequence[int]], *, seed: int, task: str
-) -> Order:
-    """Return how a forecast orders policies, and those of each update where there are several."""
-    several = {arm: list(places) for arm, places in updates.items() if len(updates) > 1}
-    return Order(
-        rank_correlation=_spearman(foreseen.mean(axis=1), realised.mean(axis=1)),
-        bootstrap=_interval(foreseen, realised, seed=seed, task=task),
-        within={
-            arm: WithinUpdate(
-                policies=len(places),
-                rank_correlation=_spearman(foreseen[places].mean(axis=1), realised[places].mean(axis=1)),
-                bootstrap=_interval(foreseen[places], realised[places], seed=seed, task=task),
-            )
-            for arm, places in several.items()
-        },
     )
 
 
@@ -169,10 +145,6 @@ class Foreseen:
     carried: Values
     count: Values  # how often a policy fires on the frozen stream, times the mean dR of its update
     realised: Values
-
-    def rows(self, places: Sequence[int]) -> "Foreseen":
-        """Return the same of some policies."""
-        return Foreseen(*(getattr(self, field.name)[list(places)] for field in dataclasses.fields(self)))
 
 
 def compare_forecasts(
@@ -187,10 +159,9 @@ def compare_forecasts(
         seed: of the resampled checkpoints.
         task: of the policies.
     """
-    several = {arm: list(places) for arm, places in updates.items() if len(updates) > 1}
 
-    def order(values: Values) -> Order:
-        return _order(values, foreseen.realised, updates, seed=seed, task=task)
+    def order(values: Values, *given: Values) -> Order:
+        return _order(values, foreseen.realised, *given, updates=updates, seed=seed, task=task)
 
     def sized(name: str, values: Values) -> SizedForecast:
         error = (values - foreseen.realised).mean(axis=1)
@@ -198,47 +169,60 @@ def compare_forecasts(
             **vars(order(values)), error=float(np.sqrt(np.mean(error**2))), missed=missed.get(name, 0)
         )
 
+    partial = order(foreseen.one_step, foreseen.count)
     return Forecasts(
         one_step=sized("one_step", foreseen.one_step),
         carried=sized("carried", foreseen.carried),
         count=order(foreseen.count),
-        partial=PartialOrder(
-            value=_partial(foreseen),
-            bootstrap=_partial_interval(foreseen, seed=seed, task=task),
-            within={
-                arm: WithinUpdate(
-                    policies=len(places),
-                    rank_correlation=_partial(foreseen.rows(places)),
-                    bootstrap=_partial_interval(foreseen.rows(places), seed=seed, task=task),
-                )
-                for arm, places in several.items()
-            },
-        ),
+        partial=PartialOrder(value=partial.rank_correlation, bootstrap=partial.bootstrap, within=partial.within),
     )
 
 
-def _partial(foreseen: Foreseen) -> Figure:
-    """Return the rank correlation of the one-step forecast with what was realised, given the count of fires."""
-    policies = len(foreseen.realised)
-    if policies < 4:
-        return Undefined("an order given another one needs at least four policies")
-    columns = [foreseen.one_step, foreseen.realised, foreseen.count]
-    value = float(_partials(*(column.mean(axis=1)[:, None] for column in columns))[0])
-    return Undefined("given the count of fires nothing is left to order") if np.isnan(value) else value
+def _order(*columns: Values, updates: Mapping[str, Sequence[int]], seed: int, task: str) -> Order:
+    """Return how the first column orders the second, given the third where there is one; and the same among the
+    policies of each update where there are several."""
+    several = {arm: [column[list(places)] for column in columns] for arm, places in updates.items()}
+    return Order(
+        rank_correlation=_rank_correlation(*columns),
+        bootstrap=_interval(*columns, seed=seed, task=task),
+        within={
+            arm: WithinUpdate(
+                policies=len(inside[0]),
+                rank_correlation=_rank_correlation(*inside),
+                bootstrap=_interval(*inside, seed=seed, task=task),
+            )
+            for arm, inside in several.items()
+            if len(updates) > 1
+        },
+    )
 
 
-def _partial_interval(foreseen: Foreseen, *, seed: int, task: str) -> Bounds:
-    policies, checkpoints = foreseen.realised.shape
-    if isinstance(value := _partial(foreseen), Undefined):
+def _rank_correlation(*columns: Values) -> Figure:
+    """Return Spearman's correlation over policies of the means of two columns, given a third where there is one."""
+    given = len(columns) > 2
+    if len(columns[0]) < 3 + given:
+        few = "an order given another one needs at least four policies"
+        return Undefined(few if given else "an order needs at least three policies")
+    value = float(_rank_correlations(*(column.mean(axis=1)[:, None] for column in columns))[0])
+    nothing = "given the count of fires nothing is left to order" if given else "all policies are alike"
+    return Undefined(nothing) if np.isnan(value) else value
+
+
+def _interval(*columns: Values, seed: int, task: str) -> Bounds:
+    """Return the 95% percentile interval over resampled checkpoints.
+
+    A resample in which all policies are alike has no order, and is left out.
+    """
+    policies, checkpoints = columns[0].shape
+    if len(columns) > 2 and isinstance(value := _rank_correlation(*columns), Undefined):
         return value
-    if policies < 4 or checkpoints < 3:
-        return Undefined("an interval of an order given another one needs four policies and three checkpoints")
-    columns = [foreseen.one_step, foreseen.realised, foreseen.count]
-    found = [
-        _partials(*(column[:, chosen].mean(axis=2) for column in columns))
-        for chosen in resamples(checkpoints, seed, task)
-    ]
-    drawn = np.concatenate(found)
+    if policies < 3 or checkpoints < 3:
+        return Undefined(
+            f"an interval of an order needs three policies and three checkpoints, and there are {policies} and "
+            f"{checkpoints}"
+        )
+    chosen = resamples(checkpoints, seed, task)
+    drawn = _rank_correlations(*(column[:, chosen].mean(axis=2) for column in columns))
     drawn = drawn[~np.isnan(drawn)]
     return Interval(*middle_95(drawn).tolist()) if len(drawn) else Undefined("all policies are alike")
 
@@ -246,62 +230,28 @@ def _partial_interval(foreseen: Foreseen, *, seed: int, task: str) -> Bounds:
 Drawn = Float[np.ndarray, "policies draws"]
 
 
-def _partials(foreseen: Drawn, realised: Drawn, count: Drawn) -> Float[np.ndarray, " draws"]:
-    """Return the partial rank correlation of each draw; NaN where the count leaves nothing to order."""
-    ranks = [stats.rankdata(values, axis=0) for values in (foreseen, realised, count)]
-    first, second, third = (values - values.mean(axis=0) for values in ranks)
+def _rank_correlations(first: Drawn, second: Drawn, given: Drawn | None = None) -> Float[np.ndarray, " draws"]:
+    """Return the rank correlation of each draw; NaN where there is nothing to order."""
 
-    def correlation(left: Drawn, right: Drawn) -> Float[np.ndarray, " draws"]:
+    def ranked(values: Drawn) -> Drawn:
+        ranks = stats.rankdata(values, axis=0)
+        return np.asarray(ranks - ranks.mean(axis=0))
+
+    def correlation(left: Drawn, right: Drawn, *, alike: float) -> Float[np.ndarray, " draws"]:
         spread = np.sqrt((left**2).sum(axis=0) * (right**2).sum(axis=0))
-        return np.divide((left * right).sum(axis=0), spread, out=np.zeros(len(spread)), where=spread > 0)
+        return np.divide((left * right).sum(axis=0), spread, out=np.full(len(spread), alike), where=spread > 0)
 
-    both, with_first, with_second = (
-        correlation(first, second),
-        correlation(first, third),
-        correlation(second, third),
-    )
-    rest = np.maximum((1 - with_first**2) * (1 - with_second**2), 0.0)
-    out = np.full(len(both), np.nan)
-    return np.divide(both - with_first * with_second, np.sqrt(rest), out=out, where=rest > 1e-12)
-
-
-def _interval(foreseen: Values, realised: Values, *, seed: int, task: str) -> Bounds:
-    """Return the 95% percentile interval over resampled checkpoints.
-
-    A resample in which all policies are alike has no order, and is left out.
-    """
-    policies, checkpoints = foreseen.shape
-    if policies < 3 or checkpoints < 3:
-        return Undefined(
-            f"an interval of an order needs three policies and three checkpoints, and there are {policies} and "
-            f"{checkpoints}"
-        )
-    found = []
-    for chosen in resamples(checkpoints, seed, task):
-        first, second = (stats.rankdata(values[:, chosen].mean(axis=2), axis=0) for values in (foreseen, realised))
-        first, second = first - first.mean(axis=0), second - second.mean(axis=0)
-        spread = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
-        found.append((first * second).sum(axis=0)[spread > 0] / spread[spread > 0])
-    defined = np.concatenate(found)
-    if not len(defined):
-        return Undefined("all policies are alike")
-    return Interval(*middle_95(defined).tolist())
-
-
-def _spearman(first: Float[np.ndarray, " policies"], second: Float[np.ndarray, " policies"]) -> Figure:
-    if len(first) < 3:
-        return Undefined("an order needs at least three policies")
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return Undefined("all policies are alike")
-    return float(stats.spearmanr(first, second).statistic)
+    x, y = ranked(first), ranked(second)
+    if given is None:
+        return correlation(x, y, alike=np.nan)
+    z = ranked(given)
+    xy, xz, yz = (correlation(*pair, alike=0.0) for pair in ((x, y), (x, z), (y, z)))
+    rest = np.maximum((1 - xz**2) * (1 - yz**2), 0.0)
+    return np.divide(xy - xz * yz, np.sqrt(rest), out=np.full(len(xy), np.nan), where=rest > 1e-12)
 
 
 def _ordered_alike(first: Float[np.ndarray, " policies"], second: Float[np.ndarray, " policies"]) -> Figure:
-    signs = [
-        np.sign(first[i] - first[j]) * np.sign(second[i] - second[j])
-        for i, j in itertools.combinations(range(len(first)), 2)
-    ]
-    decided = [sign for sign in signs if sign]
-    return (
-        float(np.mean([sign > 0 for sign in decided])) if decided else Undefined("no two policies differ in both")
-    )
+    """Return the share of pairs of policies, of those that differ in both, that both put in the same order."""
+    i, j = np.triu_indices(len(first), 1)
+    signs = np.sign(first[i] - first[j]) * np.sign(second[i] - second[j])
+    return float((signs[signs != 0] > 0).mean()) if signs.any() else Undefined("no two policies differ in both")

@@ -1,31 +1,29 @@
 """A score as frames for further work: one row per arm, task and subject of the frame, null where undefined."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.deployment_records import Advantage, TaskDeployment
-from worldfork.analysis.score.judgement import Skew
-from worldfork.analysis.score.records import (
-    CurvePoint,
-    Curves,
-    RandomControl,
-    ReferencePolicies,
-    TaskScore,
-    TriggerScore,
+from worldfork.analysis.score.curves import CurvePoint, Curves
+from worldfork.analysis.score.deployment_records import (
+    Advantage,
+    Order,
+    SizedForecast,
+    TaskDeployment,
+    WithinUpdate,
 )
-from worldfork.analysis.score.undefined import Bounds, Undefined
+from worldfork.analysis.score.policies import BESIDE
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.triggers import TriggerScore
+from worldfork.analysis.score.undefined import Estimand, Figure, Interval, Undefined
 
 if TYPE_CHECKING:
     from worldfork.analysis.score.result import Score
 
 
-Estimand = Literal["retained", "all_attempted"]
 Tasks = Mapping[tuple[str, str], TaskScore]
-Cell = float | int | bool | str | None
-BASELINES = ("never", "always", "better_of_both", "position_table")
 KEYS = {"arm": pl.String, "task": pl.String}
 FIRES = {
     **KEYS,
@@ -44,18 +42,12 @@ def effects(tasks: Tasks) -> pl.DataFrame:
         {
             **_key(key),
             "estimand": estimand,
-            "mean": _plain(effect.mean),
-            **_ends("student_t", effect.student_t),
-            **_ends("bootstrap", effect.bootstrap),
-            "mde": _plain(effect.mde),
-            **_skew(effect.skew),
-            "diverged": task.forks.diverged,
-            "diverged_share": _plain(task.forks.diverged_share),
-            "verdict": _plain(task.verdict) if estimand == "all_attempted" else None,
-            "grade": _plain(task.judgement.grade) if estimand == "all_attempted" else None,
-            "clusters": effect.clusters,
-            "cells": effect.cells,
-            "forks": effect.forks,
+            **_cells(effect, mean="mean", student_t_="student_t", bootstrap_="bootstrap", mde="mde"),
+            **_cells(effect.skew, skewness="skewness", shortfall="shortfall", johnson_="johnson"),
+            **_cells(task.forks, diverged="diverged", diverged_share="diverged_share"),
+            "verdict": task.verdict if estimand == "all_attempted" else None,
+            "grade": task.judgement.grade if estimand == "all_attempted" else None,
+            **_cells(effect, clusters="clusters", cells="cells", forks="forks"),
         }
         for key, task in tasks.items()
         for estimand, effect in task.effect.items()
@@ -68,37 +60,29 @@ def estimands(tasks: Tasks) -> pl.DataFrame:
     rows = [
         {
             **_key(key),
-            "mean": _plain(task.effect.all_attempted.mean),
-            **_ends("student_t", task.effect.all_attempted.student_t),
-            "retained_mean": _plain(task.effect.retained.mean),
-            **_ends("retained_student_t", task.effect.retained.student_t),
-            "diverged_share": _plain(task.forks.diverged_share),
-            "quarantined": task.forks.quarantined,
-            "interquartile_mean": _plain(task.robust.interquartile_mean),
-            **_ends("interquartile", task.robust.interquartile_bootstrap),
-            "probability_of_improvement": _plain(task.robust.probability_of_improvement),
-            **_ends("probability", task.robust.probability_student_t),
-            "break_even_price": _plain(task.prices.always.price),
-            **_ends("break_even", task.prices.always.interval),
+            **_cells(task.effect.all_attempted, mean="mean", student_t_="student_t"),
+            **_cells(task.effect.retained, retained_mean="mean", retained_student_t_="student_t"),
+            **_cells(task.forks, diverged_share="diverged_share", quarantined="quarantined"),
+            **_cells(
+                task.robust, interquartile_mean="interquartile_mean", interquartile_="interquartile_bootstrap"
+            ),
+            **_cells(task.robust, probability_of_improvement="probability_of_improvement"),
+            **_cells(task.robust, probability_="probability_student_t"),
+            **_cells(task.prices.always, break_even_price="price", break_even_="interval"),
         }
         for key, task in tasks.items()
     ]
-    return _frame(rows, text=(), whole=("quarantined",))
+    return _frame(rows, whole=("quarantined",))
 
 
 def curves(tasks: Tasks) -> pl.DataFrame:
     """Return one row per arm, task, axis and place of a curve of mean dR, with its simultaneous band."""
+    names = ("low", "high", "forks", "checkpoints", "mean")
     rows = [
         {
             **_key(key),
             "axis": axis,
-            "low": point.low,
-            "high": point.high,
-            "forks": point.forks,
-            "checkpoints": point.checkpoints,
-            "mean": _plain(point.mean),
-            **_ends("student_t", point.student_t),
-            **_ends("band", point.band),
+            **_cells(point, **dict(zip(names, names, strict=True)), student_t_="student_t", band_="band"),
         }
         for key, task in tasks.items()
         for axis, points in _axes(task.curves)
@@ -122,17 +106,11 @@ def trials(tasks: Tasks) -> pl.DataFrame:
         {
             **_key(key),
             "proposed_by": proposed_by,
-            "episodes": trial.episodes,
-            "proposed": trial.proposed,
-            "kept": _plain(trial.kept),
-            "mean": _plain(trial.mean),
-            **_ends("student_t", trial.student_t),
-            "over_better": _plain(trial.over_better.mean),
-            **_ends("over_better", trial.over_better.student_t),
-            "break_even_price": _plain(trial.break_even.price),
-            **_ends("break_even", trial.break_even.interval),
-            "always": task.trials.always,
-            "oracle": task.trials.oracle,
+            **_cells(trial, episodes="episodes", proposed="proposed", kept="kept"),
+            **_cells(trial, mean="mean", student_t_="student_t"),
+            **_cells(trial.over_better, over_better="mean", over_better_="student_t"),
+            **_cells(trial.break_even, break_even_price="price", break_even_="interval"),
+            **_cells(task.trials, always="always", oracle="oracle"),
         }
         for key, task in tasks.items()
         if not isinstance(task.trials, Undefined)
@@ -150,60 +128,41 @@ def prices(tasks: Tasks) -> pl.DataFrame:
         {
             **_key(key),
             "policy": name,
-            "over_always_from": _plain(price.over_always.price),
-            **_ends("over_always", price.over_always.interval),
-            "over_never_to": _plain(price.over_never.price),
-            **_ends("over_never", price.over_never.interval),
-            "best_from": best.above if best else None,
-            "best_to": best.below if best else None,
+            **_cells(price.over_always, over_always_from="price", over_always_="interval"),
+            **_cells(price.over_never, over_never_to="price", over_never_="interval"),
+            **_cells(best, best_from="above", best_to="below"),
         }
         for key, task in tasks.items()
         for name, price in task.prices.triggers.items()
         for best in (next((price_range for price_range in task.prices.best if price_range.policy == name), None),)
     ]
-    return _frame(rows, text=("policy",), whole=())
+    return _frame(rows, text=("policy",))
 
 
 def deployments(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
     """Return one row per task and policy in closed-loop deployment: realised, forecast, and both corrections."""
     rows = [
         {
-            "arm": None,
             "task": task,
             "policy": name,
-            "updates": outcome.updates,
-            "returned": _plain(outcome.returned),
+            **_cells(outcome, updates="updates", returned="returned"),
             **_advantage("over_never", outcome.advantage),
             **_advantage("over_always", outcome.over_always),
-            "ledger_value": _plain(outcome.ledger_value),
-            "one_step": _plain(outcome.one_step),
+            **_cells(outcome, ledger_value="ledger_value", one_step="one_step"),
             **_advantage("less_one_step", outcome.parted_one_step),
-            "carried": _plain(outcome.carried),
+            **_cells(outcome, carried="carried"),
             **_advantage("less_carried", outcome.parted_carried),
         }
         for task, deployed in tasks.items()
         for name, outcome in deployed.policies.items()
     ]
-    grades = tuple(
-        f"{name}_{grade}"
-        for name in ("over_never", "over_always", "less_one_step", "less_carried")
-        for grade in ("holm", "max_t")
-    )
-    return _frame(rows, text=("policy", *grades), whole=()).drop("arm", strict=False)
+    compared = ("over_never", "over_always", "less_one_step", "less_carried")
+    return _frame(rows, text=("policy", *(f"{name}_{by}" for name in compared for by in ("holm", "max_t"))))
 
 
-def _advantage(name: str, advantage: Advantage | Undefined) -> dict[str, Cell]:
-    if isinstance(advantage, Undefined):
-        return dict.fromkeys(
-            (name, f"{name}_low", f"{name}_high", f"{name}_holm", f"{name}_max_t", f"{name}_max_t_p")
-        )
-    return {
-        name: _plain(advantage.mean),
-        **_ends(name, advantage.student_t),
-        f"{name}_holm": _plain(advantage.grade_holm),
-        f"{name}_max_t": _plain(advantage.grade_max_t),
-        f"{name}_max_t_p": _plain(advantage.adjusted_max_t),
-    }
+def _advantage(name: str, advantage: Advantage | Undefined) -> dict[str, object]:
+    figures = {name: "mean", f"{name}_": "student_t", f"{name}_holm": "grade_holm", f"{name}_max_t": "grade_max_t"}
+    return _cells(advantage, **figures, **{f"{name}_max_t_p": "adjusted_max_t"})
 
 
 def forecasts(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
@@ -213,64 +172,53 @@ def forecasts(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
         if isinstance(deployed.forecasts, Undefined):
             continue
         shown = deployed.forecasts
-        orders = {
-            "one_step": (shown.one_step.rank_correlation, shown.one_step.bootstrap, shown.one_step.within),
-            "carried": (shown.carried.rank_correlation, shown.carried.bootstrap, shown.carried.within),
-            "count": (shown.count.rank_correlation, shown.count.bootstrap, shown.count.within),
-            "one_step given count": (shown.partial.value, shown.partial.bootstrap, shown.partial.within),
-        }
-        sized = {"one_step": shown.one_step, "carried": shown.carried}
-        for name, (value, bootstrap, within) in orders.items():
-            sets = {"all": (value, bootstrap)}
-            sets |= {arm: (order.rank_correlation, order.bootstrap) for arm, order in within.items()}
-            for policies_of, (correlation, interval) in sets.items():
-                whole = sized.get(name) if policies_of == "all" else None
-                rows.append(
-                    {
-                        "arm": None,
-                        "task": task,
-                        "forecast": name,
-                        "policies": policies_of,
-                        "rank_correlation": _plain(correlation),
-                        **_ends("rank_correlation", interval),
-                        "error": None if whole is None else _plain(whole.error),
-                        "missed": None if whole is None else whole.missed,
-                    }
-                )
-    return _frame(rows, text=("forecast", "policies"), whole=("missed",)).drop("arm", strict=False)
+        partial = shown.partial
+        orders: dict[str, Order] = {"one_step": shown.one_step, "carried": shown.carried, "count": shown.count}
+        orders["one_step given count"] = Order(
+            rank_correlation=partial.value, bootstrap=partial.bootstrap, within=partial.within
+        )
+        for name, order in orders.items():
+            sized = order if isinstance(order, SizedForecast) else None
+            every: dict[str, Order | WithinUpdate] = {"all": order, **order.within}
+            rows += [
+                {
+                    "task": task,
+                    "forecast": name,
+                    "policies": policies_of,
+                    **_cells(these, rank_correlation="rank_correlation", rank_correlation_="bootstrap"),
+                    **_cells(sized if these is order else None, error="error", missed="missed"),
+                }
+                for policies_of, these in every.items()
+            ]
+    return _frame(rows, text=("forecast", "policies"), whole=("missed",))
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
     """Return one row per arm, task and trigger."""
+    last = ("n_defined", "correlation", "partial_correlation", "spearman_hold", "excluded_quantile")
+    running = {"running_quantile_total": "policy_total", "running_quantile_fires": "fires"}
+    control = {"_mean": "mean", "_": "interval", "_p": "p"}
     rows = [
         {
             **_key(key),
             "trigger": name,
             "reference": is_reference(name),
             "standing": trigger.standing,
-            "useful": _useful(trigger),
-            "does_not_beat": _not_beaten(trigger),
-            "auc": _plain(trigger.auc),
-            **_ends("auc", trigger.auc_interval),
-            "auc_interval_kind": _plain(trigger.auc_interval_kind),
-            "policy_total": _plain(trigger.policy_total),
-            "per_deployment": _plain(trigger.per_deployment.mean),
-            "fires": _plain(trigger.fires),
-            "running_quantile_total": _plain(trigger.running_quantile.policy_total),
-            "running_quantile_fires": _plain(trigger.running_quantile.fires),
-            **_control("random", trigger.random),
-            **_control("shift", trigger.random_shift),
-            "passes_control": _plain(trigger.passes_control),
-            **{f"adjusted_{test}_p": _plain(p) for test, p in trigger.adjusted.items()},
-            **{f"gain_over_{baseline}": _gain(trigger, baseline) for baseline in BASELINES},
-            "n_defined": trigger.n_defined,
-            "correlation": _plain(trigger.correlation),
-            "partial_correlation": _plain(trigger.partial_correlation),
-            "spearman_hold": _plain(trigger.spearman_hold),
-            "excluded_quantile": _plain(trigger.excluded_quantile),
+            **_verdict(trigger),
+            **_cells(trigger, auc="auc", auc_="auc_interval", auc_interval_kind="auc_interval_kind"),
+            "policy_total": trigger.policy_total,
+            "per_deployment": trigger.per_deployment.mean,
+            "fires": trigger.fires,
+            **_cells(trigger.running_quantile, **running),
+            **_cells(trigger.random, **{f"random{end}": figure for end, figure in control.items()}),
+            **_cells(trigger.random_shift, **{f"shift{end}": figure for end, figure in control.items()}),
+            "passes_control": trigger.passes_control,
+            **{f"adjusted_{test}_p": p for test, p in trigger.adjusted.items()},
+            **{f"gain_over_{baseline}": _gain(trigger, baseline) for baseline in BESIDE},
+            **_cells(trigger, **dict(zip(last, last, strict=True))),
         }
         for key, task in tasks.items()
-        for name, trigger in _triggers(task, estimand).items()
+        for name, trigger in task.triggers[estimand].items()
     ]
     return _frame(
         rows,
@@ -278,6 +226,18 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
         whole=("fires", "running_quantile_fires", "n_defined"),
         flags=("reference", "useful", "passes_control"),
     )
+
+
+def _verdict(trigger: TriggerScore) -> dict[str, object]:
+    judged = None if trigger.standing == "reference" else trigger.useful
+    if judged is None or isinstance(judged, Undefined):
+        return {"useful": None, "does_not_beat": None}
+    return {"useful": judged.useful, "does_not_beat": ", ".join(judged.does_not_beat)}
+
+
+def _gain(trigger: TriggerScore, baseline: str) -> Figure:
+    """Return the mean gain of a policy over a baseline in a checkpoint."""
+    return trigger.gains if isinstance(trigger.gains, Undefined) else trigger.gains[baseline].mean
 
 
 def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
@@ -288,6 +248,16 @@ def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
         for policy, rule, total, fires in _policies(task, estimand)
     ]
     return _frame(rows, text=("policy", "rule"), whole=("fires",))
+
+
+def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Figure, int | Undefined | None]]:
+    fixed = task.policies[estimand]
+    yield "never", "fixed", fixed.never, 0
+    yield "always", "fixed", fixed.always, task.effect[estimand].forks
+    yield "oracle", "fixed", fixed.oracle, None
+    for name, trigger in task.triggers[estimand].items():
+        yield name, "leave_one_checkpoint_out", trigger.policy_total, trigger.fires
+        yield name, "running_quantile", trigger.running_quantile.policy_total, trigger.running_quantile.fires
 
 
 def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
@@ -312,75 +282,37 @@ def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
     return pl.concat(frames) if frames else pl.DataFrame(schema=FIRES)
 
 
-def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Cell, Cell]]:
-    fixed: ReferencePolicies = task.policies[estimand]
-    scored = getattr(task.effect, estimand).forks
-    yield "never", "fixed", _plain(fixed.never), 0
-    yield "always", "fixed", _plain(fixed.always), scored
-    yield "oracle", "fixed", _plain(fixed.oracle), None
-    for name, trigger in _triggers(task, estimand).items():
-        yield name, "leave_one_checkpoint_out", _plain(trigger.policy_total), _plain(trigger.fires)
-        running = trigger.running_quantile
-        yield name, "running_quantile", _plain(running.policy_total), _plain(running.fires)
-
-
-def _triggers(task: TaskScore, estimand: Estimand) -> Mapping[str, TriggerScore]:
-    return task.triggers[estimand]
-
-
-def _useful(trigger: TriggerScore) -> bool | None:
-    judged = None if trigger.standing == "reference" else trigger.useful
-    return None if judged is None or isinstance(judged, Undefined) else judged.useful
-
-
-def _not_beaten(trigger: TriggerScore) -> str | None:
-    judged = None if trigger.standing == "reference" else trigger.useful
-    return None if judged is None or isinstance(judged, Undefined) else ", ".join(judged.does_not_beat)
-
-
-def _gain(trigger: TriggerScore, name: str) -> float | None:
-    """Return the mean gain of a policy over a baseline in a checkpoint."""
-    if isinstance(trigger.gains, Undefined):
-        return None
-    mean = trigger.gains[name].mean
-    return None if isinstance(mean, Undefined) else mean
-
-
-def _key(key: tuple[str, str]) -> dict[str, Cell]:
+def _key(key: tuple[str, str]) -> dict[str, object]:
     return {"arm": key[0], "task": key[1]}
 
 
-def _plain(value: Cell | Undefined) -> Cell:
-    return None if isinstance(value, Undefined) else value
-
-
-def _ends(name: str, interval: Bounds) -> dict[str, Cell]:
-    low, high = (None, None) if isinstance(interval, Undefined) else interval
-    return {f"{name}_low": low, f"{name}_high": high}
-
-
-def _skew(skew: Skew | Undefined) -> dict[str, Cell]:
-    if isinstance(skew, Undefined):
-        return dict.fromkeys(("skewness", "shortfall", "johnson_low", "johnson_high"))
-    figures = {"skewness": _plain(skew.skewness), "shortfall": _plain(skew.shortfall)}
-    return {**figures, **_ends("johnson", skew.johnson)}
-
-
-def _control(name: str, control: RandomControl | Undefined) -> dict[str, Cell]:
-    if isinstance(control, Undefined):
-        return dict.fromkeys((f"{name}_mean", f"{name}_low", f"{name}_high", f"{name}_p"))
-    return {f"{name}_mean": _plain(control.mean), **_ends(name, control.interval), f"{name}_p": control.p}
+def _cells(record: object, **columns: str) -> dict[str, object]:
+    """Return figures of a record by column; a name that ends in `_` stands for both ends of an interval."""
+    cells: dict[str, object] = {}
+    for column, figure in columns.items():
+        value = None if record is None or isinstance(record, Undefined) else getattr(record, figure)
+        if column.endswith("_"):
+            low, high = value if isinstance(value, Interval) else (None, None)
+            cells |= {f"{column}low": low, f"{column}high": high}
+        else:
+            cells[column] = value
+    return cells
 
 
 def _frame(
-    rows: list[dict[str, Cell]], *, text: tuple[str, ...], whole: tuple[str, ...], flags: tuple[str, ...] = ()
+    rows: Sequence[Mapping[str, object]],
+    *,
+    text: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
+    flags: tuple[str, ...] = (),
 ) -> pl.DataFrame:
-    """Return the rows as a frame. A column has one type whatever is in it, so that frames of several studies can be
-    joined."""
+    """Return the rows as a frame, null where a figure is undefined. A column has one type whatever is in it, so
+    that frames of several studies can be joined."""
     kinds = {**dict.fromkeys((*KEYS, *text), pl.String), **dict.fromkeys(whole, pl.Int64)}
     kinds |= dict.fromkeys(flags, pl.Boolean)
     schema = {name: kinds.get(name, pl.Float64) for name in (rows[0] if rows else {})}
-    return pl.DataFrame(rows, schema=schema)
+    plain = [{name: None if isinstance(value, Undefined) else value for name, value in row.items()} for row in rows]
+    return pl.DataFrame(plain, schema=schema)
 
 
 def values(score: "Score") -> pl.DataFrame:

@@ -1,156 +1,113 @@
-"""Totals of policies whose fires are permuted within cells, within blocks of them, or shifted around them.
+"""Nulls of a policy: fires permuted within cells, within blocks of them, shifted, or exchanged between
+checkpoints.
 
 Every policy is tested against the same draws. For one cell and one draw, dR is put in random order; a policy with n
-fires there earns the sum of n in a row. So one sort serves all policies of an arm, and a matrix product adds up
-what they earn.
+fires there earns the sum of n in a row. So one sort serves all policies, and a matrix product adds up what they
+earn.
+
+Exchanging asks about a policy that knows only where in a deployment it is, and not this checkpoint: what checkpoint
+i would have fired at is applied to checkpoint j, at the same direction, stream seed and k. A policy that is a
+function of position fires alike everywhere, so exchanging changes nothing and p is 1. If a signal carries something
+about its own checkpoint's stream, its fires earn most where they belong. Whole checkpoints move, so that
+autocorrelation along a stream and what a checkpoint's two directions share stay as they are; if signal and dR are
+independent given position, all orders are equally likely and the test is exact (benchmarks/coverage.py). The
+position table alone does not do: it has as many entries as there are places, each the mean of a few noisy labels,
+and a signal that is a smooth function of position beats it by being simpler.
 """
 
-import concurrent.futures
 import dataclasses
 import functools
-import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+import itertools
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.prefork import Prefork
-from worldfork.analysis.score.numerics import cell_draws, middle_95, on_one_thread
-from worldfork.analysis.score.records import RandomControl
-from worldfork.analysis.score.undefined import Interval
+from worldfork.analysis.score.intervals import cell_draws, figure_draws, middle_95
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
-Totals = Float[np.ndarray, "nulls permutations _"]  # of the policies of a set
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomControl:
+    """The total of firing as often at random; p counts the draws that earn as much as the policy."""
+
+    mean: Figure
+    interval: Bounds
+    p: float
+    permutations: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwappedControl:
+    """The total of a policy with the fires of other checkpoints instead of its own."""
+
+    mean: Figure
+    p: float
+    orders: int
+    exact: bool
+
 
 BLOCKS: Final = (2, 4, 6)
-ORDERED: Final = (1, *BLOCKS)  # blocks of the nulls that put forks in random order
-VARIANTS: Final = ("random", *(f"blocks-{count}" for count in BLOCKS), "shift")
-SHIFT: Final = VARIANTS.index("shift")
+ORDERED: Final = {"random": 1, **{f"blocks-{count}": count for count in BLOCKS}}  # blocks that are put in order
+VARIANTS: Final = (*ORDERED, "shift")
 TURNS: Final = 4  # draws from one random order
-ROWS: Final = 1250  # orders that are sorted and multiplied at a time,
-CHUNK: Final = 1 << 16  # and elements at most: few enough to stay in the cache
+AT_ONCE: Final = 1 << 16  # sort keys: few enough to stay in the cache
 
 
-@dataclasses.dataclass(frozen=True)
-class Policies:
-    """Decisions of several policies on the forks where `scored`; the rest of the forks are left out."""
-
-    scored: Bool[np.ndarray, "forks"]
-    fired: Bool[np.ndarray, "forks policies"]
-
-
-@dataclasses.dataclass(frozen=True)
-class ArmPolicies:
-    """The policies that are tested in one task of one arm: sets of them on the same forks."""
-
-    prefork: Prefork
-    delta: Float[np.ndarray, "forks"]
-    sets: Sequence[Policies]
-
-
-def control_totals(
-    arms: Sequence[ArmPolicies],
+def null_totals(
+    prefork: Prefork,
+    delta: Float[np.ndarray, "forks"],
+    scored: Bool[np.ndarray, "forks"],
+    fired: Bool[np.ndarray, "forks policies"],
     *,
     permutations: int,
     seed: int,
-    advance: Callable[[int], None] = lambda forks: None,
-) -> Iterator[list[dict[str, Float[np.ndarray, "permutations policies"]]]]:
-    """Yield, for each arm, the totals of each of its sets of policies under each null.
-
-    Only a few arms are computed ahead: their totals are large. `advance` hears of finished forks.
-    """
-    workers = os.cpu_count() or 1
-    # The sorts and products release the interpreter's lock, so threads are enough.
-    with on_one_thread(), concurrent.futures.ThreadPoolExecutor(max_workers=workers) as pool:
-        for start in range(0, len(arms), workers):
-            some = arms[start : start + workers]
-            for arm, sets in zip(
-                some, pool.map(lambda arm: _totals(arm, permutations=permutations, seed=seed), some), strict=True
-            ):
-                advance(len(arm.delta))
-                yield [dict(zip(VARIANTS, totals, strict=True)) for totals in sets]
-
-
-def _totals(arm: ArmPolicies, *, permutations: int, seed: int) -> list[Totals]:
-    """Return what the policies of each set earn under each null, added up over cells."""
-    totals = [np.zeros((len(VARIANTS), permutations, policies.fired.shape[1])) for policies in arm.sets]
-    for index, span in arm.prefork.spans():
-        draws = cell_draws("control", arm.prefork.cells[index], seed=seed, task=arm.prefork.task)
+) -> dict[str, Float[np.ndarray, "permutations policies"]]:
+    """Return the totals of several policies under each null, on the forks where `scored`, added up over cells."""
+    totals = {name: np.zeros((permutations, fired.shape[1])) for name in VARIANTS}
+    for index, span in prefork.spans():
+        draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
         # The draws of a cell are made in one order, shifts first and then sort keys, whatever is scored in it.
         shift, forks = draws.random(permutations), span.stop - span.start
+        columns = np.flatnonzero(scored[span])
+        if not len(columns) or not fired.shape[1]:
+            continue
+        earns, fires = delta[span][columns], fired[span][columns]
+        totals["shift"] += _circular(earns, fires)[(shift * len(columns)).astype(np.int64)]
         kind = np.uint32 if forks <= 32 else np.uint64
-        groups = [_Group(arm, span, totals, kind, sets) for sets in _on_the_same_forks(arm.sets, span)]
-        for group in groups:
-            group.add_shifted(shift)
-        rows = max(1, min(ROWS, CHUNK // forks))
+        rows = max(1, AT_ONCE // forks)
         for start in range(0, permutations, rows * TURNS):
             some = slice(start, min(start + rows * TURNS, permutations))
             shape = (-(-(some.stop - some.start) // TURNS), forks)
-            keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)
-            for group in groups:
-                group.add_ordered(keys, some)
+            keys = draws.integers(0, np.iinfo(kind).max, shape, dtype=kind, endpoint=True)[:, columns]
+            for name, blocks in ORDERED.items():
+                earned = earns[_ordered(keys, blocks)] @ _earning(fires, blocks)
+                totals[name][some] += earned.reshape(len(keys) * TURNS, -1)[: some.stop - some.start]
     return totals
 
 
-def _on_the_same_forks(sets: Sequence[Policies], span: slice) -> list[list[int]]:
-    """Return the sets, by number, in groups that score the same forks of a cell: most often all of them do."""
-    groups: dict[bytes, list[int]] = {}
-    for number, policies in enumerate(sets):
-        if policies.scored[span].any() and policies.fired.shape[1]:
-            groups.setdefault(policies.scored[span].tobytes(), []).append(number)
-    return list(groups.values())
-
-
-class _Group:
-    """Policies that are scored on the same forks of a cell, and these forks in random order.
-
-    The order is random within the whole cell, and within each time block of it, longer blocks first.
+def _ordered(keys: np.ndarray, blocks: int) -> Int[np.ndarray, "rows forks"]:
+    """Return the places of the forks in random order within each time block, longer blocks first.
 
     A sort key holds a fork's block in its three highest bits, its place in the lowest, random bits between: sorting
-    the keys orders the places at random within each block. A random order read from any place around its circle is
-    as random, so each serves a few draws.
+    the keys orders the places at random within each block.
     """
-
-    def __init__(
-        self, arm: ArmPolicies, span: slice, totals: Sequence[Totals], kind: type[Any], sets: Sequence[int]
-    ) -> None:
-        scored = arm.sets[sets[0]].scored[span]
-        forks, width = int(scored.sum()), np.iinfo(kind).bits
-        place_bits = max(1, (forks - 1).bit_length())
-        self.totals = [totals[number] for number in sets]
-        self.columns = np.flatnonzero(scored)
-        self.delta = arm.delta[span][scored]
-        self.fired = np.hstack([arm.sets[number].fired[span][scored] for number in sets])
-        self.earning = np.stack([_earning(self.fired, count) for count in ORDERED])
-        block = np.stack([_layout(forks, count)[0] for count in ORDERED])[:, None]
-        self.label = (block.astype(kind) << kind(width - 3)) | np.arange(forks, dtype=kind)
-        self.place = kind((1 << place_bits) - 1)
-        self.random = kind((1 << (width - 3)) - (1 << place_bits))
-
-    def add_shifted(self, shift: Float[np.ndarray, "permutations"]) -> None:
-        """Add the totals with fires moved around the cell by these shares of it."""
-        moved = (shift * len(self.delta)).astype(np.int64)
-        self._add(_circular(self.delta, self.fired)[moved], nulls=SHIFT, draws=slice(None))
-
-    def add_ordered(self, keys: np.ndarray, draws: slice) -> None:
-        """Add the totals in the draws that these keys give, `TURNS` for each row."""
-        labelled = (keys[:, self.columns] & self.random) | self.label
-        labelled.sort(axis=2)
-        ordered = self.delta[(labelled & self.place).astype(np.intp)]
-        earned = (ordered @ self.earning).reshape(len(ORDERED), len(keys) * TURNS, -1)
-        self._add(earned[:, : draws.stop - draws.start], nulls=slice(len(ORDERED)), draws=draws)
-
-    def _add(self, earned: Float[np.ndarray, "*nulls draws policies"], *, nulls: int | slice, draws: slice) -> None:
-        start = 0
-        for total in self.totals:
-            total[nulls, draws] += earned[..., start : start + total.shape[2]]
-            start += total.shape[2]
+    forks, kind, width = keys.shape[1], keys.dtype.type, np.iinfo(keys.dtype).bits
+    places = (1 << max(1, (forks - 1).bit_length())) - 1
+    label = (_layout(forks, blocks)[0].astype(kind) << kind(width - 3)) | np.arange(forks, dtype=kind)
+    labelled = (keys & kind((1 << (width - 3)) - 1 - places)) | label
+    labelled.sort(axis=1)
+    return (labelled & kind(places)).astype(np.intp)
 
 
 def _earning(
     fired: Bool[np.ndarray, "forks policies"], blocks: int
 ) -> Float[np.ndarray, "forks turns_and_policies"]:
-    """Return which places each policy earns in each turn: with n fires in a block, n from where the turn starts."""
+    """Return which places each policy earns in each turn: with n fires in a block, n from where the turn starts.
+
+    A random order read from any place around its circle is as random, so each serves a few draws.
+    """
     forks, policies = fired.shape
     block, rank = _layout(forks, blocks)
     fires = (np.arange(blocks)[:, None] == block).astype(np.int64) @ fired
@@ -196,3 +153,49 @@ def p_value(observed: float, totals: Float[np.ndarray, "permutations"]) -> float
 def reached(observed: float, totals: Float[np.ndarray, "permutations"]) -> int:
     """Return how many draws earn as much."""
     return int((totals >= observed - 1e-9 * max(1.0, abs(observed))).sum())
+
+
+ENUMERATED: Final = 8  # up to so many checkpoints all n! orders are listed: exact, no seed
+
+
+def cross_totals(
+    fired: Bool[np.ndarray, "forks"],
+    delta: Float[np.ndarray, "forks"],
+    scored: Bool[np.ndarray, "forks"],
+    place: Int[np.ndarray, "forks"],
+    checkpoint: Int[np.ndarray, "forks"],
+) -> Float[np.ndarray, "givers takers"]:
+    """Return what the fires of each checkpoint earn on the scored forks of each, place by place.
+
+    `place` numbers (direction, stream seed, k), which a checkpoint has once. Where a checkpoint has no fork it does
+    not fire; what is not scored earns nothing.
+    """
+    checkpoints, owner = np.unique(checkpoint, return_inverse=True)
+    shape = (len(checkpoints), int(place.max(initial=-1)) + 1)
+    fires, earns = np.zeros(shape), np.zeros(shape)
+    fires[owner, place] = fired
+    earns[owner[scored], place[scored]] = delta[scored]
+    return fires @ earns.T
+
+
+def swapped_control(
+    totals: Float[np.ndarray, "givers takers"], *, permutations: int, seed: int, task: str
+) -> SwappedControl | Undefined:
+    """Return p, the share of orders of the checkpoints in which their fires earn as much as in their own."""
+    count = len(totals)
+    if count < 2:
+        return Undefined("exchanging the fires of checkpoints needs at least two of them")
+    exact, orders = count <= ENUMERATED, _orders(count, permutations, seed, task)
+    earned = totals[orders, np.arange(count)].sum(axis=1)
+    observed = float(np.trace(totals))
+    p = reached(observed, earned) / len(earned) if exact else p_value(observed, earned)
+    return SwappedControl(mean=float(earned.mean()), p=p, orders=len(earned), exact=exact)
+
+
+@functools.lru_cache(maxsize=2)
+def _orders(count: int, permutations: int, seed: int, task: str) -> Int[np.ndarray, "orders {count}"]:
+    """Return permutations of checkpoints: whose firing pattern each one receives."""
+    if count <= ENUMERATED:
+        return np.array(list(itertools.permutations(range(count))))
+    draws = figure_draws("swap", seed=seed, task=task)
+    return draws.permuted(np.tile(np.arange(count), (permutations, 1)), axis=1)

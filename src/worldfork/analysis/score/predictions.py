@@ -1,16 +1,18 @@
 """Registered predictions: held, falsified, unresolved or not tested (paper, "a registered mechanism")."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from jaxtyping import Float
+from scipy import stats
 
 from worldfork.analysis.score.deployment_records import TaskDeployment
-from worldfork.analysis.score.effects import equivalence
-from worldfork.analysis.score.judgement import Equivalence, PredictionAnswer
-from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.intervals import SIGNIFICANT
+from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
 from worldfork.analysis.score.undefined import (
     INTERNAL,
     TWO_KEYS,
@@ -20,9 +22,10 @@ from worldfork.analysis.score.undefined import (
     Undefined,
     written_fields,
 )
+from worldfork.errors import WorldforkError
+from worldfork.registration.schema import Prediction, Premise
 
 Answer = Literal["held", "falsified", "unresolved", "not tested"]
-
 EQUIVALENT: Final[dict[str, Answer]] = {
     "equivalent": "held",
     "different": "falsified",
@@ -31,38 +34,6 @@ EQUIVALENT: Final[dict[str, Answer]] = {
 FOLLOWED: Final = "deployment."  # how a path begins that leads into what policies came to, followed all the way
 BESIDE: Final = {"mean": "student_t", "rank_correlation": "bootstrap"}  # a figure's interval; others: NAME_interval
 NO_INTERVAL: Final = Undefined("this figure has no interval: it stands for itself")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Premise:
-    """The premise of a prediction: a measured figure lies below or above a bound."""
-
-    figure: str
-    task: str | None = None  # None: the prediction's
-    below: float | None = None
-    above: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """A figure said to lie between two bounds, on one side of what would falsify it, or within a margin of 0.
-
-    `figure` is `mean` (mean dR of all attempted forks) or a path into a task's score, such as
-    `effect.retained.mean` or `contraction.crossing`; a path that begins with `deployment.` leads into what policies
-    came to, such as `deployment.policies.residual.advantage.mean`. With `against` it is the mean of `arm` less that
-    of `against`, on the cells both have. Where the premise does not hold, nothing was tested.
-    """
-
-    name: str
-    task: str
-    arm: str | None = None
-    against: str | None = None
-    figure: str = "mean"
-    between: tuple[float, float] | None = None
-    falsified_below: float | None = None
-    falsified_above: float | None = None
-    equivalent_within: float | None = None
-    premise: Premise | None = None
 
 
 def answer(prediction: Prediction, figures: object, *, premises: object = None) -> PredictionAnswer:
@@ -117,14 +88,6 @@ def prediction_problems(predictions: Iterable[Prediction]) -> list[str]:
     """
     problems = []
     for prediction in predictions:
-        bounds = (
-            *(prediction.between, prediction.falsified_below, prediction.falsified_above),
-            prediction.equivalent_within,
-        )
-        if all(bound is None for bound in bounds):
-            problems.append(f"the prediction `{prediction.name}` states no bound: nothing could falsify it")
-        if prediction.between is not None and prediction.between[0] > prediction.between[1]:
-            problems.append(f"the prediction `{prediction.name}` lies between {prediction.between}: nothing does")
         subject = TaskDeployment if is_about_deployment(prediction) else TaskScore
         paths = [(_path(prediction), subject)]
         paths += [(prediction.premise.figure, TaskScore)] if prediction.premise else []
@@ -175,8 +138,6 @@ def _compare(prediction: Prediction, value: float, interval: Bounds) -> Literal[
     inside_low, inside_high = prediction.between or (floor, ceiling)
     if (floor is not None and high < floor) or (ceiling is not None and low > ceiling):
         return "falsified"
-    if inside_low is None and inside_high is None:
-        return "unresolved"  # nothing was said
     held = (inside_low is None or low >= inside_low) and (inside_high is None or high <= inside_high)
     return "held" if held else "unresolved"
 
@@ -252,3 +213,38 @@ def _fields(kind: object) -> dict[str, object]:
 def _parts(kind: object) -> list[object]:
     """Return the alternatives of a union, or the one kind there is."""
     return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]
+
+
+def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
+    """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
+    interval lies outside the margin altogether), or not shown to be either."""
+    if not margin > 0:
+        raise WorldforkError(f"An equivalence margin is above 0; got {margin:g}. Register how much would matter.")
+    if len(values) < 2:
+        why = Undefined(f"two one-sided tests need at least two checkpoints, and there are {len(values)}")
+        mean: Figure = float(values.mean()) if len(values) else why
+        return Equivalence(
+            margin=margin,
+            mean=mean,
+            interval=why,
+            p=why,
+            least_margin=why,
+            clusters=len(values),
+            answer="not shown",
+        )
+    centre, freedom = float(values.mean()), len(values) - 1
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = float(stats.t.ppf(1 - SIGNIFICANT, freedom)) * error
+    low, high = centre - half, centre + half
+    inside = 0.0 if abs(centre) < margin else 1.0
+    p = float(stats.t.sf((margin - abs(centre)) / error, freedom)) if error > 0 else inside
+    outside = low > margin or high < -margin
+    return Equivalence(
+        margin=margin,
+        mean=centre,
+        interval=Interval(low, high),
+        p=p,
+        least_margin=max(abs(low), abs(high)),
+        clusters=len(values),
+        answer="equivalent" if p < SIGNIFICANT else "different" if outside else "not shown",
+    )

@@ -6,6 +6,7 @@ paired t test does not tell them apart (Fieller, "Some problems in interval esti
 Statistical Society B 1954).
 """
 
+import dataclasses
 import math
 from collections.abc import Collection, Mapping
 
@@ -16,9 +17,42 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import group_means, partition
 from worldfork.analysis.score.decisions import Decisions
-from worldfork.analysis.score.judgement import BreakEven, PriceRange
-from worldfork.analysis.score.records import Prices, TriggerPrices
-from worldfork.analysis.score.undefined import Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BreakEven:
+    """The price of an update at which two policies are worth the same."""
+
+    price: Figure
+    interval: Bounds  # every price at which the paired t test does not tell them apart
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PriceRange:
+    """The prices of an update at which a policy is worth the most, of those compared."""
+
+    policy: str
+    above: float
+    below: float | None  # None: at every higher price
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerPrices:
+    """Prices of an update between which a trigger is worth more than never and always updating."""
+
+    over_never: BreakEven  # up to this price
+    over_always: BreakEven  # from this price on
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prices:
+    """The price of an update, and those at which the answer changes; all attempted forks."""
+
+    update_cost: float  # as registered: every figure of the task is net of it, and the prices below are gross
+    always: BreakEven  # up to this price always updating is worth more than never
+    triggers: Mapping[str, TriggerPrices]
+    best: tuple[PriceRange, ...]  # of never, always and the registered candidates, in hindsight
 
 
 def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "clusters"]) -> BreakEven:

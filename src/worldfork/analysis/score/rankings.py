@@ -1,6 +1,7 @@
 """Rankings: how a signal orders helpful forks above harmful ones (paper, "Trigger rankings"), and correlations."""
 
-from typing import Final
+import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -9,9 +10,30 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.judgement import StratifiedAuc
-from worldfork.analysis.score.records import Ranking
-from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The ranking of forks with dR > 0 above the rest by a signal."""
+
+    auc: Figure
+    auc_interval: Bounds
+    auc_interval_kind: str | Undefined
+    auc_student_t: Bounds
+    auc_clusters: int  # checkpoints that have both classes: what both intervals rest on
+    auc_by_checkpoint: Mapping[str, Figure] | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StratifiedAuc:
+    """The share of pairs at one (direction, k), one with dR > 0 and one without, that a signal puts in order."""
+
+    auc: Figure
+    pairs: int
+    strata: int  # places that have such a pair
+    without_one_low: Figure  # the range when one checkpoint is left out
+    without_one_high: Figure
 
 
 def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
@@ -29,15 +51,7 @@ def ranking(
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     defined = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
     if not len(defined):
-        why = Undefined("no checkpoint has forks both with dR > 0 and without")
-        return Ranking(
-            auc=why,
-            auc_interval=why,
-            auc_interval_kind=why,
-            auc_student_t=why,
-            auc_clusters=0,
-            auc_by_checkpoint=by_checkpoint,
-        )
+        return no_ranking(Undefined("no checkpoint has forks both with dR > 0 and without"), by_checkpoint)
     mean = cluster_interval(defined, seed=seed, task=task)
     return Ranking(
         auc=mean.value,
@@ -45,6 +59,18 @@ def ranking(
         auc_interval_kind=mean.kind,
         auc_student_t=mean.student_t,
         auc_clusters=mean.clusters,
+        auc_by_checkpoint=by_checkpoint,
+    )
+
+
+def no_ranking(why: Undefined, by_checkpoint: Mapping[str, Figure] | Undefined) -> Ranking:
+    """Return the ranking of forks that can not be ranked."""
+    return Ranking(
+        auc=why,
+        auc_interval=why,
+        auc_interval_kind=why,
+        auc_student_t=why,
+        auc_clusters=0,
         auc_by_checkpoint=by_checkpoint,
     )
 
@@ -189,34 +215,3 @@ def _pearson(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Fi
     if size == 0:
         return Undefined("one of the two varies by too little to square")
     return float(np.clip(dx @ dy / size, -1, 1))
-
-
-# Checkpoints -> the lowest and the highest share of repetitions in which a nominal 95% interval held the value that
-# is known: over two drifts, all policies whose rule was there beforehand and both outcomes, with one stream per
-# checkpoint, without repetitions in which a deployment diverged (docs/deployment.md has every line with its error).
-COVERAGE: Final = {5: (0.84, 0.97), 10: (0.87, 0.96), 20: (0.91, 0.95), 40: (0.92, 0.96)}
-# The same of thresholds that a repetition fitted on its own forks: their worth as fitted, and that of fitting anew.
-AS_FITTED: Final = (0.86, 0.93)
-FITTING_ANEW: Final = (0.59, 0.94)
-
-
-def cautions(checkpoints: int, *, fitted_here: bool) -> tuple[str, ...]:
-    """Return sentences to print beside the intervals of a study of so many checkpoints."""
-    sentences = []
-    enough = max(COVERAGE)
-    if checkpoints < enough:
-        measured = max((count for count in COVERAGE if count <= checkpoints), default=min(COVERAGE))
-        low, high = COVERAGE[measured]
-        fewer = ", and there are fewer here" if checkpoints < measured else ""
-        sentences.append(
-            f"Intervals over fewer than {enough} checkpoints are too narrow where deployments are skewed: where "
-            f"values are known (linear-quadratic, one stream each) a nominal 95% over {measured} checkpoints "
-            f"covers {low:.0%} to {high:.0%}, depending on the drift and the policy{fewer}."
-        )
-    if fitted_here:
-        sentences.append(
-            "Fitted thresholds come from this study's own forks: their intervals are about these thresholds, not "
-            f"about fitting anew. Where both are known, a nominal 95% covers {AS_FITTED[0]:.0%} to "
-            f"{AS_FITTED[1]:.0%} of the one and {FITTING_ANEW[0]:.0%} to {FITTING_ANEW[1]:.0%} of the other."
-        )
-    return tuple(sentences)

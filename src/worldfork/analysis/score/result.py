@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, runtime_checkable
 
+from worldfork.analysis.score.contrasts import Contrast
 from worldfork.analysis.score.deployment_records import TaskDeployment
-from worldfork.analysis.score.judgement import Normalised
-from worldfork.analysis.score.records import Contrast, Estimands, TaskScore
-from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.effects import Normalised
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.rules import Family, Rules
 from worldfork.analysis.score.sweeps import DoseSweep, NoiseSweep
-from worldfork.analysis.score.undefined import Named, Undefined, settle
-from worldfork.analysis.score.verdicts import Family
+from worldfork.analysis.score.undefined import Estimands, Named, Undefined, settle
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration

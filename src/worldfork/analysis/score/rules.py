@@ -3,13 +3,30 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal
 
-from worldfork.analysis.score.effects import SEVERITY_EDGES as SEVERITY_EDGES
-from worldfork.analysis.score.predictions import Prediction, Premise
-from worldfork.errors import WorldforkError
+import numpy as np
+
+from worldfork.analysis.read.ledger import Ledger
+from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.triggers import (
+    chosen_triggers,
+    is_reference,
+)
+from worldfork.analysis.score.curves import SEVERITY_EDGES as SEVERITY_EDGES
+from worldfork.analysis.score.intervals import (
+    SIGNIFICANT,
+)
+from worldfork.errors import WorldforkError, nearest
 from worldfork.registration import Registration
+from worldfork.registration.schema import CANDIDATES, Prediction
 from worldfork.triggers import Trigger
+
+Place = tuple[str, str]  # arm, task
+
+
+Standing = Literal["candidate", "exploratory", "reference"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +63,7 @@ class Rules:
             members=tuple((arm.name, task) for arm in registration.arms for task in arm.tasks),
             update_cost=registration.scoring.update_cost,
             correction=registration.scoring.correction,
-            predictions=tuple(_prediction(prediction.model_dump()) for prediction in registration.predictions),
+            predictions=tuple(registration.predictions),
         )
 
     def __post_init__(self) -> None:
@@ -62,6 +79,72 @@ class Rules:
             raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
 
 
-def _prediction(table: dict[str, Any]) -> Prediction:
-    premise = table.pop("premise")
-    return Prediction(**table, premise=None if premise is None else Premise(**premise))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Family:
+    """The tests that were decided on beforehand."""
+
+    candidates: tuple[str, ...]
+    tasks_of_arms: tuple[Place, ...]  # every (arm, task) of the study, scored or not
+    registered: bool  # False: a flat table, whose family is whatever it has
+
+    @property
+    def means(self) -> frozenset[Place]:
+        """The registered means, by arm and task."""
+        return frozenset(self.tasks_of_arms)
+
+    @property
+    def triggers(self) -> frozenset[tuple[str, str, str]]:
+        """The registered candidates, by arm, task and name."""
+        return frozenset((arm, task, name) for arm, task in self.tasks_of_arms for name in self.candidates)
+
+    @property
+    def permutations_needed(self) -> int:
+        """The fewest permutations with which the smallest p there is, 1 / (1 + permutations), can pass the
+        strictest step of Holm's adjustment."""
+        return len(self.triggers) * round(1 / SIGNIFICANT)
+
+    def standing(self, name: str) -> Standing:
+        """Return the role of a trigger: registered candidate, reference (a schedule, a coin), or exploratory."""
+        if is_reference(name):
+            return "reference"
+        return "candidate" if name in self.candidates else "exploratory"
+
+
+def registered_family(arms: Mapping[str, Mapping[str, Forks]], rules: Rules) -> Family:
+    """Return the registered family; of a flat table, all that it has."""
+    scored = tuple((arm, task) for arm, tasks in arms.items() for task in tasks)
+    if rules.candidates is not None:
+        return Family(candidates=rules.candidates, tasks_of_arms=rules.members or scored, registered=True)
+    tables = [forks.prefork for tasks in arms.values() for forks in tasks.values()]
+    signals = {name for table in tables for name, values in table.signals.items() if not np.isnan(values).all()}
+    streams = CANDIDATES if any(any(table.streams) for table in tables) else ()
+    candidates = tuple(name for name in dict.fromkeys([*streams, *sorted(signals)]) if not is_reference(name))
+    return Family(candidates=candidates, tasks_of_arms=rules.members or scored, registered=False)
+
+
+def rules_of(ledger: Ledger, **changes: Any) -> Rules:
+    """Return the rules that a study registered, or the paper's for a flat table, with these changes."""
+    names = [field.name for field in dataclasses.fields(Rules)]
+    if unknown := [name for name in changes if name not in names]:
+        raise WorldforkError(
+            f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
+        )
+    for name, kind in (
+        ("divergence", Real),
+        ("rate", Real),
+        ("update_cost", Real),
+        ("permutations", Integral),
+        ("seed", Integral),
+    ):
+        value = changes.get(name, 1)
+        if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
+            expected = "a whole number" if kind is Integral else "a number"
+            raise WorldforkError(f"The rule `{name}` is {expected}; got {value!r:.40}.")
+    if changes.get("seed", 0) < 0:
+        raise WorldforkError(f"The rule `seed` is a whole number from 0; got {changes['seed']}.")
+    if changes.get("triggers") is not None:
+        changes["triggers"] = chosen_triggers(changes["triggers"])
+    rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)
+    if ledger.recorder is not None:
+        rules = dataclasses.replace(rules, update_cost=ledger.recorder.update_cost)
+    return dataclasses.replace(rules, **changes)

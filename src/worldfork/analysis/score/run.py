@@ -1,50 +1,63 @@
 """Score a ledger: effects, triggers, contrasts, predictions and policies by arm and task (docs/scoring.md)."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from numbers import Integral, Real
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from worldfork.analysis.read.ledger import Ledger, Source, open_ledger, uncollected
-from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.ledger import Source, open_ledger
+from worldfork.analysis.read.outcomes import Arms, Forks
 from worldfork.analysis.read.study import Rows
-from worldfork.analysis.read.triggers import (
-    chosen_triggers,
-    read_triggers_together,
-)
+from worldfork.analysis.read.triggers import Reading, Unavailable, read_triggers_together, unread_candidates
 from worldfork.analysis.score import contrasts as contrast
-from worldfork.analysis.score import effects, policy_returns, summary
-from worldfork.analysis.score.decisions import diverged
+from worldfork.analysis.score import effects, policies, rankings, triggers, variance
+from worldfork.analysis.score.arms import choose_arms
+from worldfork.analysis.score.clusters import partition
+from worldfork.analysis.score.contraction import contraction
+from worldfork.analysis.score.curves import curves, severity
+from worldfork.analysis.score.decisions import Evidence, decide, diverged, quarantined
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.deployments import score_deployments
-from worldfork.analysis.score.judgement import PredictionAnswer
-from worldfork.analysis.score.numerics import on_one_thread
-from worldfork.analysis.score.permutation_nulls import control_totals
+from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.score.policies import ReferencePolicies
 from worldfork.analysis.score.predictions import answer, is_about_deployment
+from worldfork.analysis.score.prices import task_prices
 from worldfork.analysis.score.records import (
-    Contrast,
-    Estimands,
-    PairedDifference,
+    CommonRandomNumbers,
+    ForkCounts,
+    PredictionAnswer,
+    Proxies,
+    RegisteredDivergence,
     TaskFigures,
     TaskScore,
 )
 from worldfork.analysis.score.result import ArmScore, Score
-from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.sweeps import compared_pairs, score_doses, score_noises
-from worldfork.analysis.score.task_figures import estimands, evidence_of, task_figures, unavailable_triggers
-from worldfork.analysis.score.triggers import measure_triggers, tested_policies
-from worldfork.analysis.score.undefined import Undefined, finite
-from worldfork.analysis.score.verdicts import Place, judge_means, judge_triggers, registered_family
-from worldfork.errors import WorldforkError, nearest
+from worldfork.analysis.score.rules import Family, Place, Rules, registered_family, rules_of
+from worldfork.analysis.score.sweeps import score_doses, score_noises
+from worldfork.analysis.score.trials import trials
+from worldfork.analysis.score.triggers import TriggerScore, judge_triggers
+from worldfork.analysis.score.undefined import Estimands, Undefined, finite
+from worldfork.analysis.score.verdicts import Judgement, judge_means
+from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
 from worldfork.registration import Registration
 
 T = TypeVar("T")
-Arms = Mapping[str, Mapping[str, Forks]]
 LARGEST: Final = 1e300  # of a sum of returns: room for what is computed from it
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Keep matrix products on one thread. All of scoring's are small: threads that wait for one another take more
+    time than they save. And a product that is dealt out to as many threads as there are cores may be rounded
+    otherwise on another machine."""
+    import threadpoolctl  # a machine that fits thresholds and scores nothing need not have it
+
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        yield
 
 
 @on_one_thread()
@@ -81,6 +94,7 @@ def score(
     """
     _refuse_too_large(arms)
     arms = priced(arms, rules.update_cost)
+    family = registered_family(whole or arms, rules)
     every = {(arm, task): forks for arm, tasks in arms.items() for task, forks in tasks.items()}
     readings = read_triggers_together(
         [forks.prefork for forks in every.values()],
@@ -94,25 +108,21 @@ def score(
         key: finite(estimands(functools.partial(effects.effect, seed=rules.seed), found))
         for key, found in evidence.items()
     }
+    judgements = judge_means({key: found.all_attempted for key, found in effect.items()}, family, seed=rules.seed)
     baselines = {
         key: Estimands(
-            all_attempted=policy_returns.measure(found.forks.take(found.scored("all_attempted"))),
-            retained=policy_returns.measure(found.forks.take(found.scored("retained"))),
+            all_attempted=policies.measure(found.forks.take(found.scored("all_attempted"))),
+            retained=policies.measure(found.forks.take(found.scored("retained"))),
         )
         for key, found in evidence.items()
     }
-    family = registered_family(whole or arms, rules)
-    nulls = control_totals(
-        [tested_policies(found) for found in evidence.values()],
-        permutations=rules.permutations,
-        seed=rules.seed,
-        advance=_counter(progress, sum(map(len, every.values()))),
-    )
-    measured = {
-        key: finite(measure_triggers(found, null, baselines=baselines[key], family=family, rules=rules))
-        for (key, found), null in zip(evidence.items(), nulls, strict=True)
-    }
-    judgements = judge_means({key: found.all_attempted for key, found in effect.items()}, family, seed=rules.seed)
+    total, measured = sum(map(len, every.values())), {}
+    progress("scoring", 0, total)
+    for key, found in evidence.items():
+        measured[key] = finite(
+            triggers.measure_triggers(found, baselines=baselines[key], family=family, rules=rules)
+        )
+        progress("scoring", sum(len(every[done]) for done in measured), total)
     attempted = judge_triggers({key: found.all_attempted for key, found in measured.items()}, family)
     retained = judge_triggers({key: found.retained for key, found in measured.items()}, family)
     figures = {
@@ -132,15 +142,14 @@ def score(
         )
         for key in every
     }
-    tasks = {
-        key: TaskScore(**vars(figures[key]), predictions=_predictions(key, figures, arms, rules, followed))
-        for key in every
-    }
-    by_arm = {arm: {task: tasks[arm, task] for task in of_arm} for arm, of_arm in arms.items()}
+    by_arm: dict[str, dict[str, TaskScore]] = {arm: {} for arm in arms}
+    for arm, task in every:
+        answers = _predictions((arm, task), figures, arms, rules, followed)
+        by_arm[arm][task] = TaskScore(**vars(figures[arm, task]), predictions=answers)
     return Score(
-        arms={arm: ArmScore(tasks=of_arm, normalised=summary.normalised(of_arm)) for arm, of_arm in by_arm.items()},
+        arms={arm: _arm_score(of_arm) for arm, of_arm in by_arm.items()},
         family=family,
-        contrasts=contrast_all(arms, contrasts, rules=rules),
+        contrasts=contrast.contrast_all(arms, contrasts, rules=rules),
         rules=rules,
         registration=registration,
         deployment=followed or {},
@@ -150,66 +159,27 @@ def score(
     )
 
 
-def _counter(progress: Progress, total: int) -> Callable[[int], None]:
-    """Return a function that adds to the forks that are done, and reports them."""
-    done = 0
-
-    def advance(forks: int) -> None:
-        nonlocal done
-        done += forks
-        progress("scoring", done, total)
-
-    advance(0)
-    return advance
+def _arm_score(tasks: Mapping[str, TaskScore]) -> ArmScore:
+    sizes = {name: (task.scale, task.effect.all_attempted) for name, task in tasks.items()}
+    return ArmScore(tasks=tasks, normalised=effects.normalised(sizes))
 
 
 def _refuse_too_large(arms: Arms) -> None:
     """Raise where returns can not be added up: every total and every mean would be infinite or no number."""
     for arm, tasks in arms.items():
         for task, forks in tasks.items():
-            returns = np.stack([forks.outcomes.r_hold, forks.outcomes.r_update])
+            returns = np.abs([forks.outcomes.r_hold, forks.outcomes.r_update])
             with np.errstate(over="ignore"):
-                total = np.abs(returns).sum()
+                total = returns.sum()
             if not total < LARGEST:
                 raise WorldforkError(
                     f"{f'{arm}, {task}' if arm else task}: the returns of {len(forks):,} forks, of up to "
-                    f"{np.abs(returns).max():.3g}, are too large to add up. Give them in another unit."
+                    f"{returns.max():.3g}, are too large to add up. Give them in another unit."
                 )
-
-
-def contrast_all(
-    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
-) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
-    """Return every pair of arms compared on each task that they share, by "first - second" and task."""
-    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    compared: dict[str, list[str]] = {}
-    for first, second in pairs:
-        for name in (first, second):
-            if name not in arms:
-                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
-        tasks = compared.setdefault(f"{first} - {second}", [])
-        for task in [task for task in arms[first] if task in arms[second]]:
-            tasks.append(task)
-            pair = (arms[first][task], arms[second][task])
-            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
-            key = f"{first} - {second}", task
-            attempted[key] = finite(contrast.contrast_arms(*pair, seed=rules.seed))
-            retained[key] = finite(contrast.contrast_arms(*kept, seed=rules.seed))
-    of_attempted, of_retained = contrast.grade_contrasts(attempted), contrast.grade_contrasts(retained)
-    return {
-        pair: {
-            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
-            for task in tasks
-        }
-        for pair, tasks in compared.items()
-    }
 
 
 def priced(arms: Arms, cost: float) -> Arms:
     """Return the forks with dR net of what an update costs."""
-    if not cost:
-        return arms
     return {
         arm: {
             task: dataclasses.replace(forks, outcomes=dataclasses.replace(forks.outcomes, cost=cost))
@@ -241,7 +211,7 @@ def _predictions(
                 outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
                 about_policies.append(answer(prediction, outcome, premises=premises))
         elif prediction.arm in (None, arm):
-            subject: TaskFigures | PairedDifference | Undefined = figures[place]
+            subject: TaskFigures | contrast.PairedDifference | Undefined = figures[place]
             if prediction.against is not None and prediction.arm is not None:
                 other = arms.get(prediction.against, {}).get(task)
                 subject = Undefined(f"arm `{prediction.against}` is not scored here")
@@ -251,7 +221,6 @@ def _predictions(
     return (*about_forks, *about_policies)
 
 
-@uncollected()
 @on_one_thread()
 def score_ledger(
     source: Source,
@@ -299,61 +268,6 @@ def score_ledger(
     )
 
 
-def rules_of(ledger: Ledger, **changes: Any) -> Rules:
-    """Return the rules that a study registered, or the paper's for a flat table, with these changes."""
-    names = [field.name for field in dataclasses.fields(Rules)]
-    if unknown := [name for name in changes if name not in names]:
-        raise WorldforkError(
-            f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
-        )
-    for name, kind in (
-        ("divergence", Real),
-        ("rate", Real),
-        ("update_cost", Real),
-        ("permutations", Integral),
-        ("seed", Integral),
-    ):
-        value = changes.get(name, 1)
-        if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
-            expected = "a whole number" if kind is Integral else "a number"
-            raise WorldforkError(f"The rule `{name}` is {expected}; got {value!r:.40}.")
-    if changes.get("seed", 0) < 0:
-        raise WorldforkError(f"The rule `seed` is a whole number from 0; got {changes['seed']}.")
-    if changes.get("triggers") is not None:
-        changes["triggers"] = chosen_triggers(changes["triggers"])
-    rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)
-    if ledger.recorder is not None:
-        rules = dataclasses.replace(rules, update_cost=ledger.recorder.update_cost)
-    return dataclasses.replace(rules, **changes)
-
-
-def choose_arms(
-    arms: Arms,
-    *,
-    arm: str | None = None,
-    contrast: str | tuple[str, str] | None = None,
-    registration: Registration | None = None,
-) -> tuple[Arms, list[tuple[str, str]]]:
-    """Return the arms to score, and the pairs to compare: those of `contrast`, of a study those that its
-    registration asks for, else every later arm with the first."""
-    names = ", ".join(name or "(unnamed)" for name in arms)
-    pair = tuple(name.strip() for name in contrast.split(",")) if isinstance(contrast, str) else contrast or ()
-    if contrast is not None and len(pair) != 2:
-        raise WorldforkError(f"A contrast takes two arms, FIRST,SECOND; got `{contrast}`. The ledger has {names}.")
-    for name in pair if arm is None else (arm, *pair):
-        if name not in arms:
-            raise WorldforkError(f"There is no arm `{name}`; the ledger has {names}.")
-    if pair:
-        chosen = arms if arm is None else {name: arms[name] for name in dict.fromkeys((arm, *pair))}
-        return chosen, [(pair[0], pair[1])]
-    if arm is not None:
-        return {arm: arms[arm]}, []
-    if registration is not None:
-        return arms, [(pair.later, pair.earlier) for pair in compared_pairs(registration, arms)]
-    first, *others = arms
-    return arms, [(other, first) for other in others]
-
-
 def only_arm(source: Source) -> Mapping[str, Forks]:
     """Return the tasks of a ledger with one arm, such as a replication on other stream seeds."""
     ledger = open_ledger(source)
@@ -371,4 +285,104 @@ def _missing(rows: Rows, registration: Registration) -> str:
     return (
         f"{registered - there:,} of {registered:,} registered forks are not there: the study is not complete, and "
         "every figure is of the others."
+    )
+
+
+def evidence_of(forks: Forks, readings: Mapping[str, Reading], rules: Rules) -> Evidence:
+    """Return which forks diverged, and where every trigger fires."""
+    divergence = diverged(forks, rules.divergence)
+    usable = {name: reading for name, reading in readings.items() if not isinstance(reading, Unavailable)}
+    left_out = quarantined(forks)
+    attempted = decide(usable, forks, scored=~left_out, rate=rules.rate)
+    retained = attempted
+    if divergence.dropped.any():
+        retained = decide(usable, forks, scored=~(divergence.dropped | left_out), rate=rules.rate)
+    return Evidence(forks, divergence, retained, attempted, left_out)
+
+
+def estimands(figure: Callable[[Forks], T], evidence: Evidence) -> Estimands[T]:
+    """Return a figure of all attempted forks and of the retained ones, which is the same where nothing diverged."""
+    of_all = figure(evidence.forks)
+    return Estimands(
+        all_attempted=of_all, retained=figure(evidence.kept) if evidence.divergence.dropped.any() else of_all
+    )
+
+
+def unavailable_triggers(readings: Mapping[str, Reading], forks: Forks, rules: Rules) -> dict[str, str]:
+    """Return the triggers that could not be read, each with the reason."""
+    if rules.triggers is None:
+        readings = {**readings, **unread_candidates(rules.candidates or (), forks.prefork)}
+    return {name: reading.why for name, reading in readings.items() if isinstance(reading, Unavailable)}
+
+
+def task_figures(
+    evidence: Evidence,
+    rules: Rules,
+    *,
+    effect: Estimands[Effect],
+    judgement: Judgement,
+    policies: Estimands[ReferencePolicies],
+    triggers: Estimands[Mapping[str, TriggerScore]],
+    unavailable: Mapping[str, str],
+    family: Family,
+) -> TaskFigures:
+    """Return every figure of one task in one arm."""
+    forks, kept = evidence.forks, evidence.kept
+    parts, clean = partition(forks.prefork), effects.clean_return(forks)
+    clean_of_forks = np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])[parts.checkpoint]
+    k = kept.prefork.k.astype(np.float64)
+    return TaskFigures(
+        forks=_counts(evidence, rules),
+        effect=effect,
+        verdict=effects.verdict(effect.all_attempted),
+        judgement=judgement,
+        drift_quartiles=effects.drift_quartiles(kept),
+        direction_contrast=estimands(functools.partial(contrast.contrast_directions, seed=rules.seed), evidence),
+        policies=policies,
+        triggers=triggers,
+        triggers_unavailable=unavailable,
+        contraction=contraction(kept, seed=rules.seed, edges=rules.edges.get(forks.task)),
+        proxies=Proxies(
+            delta_k_given_hold=rankings.partial_correlation(k, kept.delta, kept.outcomes.r_hold),
+            cells_with_both_signs=rankings.cells_with_both_signs(kept),
+        ),
+        variance_components=variance.variance_components(forks),
+        design=variance.design_advice(forks, variance.design_components(forks)),
+        crn=CommonRandomNumbers(gain=variance.crn_gain(forks)),
+        divergence=RegisteredDivergence(
+            fraction=Undefined("the rule is switched off") if rules.divergence is None else rules.divergence,
+            off_in=evidence.divergence.off,
+        ),
+        clean_return=clean,
+        severity=severity(forks, clean_of_forks, edges=rules.severity),
+        components=variance.components_of(forks),
+        scale=effects.scale(forks, effect.all_attempted.mean, clean=clean),
+        helped=effects.helped(forks),
+        robust=effects.robust(forks, seed=rules.seed),
+        curves=curves(forks, clean_of_forks, edges=rules.severity, seed=rules.seed),
+        trials=trials(forks, evidence.all_attempted, margin=rules.trial_margin, seed=rules.seed),
+        prices=task_prices(forks, evidence.all_attempted, candidates=family.candidates),
+        candidates=len(family.candidates),
+        candidates_unread=sum(name in family.candidates for name in unavailable),
+        evidence=evidence,
+    )
+
+
+def _counts(evidence: Evidence, rules: Rules) -> ForkCounts:
+    forks, kept, dropped = evidence.forks, evidence.kept, evidence.divergence.dropped
+    outcomes, fraction = forks.outcomes, rules.divergence
+    below = int(((outcomes.r_hold > 0) & (outcomes.r_update < (fraction or 0.0) * outcomes.r_hold)).sum())
+    no_failure = Undefined("a flat table has both returns of every fork")
+    return ForkCounts(
+        attempted=len(forks),
+        retained=len(kept),
+        diverged=int(dropped.sum()),
+        diverged_share=float(dropped.mean()) if len(forks) else Undefined("there are no forks"),
+        quarantined=int(evidence.quarantined.sum()),
+        below_own_hold=Undefined("the rule is switched off") if fraction is None else below,
+        failed_hold=0 if outcomes.failed_hold is None else int(outcomes.failed_hold.sum()),
+        failed_update=0 if outcomes.failed_update is None else int(outcomes.failed_update.sum()),
+        failure_return=no_failure if forks.failure_return is None else forks.failure_return,
+        helped=int((kept.delta > 0).sum()),
+        hurt=int((kept.delta < 0).sum()),
     )

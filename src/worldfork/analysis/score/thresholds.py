@@ -19,8 +19,7 @@ from worldfork.analysis.read.prefork import Prefork
 from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import lacking, segments, stored_answers
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.decisions import fit_threshold
-from worldfork.analysis.score.numerics import tied
+from worldfork.analysis.score.decisions import fit_threshold, tied
 from worldfork.errors import WorldforkError
 from worldfork.ledger.closed_loop import Origin, Thresholds, policy_of
 from worldfork.ledger.store import Study

@@ -5,6 +5,7 @@ episodes that decided about it. The trial itself is not in the value. In deploym
 with the candidate each: `break_even` is the price of a trial episode up to which the rule is worth it.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
@@ -14,12 +15,37 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.clusters import Partition, partition
+from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.effects import estimate
-from worldfork.analysis.score.prices import best_by_price, break_even
-from worldfork.analysis.score.records import Trial, Trials
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
+from worldfork.analysis.score.prices import BreakEven, PriceRange, best_by_price, break_even
+from worldfork.analysis.score.undefined import INTERNAL, Figure, Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial(MeanByCheckpoint):
+    """A rule that tries an update on a few episodes and keeps it where it won there: mean dR of the others."""
+
+    episodes: int  # of a trial
+    proposed: float  # the share of decision points at which an update is tried
+    kept: Figure  # the share of the trials after which it is kept
+    over_better: MeanEstimate  # over the better of never and always, in hindsight
+    break_even: BreakEven  # the price of a trial episode up to which it is worth more than these
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Try, then keep: by the number of trial episodes, and with one where a trigger proposes the update."""
+
+    margin: float  # that the mean dR of the trial has to exceed
+    by_episodes: Mapping[str, Trial]
+    proposed_by: Mapping[str, Trial]
+    always: float  # mean dR, for comparison
+    oracle: float  # the mean of max(dR, 0) over forks: no rule that keeps or drops an update can be worth more
+    # Of never, always and each number of episodes the best at each price of a trial episode, in hindsight.
+    best: tuple[PriceRange, ...] = dataclasses.field(default=(), metadata=INTERNAL)
+
 
 MOST_SPLITS: Final = 1_000  # ways to choose the trial episodes that are listed; more episodes are not tried
 MOST_EPISODES: Final = 4
@@ -44,14 +70,14 @@ def trials(
         return Undefined("no fork has all of its episodes")
     kept = forks.take(whole)
     parts, delta = partition(kept.prefork), (update - hold)[whole] - forks.outcomes.cost
-    always = _over_checkpoints(delta.mean(axis=1), parts)
+    always = parts.means_of_checkpoints(delta.mean(axis=1))
     better = always if always.mean() > 0 else np.zeros(len(always))
-    names = [name for name, mean in zip(parts.checkpoints, _means(delta[:, 0], parts), strict=True) if mean == mean]
+    names = [parts.checkpoints[code] for code in np.unique(parts.checkpoint)]
 
     def valued(count: int, proposed: Bool[np.ndarray, "forks"]) -> Trial:
         worth, share = _worth(delta, count, margin=margin)
-        values = _over_checkpoints(np.where(proposed, worth, 0.0), parts)
-        episodes = _over_checkpoints(count * proposed.astype(np.float64), parts)
+        values = parts.means_of_checkpoints(np.where(proposed, worth, 0.0))
+        episodes = parts.means_of_checkpoints(count * proposed.astype(np.float64))
         price = break_even(values - better, episodes)
         return Trial(
             **vars(estimate(values, seed=seed, task=forks.task)),
@@ -82,7 +108,7 @@ def trials(
             if not isinstance(decision.fired, Undefined)
         },
         always=float(always.mean()),
-        oracle=float(_over_checkpoints(np.maximum(delta.mean(axis=1), 0.0), parts).mean()),
+        oracle=float(parts.means_of_checkpoints(np.maximum(delta.mean(axis=1), 0.0)).mean()),
         best=best_by_price(worth, spent),
     )
 
@@ -100,13 +126,3 @@ def _worth(
         kept += keep
         splits += 1
     return worth / splits, kept / splits
-
-
-def _means(values: Float[np.ndarray, "forks"], parts: Partition) -> Float[np.ndarray, "checkpoints"]:
-    return parts.checkpoint_means(parts.cell_means(values))
-
-
-def _over_checkpoints(values: Float[np.ndarray, "forks"], parts: Partition) -> Float[np.ndarray, "checkpoints"]:
-    """Return means over cells, then checkpoints, as of dR; checkpoints without a fork are left out."""
-    means = _means(values, parts)
-    return means[~np.isnan(means)]

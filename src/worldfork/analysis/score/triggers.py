@@ -1,36 +1,86 @@
-"""Every trigger on one set of forks: how it ranks them, what its policy returns, and its registered endpoint.
-
-A trigger is measured here and judged in verdicts.py, once the p values of all triggers are there. Policies that
-fire at the same forks are measured once: many never fire, or fire where another one does.
-"""
+"""Every trigger on one set of forks: how it ranks them, what its policy returns, and its registered endpoint; and
+how it is judged among all triggers that were tested together."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score import cross_checkpoint_null, decisions, permutation_nulls, policy_returns, rankings
-from worldfork.analysis.score.clusters import Partition, partition
-from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Evidence
-from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.judgement import FittedThreshold, PerDeployment
-from worldfork.analysis.score.policy_returns import Baselines
-from worldfork.analysis.score.records import (
-    Endpoint,
-    Endpoints,
-    Estimands,
-    PolicyFigures,
-    RandomControl,
-    Ranking,
-    TriggerFigures,
-)
-from worldfork.analysis.score.refitting import refitted_gains
-from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Bounds, Undefined, divide, divide_bounds
-from worldfork.analysis.score.verdicts import Family
+from worldfork.analysis.score import permutation_nulls, policies, rankings
+from worldfork.analysis.score.clusters import Partition, partition, place_of, strata
+from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Evidence, policy_total
+from worldfork.analysis.score.intervals import SIGNIFICANT, ClusterMean, MeanOf, cluster_interval
+from worldfork.analysis.score.permutation_nulls import RandomControl
+from worldfork.analysis.score.policies import Baselines, Gain, PolicyFigures, Usefulness, usefulness
+from worldfork.analysis.score.rankings import Ranking, StratifiedAuc
+from worldfork.analysis.score.rules import Family, Place, Rules, Standing
+from worldfork.analysis.score.undefined import Bounds, Estimand, Estimands, Figure, Undefined, divide, divide_bounds
+from worldfork.analysis.score.verdicts import BASELINES, CONTROLS, REQUIRED, adjust
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerDeployment(MeanOf):
+    """The return that a policy gains over never in one deployment (a cell), beside firing as often at random."""
+
+    random: Figure
+    random_interval: Bounds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedThreshold:
+    """The threshold that earns the most on all scored forks together, and the share of them that reach it."""
+
+    value: Figure  # undefined where the most is earned by firing everywhere, or nowhere
+    share: Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Endpoint(ClusterMean):
+    """The registered primary endpoint, by one rule of firing."""
+
+    by_checkpoint: Mapping[str, Figure]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Endpoints:
+    """The primary endpoint by both rules of firing."""
+
+    leave_one_checkpoint_out: Endpoint | Undefined
+    running_quantile: Endpoint | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerFigures(Ranking, PolicyFigures):
+    """A trigger on one set of forks, measured by itself. The policy figures are those of its fitted threshold."""
+
+    n_defined: int
+    correlation: Figure
+    partial_correlation: Figure
+    spearman_hold: Figure
+    running_quantile: PolicyFigures  # label-free; under a ramp it fires as the ramp goes, so it has controls too
+    random: RandomControl | Undefined
+    random_blocks: Mapping[str, RandomControl] | Undefined
+    random_shift: RandomControl | Undefined
+    endpoint: Endpoints
+    excluded_quantile: Figure
+    given_position: StratifiedAuc | Undefined
+    per_deployment: PerDeployment
+    threshold: FittedThreshold | Undefined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TriggerScore(TriggerFigures):
+    """A trigger judged among all that were tested together."""
+
+    standing: Standing  # only a registered candidate can pass or fail; all else is exploratory, or a reference
+    adjusted: Mapping[str, Figure]  # Holm-adjusted p of each test over candidates x tasks x arms
+    passes_control: bool | Undefined  # of its random and its shifted control, adjusted
+    useful: Usefulness | Undefined
+    control_p: Figure  # the larger of the adjusted p of its random and its shifted control
+
 
 NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
 Fires = Bool[np.ndarray, "forks"]
@@ -96,188 +146,127 @@ def endpoint(
     return Endpoint(**vars(mean), by_checkpoint=by_checkpoint)
 
 
-def tested_policies(evidence: Evidence) -> permutation_nulls.ArmPolicies:
-    """Return every fitted policy, to be compared with random ones, on each set of scored forks."""
-    sets = []
-    for scored, decided in _sides(evidence).values():
-        flags = list(_distinct(decision.fired for decision in decided.values()).values())
-        sets.append(permutation_nulls.Policies(scored, np.array(flags, bool).reshape(len(flags), len(scored)).T))
-    return permutation_nulls.ArmPolicies(evidence.forks.prefork, evidence.forks.delta, sets)
-
-
 def measure_triggers(
+    evidence: Evidence, *, baselines: Estimands[Baselines], family: Family, rules: Rules
+) -> Estimands[dict[str, TriggerFigures]]:
+    """Return the figures of every trigger on all attempted and on retained forks."""
+
+    def measured(side: Estimand) -> dict[str, TriggerFigures]:
+        return _measure(evidence, evidence.scored(side), getattr(evidence, side), baselines[side], family, rules)
+
+    attempted = measured("all_attempted")
+    retained = measured("retained") if evidence.divergence.dropped.any() else attempted
+    return Estimands(all_attempted=attempted, retained=retained)
+
+
+def _measure(
     evidence: Evidence,
-    nulls: Iterable[Mapping[str, Float[np.ndarray, "permutations _"]]],
-    *,
-    baselines: Estimands[Baselines],
+    scored: Fires,
+    decided: Mapping[str, Decisions],
+    baselines: Baselines,
     family: Family,
     rules: Rules,
-) -> Estimands[dict[str, TriggerFigures]]:
-    """Return the figures of every trigger on all attempted and on retained forks.
-
-    `nulls` are the totals of the tested policies under each null, for one set of scored forks after the other.
-    """
-    measured: dict[str, dict[str, TriggerFigures]] = {}
-    for (side, (scored, decided)), null in zip(_sides(evidence).items(), nulls, strict=True):
-        fitted = _distinct(decision.fired for decision in decided.values())
-        running = _distinct(decision.running for decision in decided.values())
-        kept = evidence.forks.take(scored)
-        controls = {
-            name: _controls(fired[scored], kept, {kind: null[kind][:, place] for kind in null})
-            for place, (name, fired) in enumerate(fitted.items())
-        }
-        policies = dict(_policies(evidence.forks, kept, scored, fitted | running, baselines[side], rules))
-        parts = partition(kept.prefork)
-        scales = endpoint_scales(kept.delta, kept.outcomes.hold, parts)
-        endpoints = {
-            name: endpoint(fired[scored], kept.delta, scales, seed=rules.seed, task=kept.task)
-            for name, fired in (fitted | running).items()
-        }
-        refitted = refitted_gains(
-            kept,
-            {
-                name: decision.fired[scored] if decision.signal is None else decision.signal[scored]
-                for name, decision in decided.items()
-                if family.standing(name) == "candidate" and not isinstance(decision.fired, Undefined)
-            },
+) -> dict[str, TriggerFigures]:
+    """Return the figures of every trigger where `scored`."""
+    kept = evidence.forks.take(scored)
+    parts = partition(kept.prefork)
+    scales = endpoint_scales(kept.delta, kept.outcomes.hold, parts)
+    refitted = policies.refitted_gains(
+        kept,
+        {
+            name: decision.fired[scored] if decision.signal is None else decision.signal[scored]
+            for name, decision in decided.items()
+            if family.standing(name) == "candidate" and not isinstance(decision.fired, Undefined)
+        },
+    )
+    firing = {name: flags.fired for name, flags in decided.items() if not isinstance(flags.fired, Undefined)}
+    nulls = permutation_nulls.null_totals(
+        evidence.forks.prefork,
+        evidence.forks.delta,
+        scored,
+        np.array(list(firing.values()), bool).reshape(len(firing), len(scored)).T,
+        permutations=rules.permutations,
+        seed=rules.seed,
+    )
+    measured = {}
+    for name, decision in decided.items():
+        fired, running = decision.fired, decision.running
+        policy = _policy(fired, evidence.forks, scored, baselines, rules)
+        if isinstance(fired, Undefined):
+            control: dict[str, Any] = dict.fromkeys(("random", "random_blocks", "random_shift"), fired)
+        else:
+            column = list(firing).index(name)
+            control = _controls(fired[scored], kept, {kind: totals[:, column] for kind, totals in nulls.items()})
+        if name in refitted and not isinstance(policy.gains, Undefined):
+            gains = {
+                beside: dataclasses.replace(gain, refitted=refitted[name].get(beside, gain.refitted))
+                for beside, gain in policy.gains.items()
+            }
+            policy = dataclasses.replace(policy, gains=gains)
+        endpoints = [
+            flags
+            if isinstance(flags, Undefined)
+            else endpoint(flags[scored], kept.delta, scales, seed=rules.seed, task=kept.task)
+            for flags in (fired, running)
+        ]
+        measured[name] = TriggerFigures(
+            **vars(_ranking(decision, kept, scored, parts, rules)),
+            **vars(policy),
+            **_associations(decision, evidence, kept, scored),
+            **control,
+            running_quantile=_policy(running, evidence.forks, scored, baselines, rules),
+            endpoint=Endpoints(leave_one_checkpoint_out=endpoints[0], running_quantile=endpoints[1]),
+            per_deployment=_per_deployment(policy, control["random"], kept),
+            threshold=_threshold(decision, scored),
         )
-        measured[side] = {}
-        for name, decision in decided.items():
-            fired, later = (
-                which if isinstance(which, Undefined) else which.tobytes()
-                for which in (decision.fired, decision.running)
-            )
-            policy = _undefined_policy(fired) if isinstance(fired, Undefined) else policies[fired]
-            if name in refitted:
-                policy = _with_refitted(policy, refitted[name])
-            control: dict[str, Any] = (
-                dict.fromkeys(_CONTROLS, fired) if isinstance(fired, Undefined) else controls[fired]
-            )
-            measured[side][name] = TriggerFigures(
-                **vars(_ranking(decision, kept, scored, parts, rules)),
-                **vars(policy),
-                **_associations(decision, evidence, kept, scored),
-                **control,
-                running_quantile=_undefined_policy(later) if isinstance(later, Undefined) else policies[later],
-                endpoint=Endpoints(
-                    leave_one_checkpoint_out=fired if isinstance(fired, Undefined) else endpoints[fired],
-                    running_quantile=later if isinstance(later, Undefined) else endpoints[later],
-                ),
-                per_deployment=_per_deployment(policy, control["random"], kept),
-                threshold=_threshold(decision, scored),
-            )
-    on_all = measured["all_attempted"]
-    return Estimands(all_attempted=on_all, retained=measured.get("retained", on_all))
+    return measured
 
 
-_CONTROLS: Final = ("random", "random_blocks", "random_shift")
-
-
-def _sides(evidence: Evidence) -> dict[str, tuple[Fires, Mapping[str, Decisions]]]:
-    """Return which forks are scored, and the decisions on them; one set where nothing diverged."""
-    attempted = {"all_attempted": (evidence.scored("all_attempted"), evidence.all_attempted)}
-    if not evidence.divergence.dropped.any():
-        return attempted
-    return {"retained": (evidence.scored("retained"), evidence.retained), **attempted}
-
-
-def _distinct(policies: Iterable[Fires | Undefined]) -> dict[bytes, Fires]:
-    """Return policies by where they fire."""
-    return {fired.tobytes(): fired for fired in policies if not isinstance(fired, Undefined)}
-
-
-def _policies(
-    attempted: Forks,
-    kept: Forks,
-    scored: Fires,
-    distinct: Mapping[bytes, Fires],
-    baselines: Baselines,
-    rules: Rules,
-) -> Iterator[tuple[bytes, PolicyFigures]]:
-    """Yield the figures of every distinct policy on the `kept` forks: those of `attempted` where `scored`.
+def _policy(
+    fired: Fires | Undefined, attempted: Forks, scored: Fires, baselines: Baselines, rules: Rules
+) -> PolicyFigures:
+    """Return the figures of a policy on the forks of `attempted` where `scored`.
 
     A policy that fires where no fork is scored is exchanged with other checkpoints all the same: the null asks what
     its fires would have earned there.
     """
-    if not distinct:
-        return
-    parts, delta = partition(kept.prefork), kept.delta
-    flags = np.array(list(distinct.values()))
-    totals = np.array(
-        [
-            policy_returns.checkpoint_totals(fired[scored], delta, parts.checkpoint, count=len(parts.checkpoints))
-            for fired in flags
-        ]
-    )
-    gains = policy_returns.gains(totals, baselines.totals, seed=rules.seed, task=kept.task)
-    crossed = cross_checkpoint_null.cross_totals(
-        flags, attempted.delta, scored, _place(attempted), partition(attempted.prefork).checkpoint
-    )
-    swapped = cross_checkpoint_null.swapped_controls(
-        crossed, permutations=rules.permutations, seed=rules.seed, task=attempted.task
-    )
-    steps = kept.gradient_steps
-    for name, fired, of_checkpoints, gain, control in zip(distinct, flags, totals, gains, swapped, strict=True):
-        there = fired[scored]
-        yield (
-            name,
-            PolicyFigures(
-                policy_total=decisions.policy_total(there, delta),
-                fires=int(there.sum()),
-                by_direction={
-                    direction: decisions.policy_total(there & (parts.direction == code), delta)
-                    for code, direction in enumerate(parts.directions)
-                },
-                gradient_steps=NO_STEPS if steps is None else int(there.sum()) * steps,
-                earned=policy_returns.earned(of_checkpoints, baselines.names),
-                gains=gain,
-                swapped=control,
-            ),
+    if isinstance(fired, Undefined):
+        why = fired
+        return PolicyFigures(
+            policy_total=why, fires=why, by_direction=why, gradient_steps=why, earned=why, gains=why, swapped=why
         )
-
-
-def _with_refitted(policy: PolicyFigures, refitted: Mapping[str, Bounds]) -> PolicyFigures:
-    """Return the figures of a policy of which a trigger's own threshold, and no other's, was fitted anew."""
-    gains = policy.gains
-    if isinstance(gains, Undefined):
-        return policy
-    both = {
-        name: dataclasses.replace(gain, refitted=refitted[name]) if name in refitted else gain
-        for name, gain in gains.items()
-    }
-    return dataclasses.replace(policy, gains=both)
-
-
-def _undefined_policy(why: Undefined) -> PolicyFigures:
-    return PolicyFigures(
-        policy_total=why, fires=why, by_direction=why, gradient_steps=why, earned=why, gains=why, swapped=why
+    kept, there = attempted.take(scored), fired[scored]
+    parts, delta = partition(kept.prefork), kept.delta
+    totals = policies.checkpoint_totals(there, delta, parts.checkpoint, count=len(parts.checkpoints))
+    crossed = permutation_nulls.cross_totals(
+        fired, attempted.delta, scored, place_of(attempted.prefork), partition(attempted.prefork).checkpoint
     )
-
-
-def _place(forks: Forks) -> Int[np.ndarray, "forks"]:
-    """Return a number for each (direction, stream seed, k), which a checkpoint has once."""
-    prefork = forks.prefork
-    stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
-    return policy_returns.strata(policy_returns.strata(partition(prefork).direction, stream), prefork.k)
+    return PolicyFigures(
+        policy_total=policy_total(there, delta),
+        fires=int(there.sum()),
+        by_direction={
+            direction: policy_total(there & (parts.direction == code), delta)
+            for code, direction in enumerate(parts.directions)
+        },
+        gradient_steps=NO_STEPS if kept.gradient_steps is None else int(there.sum()) * kept.gradient_steps,
+        earned=policies.earned(totals, baselines.names),
+        gains=policies.gains(totals, baselines.totals, seed=rules.seed, task=kept.task),
+        swapped=permutation_nulls.swapped_control(
+            crossed, permutations=rules.permutations, seed=rules.seed, task=attempted.task
+        ),
+    )
 
 
 def _controls(fired: Fires, kept: Forks, nulls: Mapping[str, Float[np.ndarray, "permutations"]]) -> dict[str, Any]:
-    observed = decisions.policy_total(fired, kept.delta)
+    observed = policy_total(fired, kept.delta)
     judged = {kind: permutation_nulls.judge(observed, totals) for kind, totals in nulls.items()}
     blocks = {str(count): judged[f"blocks-{count}"] for count in permutation_nulls.BLOCKS}
-    return dict(zip(_CONTROLS, (judged["random"], blocks, judged["shift"]), strict=True))
+    return {"random": judged["random"], "random_blocks": blocks, "random_shift": judged["shift"]}
 
 
 def _ranking(decision: Decisions, kept: Forks, scored: Fires, parts: Partition, rules: Rules) -> Ranking:
     if decision.signal is None:
-        return Ranking(
-            auc=NO_SIGNAL,
-            auc_interval=NO_SIGNAL,
-            auc_interval_kind=NO_SIGNAL,
-            auc_student_t=NO_SIGNAL,
-            auc_clusters=0,
-            auc_by_checkpoint=NO_SIGNAL,
-        )
+        return rankings.no_ranking(NO_SIGNAL, NO_SIGNAL)
     return rankings.ranking(decision.signal[scored], kept.delta, parts, seed=rules.seed, task=kept.task)
 
 
@@ -287,7 +276,7 @@ def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: 
     if decision.signal is None:
         return {"n_defined": len(kept), **dict.fromkeys(names, NO_SIGNAL)}
     signal, delta, hold, parts = decision.signal[scored], kept.delta, kept.outcomes.r_hold, partition(kept.prefork)
-    position = policy_returns.strata(parts.direction, kept.prefork.k)
+    position = strata(parts.direction, kept.prefork.k)
     figures = (
         rankings.correlation(signal, delta),
         rankings.partial_correlation(signal, delta, hold),
@@ -299,7 +288,7 @@ def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: 
 
 
 def _per_deployment(policy: PolicyFigures, random: RandomControl | Undefined, kept: Forks) -> PerDeployment:
-    deployments = policy_returns.count_deployments(kept)
+    deployments = policies.count_deployments(kept)
     student_t = policy.earned if isinstance(policy.earned, Undefined) else policy.earned.student_t
     mean, interval = (random, random) if isinstance(random, Undefined) else (random.mean, random.interval)
     return PerDeployment(
@@ -317,4 +306,64 @@ def _threshold(decision: Decisions, scored: Fires) -> FittedThreshold | Undefine
     return FittedThreshold(
         value=Undefined(f"firing {ends[value]} earns the most") if value in ends else value,
         share=float(np.mean(signal >= value)) if len(signal) else Undefined("no fork is scored"),
+    )
+
+
+def judge_triggers(
+    measured: Mapping[Place, Mapping[str, TriggerFigures]], family: Family
+) -> dict[Place, dict[str, TriggerScore]]:
+    """Return every trigger with its tests, each adjusted over candidates x tasks x arms."""
+    every = {(*place, name): figures for place, named in measured.items() for name, figures in named.items()}
+    adjusted = {
+        test: adjust({key: _p(figures, test) for key, figures in every.items()}, family.triggers)
+        for test in REQUIRED
+    }
+    return {
+        place: {
+            name: _judged(figures, {test: adjusted[test][*place, name] for test in REQUIRED}, family.standing(name))
+            for name, figures in named.items()
+        }
+        for place, named in measured.items()
+    }
+
+
+def _p(trigger: TriggerFigures, test: str) -> Figure:
+    """Return the p value of a test; over a baseline the larger of Student-t's and the sign flips'."""
+    if test in CONTROLS:
+        control = getattr(trigger, test)
+        return control if isinstance(control, Undefined) else control.p
+    if isinstance(trigger.gains, Undefined):
+        return trigger.gains
+    gain: Gain = trigger.gains[test]
+    return _largest((gain.p_student_t, gain.p_sign_flip))
+
+
+def _largest(p_values: Iterable[Figure]) -> Figure:
+    """Return the largest p, or the first that is undefined."""
+    values: list[float] = []
+    for p in p_values:
+        if isinstance(p, Undefined):
+            return p
+        values.append(p)
+    return max(values)
+
+
+def _judged(trigger: TriggerFigures, adjusted: dict[str, Figure], standing: Standing) -> TriggerScore:
+    why = trigger.random if isinstance(trigger.random, Undefined) else trigger.gains
+    if isinstance(why, Undefined):
+        return TriggerScore(
+            **vars(trigger), standing=standing, adjusted=adjusted, passes_control=why, useful=why, control_p=why
+        )
+    control_p = _largest(adjusted[test] for test in ("random", "random_shift"))
+    return TriggerScore(
+        **vars(trigger),
+        standing=standing,
+        adjusted=adjusted,
+        control_p=control_p,
+        passes_control=not isinstance(control_p, Undefined) and control_p < SIGNIFICANT,
+        useful=usefulness(
+            adjusted,
+            {name: why[name].mean for name in BASELINES},
+            {name: why[name].refitted for name in BASELINES} if standing == "candidate" else None,
+        ),
     )

@@ -6,8 +6,8 @@ where undefined, and the list of what is undefined and why.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -51,27 +51,6 @@ def divide_bounds(interval: Bounds, by: int | float) -> Bounds:
     return interval if isinstance(interval, Undefined) else Interval(interval.low / by, interval.high / by)
 
 
-def as_tree(value: object) -> object:
-    """Return records as dictionaries and tuples as lists, with every `Undefined` where it was.
-
-    >>> as_tree({"interval": Interval(0.0, 1.0), "auc": Undefined("one class only")})
-    {'interval': [0.0, 1.0], 'auc': Undefined(why='one class only')}
-    """
-    match value:
-        case Undefined():
-            return value
-        case Mapping():
-            return {str(key): as_tree(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [as_tree(entry) for entry in value]
-        case np.generic():
-            return value.item()
-        case _ if dataclasses.is_dataclass(value):
-            return {name: as_tree(entry) for name, entry in written_fields(value).items()}
-        case _:
-            return value
-
-
 def written_fields(record: Any) -> dict[str, object]:
     """Return the fields of a record by the keys under which they are written."""
     entries: dict[str, object] = {}
@@ -97,18 +76,21 @@ def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
             case Undefined(why):
                 reasons.append({"figure": where, "why": why})
                 return None
-            case dict():
-                return {key: plain(entry, f"{where}.{key}" if where else key) for key, entry in tree.items()}
-            case list():
-                return [plain(entry, f"{where}[{index}]") for index, entry in enumerate(tree)]
+            case np.generic():
+                return plain(tree.item(), where)
             case float() if not math.isfinite(tree):
                 return plain(Undefined(OVERFLOW), where)
             case None | bool() | int() | float() | str():
                 return tree
+            case list() | tuple():
+                return [plain(entry, f"{where}[{index}]") for index, entry in enumerate(tree)]
+            case _ if isinstance(tree, Mapping) or dataclasses.is_dataclass(tree):
+                entries = tree if isinstance(tree, Mapping) else written_fields(tree)
+                return {str(key): plain(of, f"{where}.{key}" if where else str(key)) for key, of in entries.items()}
             case _:
                 raise TypeError(f"{where}: no JSON value for {type(tree).__name__}")
 
-    return plain(as_tree(value), where), reasons
+    return plain(value, where), reasons
 
 
 def finite(value: T) -> T:
@@ -117,28 +99,20 @@ def finite(value: T) -> T:
     >>> finite({"mean": math.inf, "interval": Interval(-math.inf, 1.0)})["interval"].why[:24]
     'the arithmetic overflowe'
     """
-    return cast(T, _finite(value))
-
-
-def _finite(value: object) -> object:
+    checked: Any = value
     match value:
-        case float():  # first what most figures are
-            return value if math.isfinite(value) else Undefined(OVERFLOW)
-        case int() | str() | None:
-            return value
+        case float():
+            checked = value if math.isfinite(value) else Undefined(OVERFLOW)
         case Interval():
-            return value if all(map(math.isfinite, value)) else Undefined(OVERFLOW)
-        case Undefined():
-            return value
+            checked = value if all(map(math.isfinite, value)) else Undefined(OVERFLOW)
         case Mapping():
-            return {key: _finite(entry) for key, entry in value.items()}
+            checked = {key: finite(entry) for key, entry in value.items()}
         case tuple():
-            return tuple(_finite(entry) for entry in value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            checked = tuple(finite(entry) for entry in value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type | Undefined):
             names = [field.name for field in dataclasses.fields(value) if field.metadata != INTERNAL]
-            return dataclasses.replace(value, **{name: _finite(getattr(value, name)) for name in names})
-        case _:
-            return value
+            checked = dataclasses.replace(value, **{name: finite(getattr(value, name)) for name in names})
+    return cast(T, checked)
 
 
 Entry = TypeVar("Entry")
@@ -159,3 +133,23 @@ class Named(dict[str, Entry]):
     def __missing__(self, name: str) -> Entry:
         listed = f"There are {', '.join(map(str, self))}." if self else f"This score has no {self._kind} at all."
         raise WorldforkError(f"There is no {self._kind} {name!r}. {listed}")
+
+
+Estimand = Literal["all_attempted", "retained"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Estimands(Generic[T]):
+    """A figure on all attempted forks, and on those that the divergence rule retains."""
+
+    all_attempted: T
+    retained: T
+
+    def __getitem__(self, estimand: str) -> T:
+        assert estimand in ("all_attempted", "retained"), estimand
+        return self.retained if estimand == "retained" else self.all_attempted
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Yield both, by name."""
+        yield "all_attempted", self.all_attempted
+        yield "retained", self.retained

@@ -9,70 +9,51 @@ wherever it is shown.
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Float
+from scipy import stats
 
-from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score import intervals
-from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Gain, Grade, Judgement, Standing
-from worldfork.analysis.score.policy_returns import usefulness
-from worldfork.analysis.score.records import Effect, MeanByCheckpoint, TriggerFigures, TriggerScore
-from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Figure, Undefined
-from worldfork.registration.schema import CANDIDATES
+from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.score.intervals import (
+    SIGNIFICANT,
+    LeaveOneOut,
+    MeanByCheckpoint,
+    anytime_interval,
+    difference_t,
+    leave_one_out,
+    no_spread,
+)
+from worldfork.analysis.score.rules import Family, Place
+from worldfork.analysis.score.sign_flips import too_few_clusters, wild_p
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
 Key = TypeVar("Key", bound=Hashable)
-Place = tuple[str, str]  # arm, task
+
+Grade = Literal["resolved", "leaning", "unresolved"]
 
 CONTROLS: Final = ("random", "random_shift", "swapped")
 BASELINES: Final = ("better_of_both", "position_table")
 REQUIRED: Final = (*CONTROLS, *BASELINES)  # what a useful policy has to beat
+FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Family:
-    """The tests that were decided on beforehand."""
+class Judgement:
+    """The strength of evidence of a mean over all attempted forks, among the registered means."""
 
-    candidates: tuple[str, ...]
-    tasks_of_arms: tuple[Place, ...]  # every (arm, task) of the study, scored or not
-    registered: bool  # False: a flat table, whose family is whatever it has
-
-    @property
-    def means(self) -> frozenset[Place]:
-        """The registered means, by arm and task."""
-        return frozenset(self.tasks_of_arms)
-
-    @property
-    def triggers(self) -> frozenset[tuple[str, str, str]]:
-        """The registered candidates, by arm, task and name."""
-        return frozenset((arm, task, name) for arm, task in self.tasks_of_arms for name in self.candidates)
-
-    @property
-    def permutations_needed(self) -> int:
-        """The fewest permutations with which the smallest p there is, 1 / (1 + permutations), can pass the
-        strictest step of Holm's adjustment."""
-        return len(self.triggers) * round(1 / SIGNIFICANT)
-
-    def standing(self, name: str) -> Standing:
-        """Return the role of a trigger: registered candidate, reference (a schedule, a coin), or exploratory."""
-        if is_reference(name):
-            return "reference"
-        return "candidate" if name in self.candidates else "exploratory"
-
-
-def registered_family(arms: Mapping[str, Mapping[str, Forks]], rules: Rules) -> Family:
-    """Return the registered family; of a flat table, all that it has."""
-    scored = tuple((arm, task) for arm, tasks in arms.items() for task in tasks)
-    if rules.candidates is not None:
-        return Family(candidates=rules.candidates, tasks_of_arms=rules.members or scored, registered=True)
-    tables = [forks.prefork for tasks in arms.values() for forks in tasks.values()]
-    signals = {name for table in tables for name, values in table.signals.items() if not np.isnan(values).all()}
-    streams = CANDIDATES if any(any(table.streams) for table in tables) else ()
-    candidates = tuple(name for name in dict.fromkeys([*streams, *sorted(signals)]) if not is_reference(name))
-    return Family(candidates=candidates, tasks_of_arms=rules.members or scored, registered=False)
+    grade: Grade | Undefined
+    p_student_t: Figure
+    p_sign_flip: Figure
+    p_wild: Figure
+    least_p: Figure  # that sign flips can give with so many checkpoints
+    family: int  # registered means: every task of every arm
+    adjusted_student_t: Figure  # Holm's adjustment over these
+    adjusted_sign_flip: Figure
+    leave_one_out: LeaveOneOut | Undefined
+    anytime: Bounds  # valid however often one looked
+    more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
 
 
 def adjust(p_values: Mapping[Key, Figure], family: Iterable[Key]) -> dict[Key, Figure]:
@@ -124,14 +105,9 @@ def grade_together(means: Mapping[Key, MeanByCheckpoint], family: Iterable[Key])
     flips = adjust({key: mean.p_sign_flip for key, mean in means.items()}, members)
     graded = {}
     for key, mean in means.items():
-        grade = intervals.grade(known_means(mean), adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
+        grade = grade_of(mean.means, adjusted_student_p=student[key], adjusted_sign_flip_p=flips[key])
         graded[key] = Graded(grade, student[key], flips[key], len(members | {key}))
     return graded
-
-
-def known_means(mean: MeanByCheckpoint) -> np.ndarray:
-    """Return the means of the checkpoints that have one."""
-    return np.array([value for value in mean.by_checkpoint.values() if not isinstance(value, Undefined)])
 
 
 def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -> dict[Place, Judgement]:
@@ -139,78 +115,53 @@ def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -
     graded = grade_together(effects, family.means)
     judged = {}
     for place, effect in effects.items():
-        values, found = known_means(effect), graded[place]
+        values, found = effect.means, graded[place]
         names = [name for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)]
         judged[place] = Judgement(
             **found._asdict(),
             p_student_t=effect.p_student_t,
             p_sign_flip=effect.p_sign_flip,
-            p_wild=intervals.wild_p(values, seed=seed, task=place[1]),
+            p_wild=wild_p(values, seed=seed, task=place[1]),
             least_p=2.0 ** (1 - len(values)) if len(values) else Undefined("there is no checkpoint"),
-            leave_one_out=intervals.leave_one_out(values, names),
-            anytime=intervals.anytime_interval(values),
-            more_checkpoints=0
-            if found.grade == "resolved"
-            else intervals.more_checkpoints(values, family=found.family),
+            leave_one_out=leave_one_out(values, names),
+            anytime=anytime_interval(values),
+            more_checkpoints=0 if found.grade == "resolved" else more_checkpoints(values, family=found.family),
         )
     return judged
 
 
-def judge_triggers(
-    measured: Mapping[Place, Mapping[str, TriggerFigures]], family: Family
-) -> dict[Place, dict[str, TriggerScore]]:
-    """Return every trigger with its tests, each adjusted over candidates x tasks x arms."""
-    every = {(*place, name): figures for place, named in measured.items() for name, figures in named.items()}
-    adjusted = {
-        test: adjust({key: _p(figures, test) for key, figures in every.items()}, family.triggers)
-        for test in REQUIRED
-    }
-    return {
-        place: {
-            name: _judged(figures, {test: adjusted[test][*place, name] for test in REQUIRED}, family.standing(name))
-            for name, figures in named.items()
-        }
-        for place, named in measured.items()
-    }
+def grade_of(
+    values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
+) -> Grade | Undefined:
+    """Return the grade of a mean: resolved, leaning or unresolved. Both p values come adjusted over the registered
+    family."""
+    interval = difference_t(values)
+    if isinstance(interval, Undefined):
+        return interval
+    if interval[0] <= 0 <= interval[1]:
+        return "unresolved"
+    both = (adjusted_student_p, adjusted_sign_flip_p)
+    return "resolved" if all(not isinstance(p, Undefined) and p < SIGNIFICANT for p in both) else "leaning"
 
 
-def _p(trigger: TriggerFigures, test: str) -> Figure:
-    """Return the p value of a test; over a baseline the larger of Student-t's and the sign flips'."""
-    if test in CONTROLS:
-        control = getattr(trigger, test)
-        return control if isinstance(control, Undefined) else control.p
-    if isinstance(trigger.gains, Undefined):
-        return trigger.gains
-    gain: Gain = trigger.gains[test]
-    return _largest((gain.p_student_t, gain.p_sign_flip))
+def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> int | Undefined:
+    """Return how many more checkpoints would resolve this mean if it and its spread stayed as they are.
 
-
-def _largest(p_values: Iterable[Figure]) -> Figure:
-    """Return the largest p, or the first that is undefined."""
-    values: list[float] = []
-    for p in p_values:
-        if isinstance(p, Undefined):
-            return p
-        values.append(p)
-    return max(values)
-
-
-def _judged(trigger: TriggerFigures, adjusted: dict[str, Figure], standing: Standing) -> TriggerScore:
-    why = trigger.random if isinstance(trigger.random, Undefined) else trigger.gains
-    if isinstance(why, Undefined):
-        return TriggerScore(
-            **vars(trigger), standing=standing, adjusted=adjusted, passes_control=why, useful=why, control_p=why
+    Each p has to pass the strictest step of Holm's adjustment, `family` times itself, and the sign-flip p can not
+    fall below 2^(1 - n). An even chance, not a promise: the mean of more checkpoints moves.
+    """
+    if len(values) < 2:
+        return too_few_clusters(len(values))
+    if not values.any():
+        return Undefined("the mean is 0: no number of checkpoints would resolve it")
+    if alike := no_spread(values):
+        return alike
+    counts = np.arange(len(values) + 1, FARTHEST + 1)
+    distance = abs(float(values.mean())) / float(values.std(ddof=1))
+    by_t = 2 * stats.t.sf(distance * np.sqrt(counts), counts - 1)
+    enough = np.flatnonzero((family * by_t < SIGNIFICANT) & (family * 2.0 ** (1 - counts) < SIGNIFICANT))
+    if not len(enough):
+        return Undefined(
+            f"the mean is too near 0 for its spread: not even {FARTHEST:,} checkpoints would resolve it"
         )
-    control_p = _largest(adjusted[test] for test in ("random", "random_shift"))
-    return TriggerScore(
-        **vars(trigger),
-        standing=standing,
-        adjusted=adjusted,
-        control_p=control_p,
-        passes_control=not isinstance(control_p, Undefined) and control_p < SIGNIFICANT,
-        useful=usefulness(
-            adjusted,
-            {name: why[name].mean for name in BASELINES},
-            {name: why[name].refitted for name in BASELINES} if standing == "candidate" else None,
-        ),
-    )
+    return int(counts[enough[0]]) - len(values)

@@ -19,7 +19,7 @@ from worldfork.analysis.present.figures.drawing import (
 )
 from worldfork.analysis.present.text.formatting import defined, digits_for, number, unsigned
 from worldfork.analysis.score import Score, TaskScore
-from worldfork.analysis.score.records import Bin
+from worldfork.analysis.score.contraction import Bin
 from worldfork.analysis.score.undefined import Undefined
 
 SPREAD: Final = 0.32  # half the height over which the forks of an arm lie, in order of cell and decision point

@@ -25,7 +25,8 @@ from worldfork.analysis.present.text.deployments import best_first, followed_dig
 from worldfork.analysis.present.text.formatting import defined, number
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import PolicyOutcome, TaskDeployment
-from worldfork.analysis.score.records import Estimand, RandomControl
+from worldfork.analysis.score.permutation_nulls import RandomControl
+from worldfork.analysis.score.undefined import Estimand
 from worldfork.errors import WorldforkError
 
 

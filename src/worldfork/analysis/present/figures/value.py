@@ -18,8 +18,8 @@ from worldfork.analysis.present.figures.drawing import (
 from worldfork.analysis.present.text.formatting import defined
 from worldfork.analysis.present.text.value import place_words
 from worldfork.analysis.score import Score, TaskScore
-from worldfork.analysis.score.judgement import BreakEven
-from worldfork.analysis.score.records import Curve, CurvePoint
+from worldfork.analysis.score.curves import Curve, CurvePoint
+from worldfork.analysis.score.prices import BreakEven
 from worldfork.analysis.score.undefined import Undefined
 
 PER_EPISODE: Final = "mean dR (return per episode)"

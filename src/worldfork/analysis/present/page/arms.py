@@ -9,9 +9,9 @@ from worldfork.analysis.present.page.view import Axis, Part, Strip, axis, effect
 from worldfork.analysis.present.text.arms import ContrastAnswer, contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.formatting import digits_for, listed
 from worldfork.analysis.present.text.sweeps import dose_means, noise_words, sweep_name, sweep_words
-from worldfork.analysis.score.records import Contrast, Estimands
-from worldfork.analysis.score.sweeps import ArmPair, alike_but_for, compared_pairs
-from worldfork.analysis.score.undefined import Figure, Interval, Undefined
+from worldfork.analysis.score.arms import ArmPair, alike_but_for, compared_pairs
+from worldfork.analysis.score.contrasts import Contrast
+from worldfork.analysis.score.undefined import Estimands, Figure, Interval, Undefined
 from worldfork.registration import Arm
 
 FEWEST: Final = 3  # values that are worth a chart; noises always have one

@@ -17,8 +17,7 @@ from worldfork.analysis.present.text.deployments import (
     silent_policies,
 )
 from worldfork.analysis.present.text.formatting import defined, minus, number
-from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, TaskDeployment
-from worldfork.analysis.score.deployments import sentences
+from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, TaskDeployment, sentences
 from worldfork.analysis.score.undefined import Figure, Undefined
 
 WIDTH: Final = 300

@@ -14,7 +14,7 @@ from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
 from worldfork.analysis.present.text.formatting import digits_for
-from worldfork.analysis.score.records import Effect
+from worldfork.analysis.score.effects import Effect
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study
 from worldfork.ledger.recorded import is_recorded

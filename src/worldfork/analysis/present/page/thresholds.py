@@ -15,9 +15,10 @@ from worldfork.analysis.present.page.forks import Places
 from worldfork.analysis.present.page.packing import MISSING, pack
 from worldfork.analysis.present.text.formatting import defined
 from worldfork.analysis.score.decisions import Decisions
-from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.threshold_curves import Sweep, sweep
+from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
 SIDES: Final = ("all_attempted", "retained")

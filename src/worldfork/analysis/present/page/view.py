@@ -20,7 +20,9 @@ from worldfork.analysis.present.text.answers import Answer, answer
 from worldfork.analysis.present.text.arms import changed, update_words
 from worldfork.analysis.present.text.formatting import defined, digits_for
 from worldfork.analysis.present.text.triggers import Group, Rule, rule_groups
-from worldfork.analysis.score.records import CurvePoint, Effect, TaskScore
+from worldfork.analysis.score.curves import CurvePoint
+from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 BARS: Final = 36  # about so many, whatever the range

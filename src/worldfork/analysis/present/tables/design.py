@@ -20,11 +20,11 @@ from worldfork.analysis.present.text.formatting import (
     word,
 )
 from worldfork.analysis.score import Score
-from worldfork.analysis.score.design import label_noise
-from worldfork.analysis.score.records import PairedDifference
+from worldfork.analysis.score.contrasts import PairedDifference
 from worldfork.analysis.score.result import ArmScore
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.variance import label_noise
 from worldfork.ledger.pretraining import Seed
 
 

@@ -20,11 +20,12 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.triggers import useful_triggers
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.judgement import FreshSeverity, Judgement, PredictionAnswer, Severity
-from worldfork.analysis.score.power import replicate
-from worldfork.analysis.score.records import Effect, TaskScore
+from worldfork.analysis.score.curves import FreshSeverity, Severity
+from worldfork.analysis.score.effects import Effect, replicate
+from worldfork.analysis.score.records import PredictionAnswer, TaskScore
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.verdicts import Judgement
 from worldfork.counting import plural
 
 Scores = Mapping[tuple[str, str], TaskScore]  # by task and arm

@@ -21,8 +21,10 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.triggers import Rule, rule_groups
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.judgement import Gain
-from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore
+from worldfork.analysis.score.permutation_nulls import RandomControl
+from worldfork.analysis.score.policies import Gain
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.triggers import Endpoint, TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")

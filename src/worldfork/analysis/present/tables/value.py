@@ -17,8 +17,10 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
 )
 from worldfork.analysis.present.text.value import level_words, place_words, price
-from worldfork.analysis.score.judgement import PriceRange
-from worldfork.analysis.score.records import CurvePoint, TaskScore, Trial
+from worldfork.analysis.score.curves import CurvePoint
+from worldfork.analysis.score.prices import PriceRange
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.trials import Trial
 from worldfork.analysis.score.undefined import divide, divide_bounds
 from worldfork.counting import plural
 

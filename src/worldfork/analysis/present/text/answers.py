@@ -17,11 +17,13 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
 from worldfork.analysis.score.deployment_records import Advantage
+from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Grade, Helped, Judgement, PredictionAnswer, Scale
-from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.records import PredictionAnswer, TaskScore
 from worldfork.analysis.score.result import Score
+from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.verdicts import Grade, Judgement
 from worldfork.counting import plural
 
 UNIT: Final = " return per episode"

@@ -7,10 +7,10 @@ from typing import Final
 
 from worldfork.analysis.present.text.answers import UNIT
 from worldfork.analysis.present.text.formatting import defined, digits_for, estimate, listed, number
-from worldfork.analysis.score.judgement import Grade
-from worldfork.analysis.score.records import Contrast
+from worldfork.analysis.score.contrasts import Contrast
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.verdicts import Grade
 from worldfork.counting import plural
 from worldfork.registration import Registration, difference
 from worldfork.registry import BUILT_IN

@@ -17,8 +17,8 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.score.deployment_records import Advantage, Order, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.judgement import Grade
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.verdicts import Grade
 from worldfork.counting import plural
 
 NEVER: Final = "never"  # the policy that every other one is compared with

@@ -5,7 +5,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from worldfork.analysis.score.records import Ranking
+from worldfork.analysis.score.rankings import Ranking
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 WIDEST: Final = 1e10  # beyond it digits say nothing that an exponent does not

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from worldfork.analysis.present.text.formatting import defined, listed
 from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.judgement import MeanOf
-from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.intervals import MeanOf
+from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
 

@@ -12,8 +12,10 @@ from worldfork.analysis.present.text.formatting import (
     span,
     with_span,
 )
-from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
-from worldfork.analysis.score.records import Curve, CurvePoint, Prices, TaskScore
+from worldfork.analysis.score.curves import Curve, CurvePoint
+from worldfork.analysis.score.intervals import Skew
+from worldfork.analysis.score.prices import BreakEven, PriceRange, Prices
+from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval, Undefined
 
 CURVE_CAVEAT: Final = (

@@ -6,12 +6,11 @@ the study. Triggers that do not come with worldfork are left out, so that publis
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from worldfork import registry
 from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
-from worldfork.analysis.score.rules import Rules
 from worldfork.ledger.closed_loop import recorded_signals
 from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
 from worldfork.ledger.store import Study
@@ -19,6 +18,8 @@ from worldfork.registration import Cell, Registration
 from worldfork.registration.schema import CANDIDATES
 from worldfork.triggers import Asked, Trigger
 from worldfork.triggers.policy import CONSTANT
+
+SEED_OF_SCORES: Final = 0  # unless somebody asks for another
 
 
 def stream_answers(study: Study) -> Answers | None:
@@ -65,10 +66,9 @@ def _one_cell_of_each_stream(study: Study, rows: Rows) -> dict[str, Cell]:
 
 def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]]:
     """Return the triggers of this study that read every step, each with the seed of its draws."""
-    seed_of_scores = Rules.registered(registration).seed
     named: list[tuple[str, Mapping[str, Any], int]]
     candidates = dict.fromkeys((*CANDIDATES, *registration.scoring.triggers))
-    named = [(name, {}, seed_of_scores) for name in candidates]
+    named = [(name, {}, SEED_OF_SCORES) for name in candidates]
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
     named += [(policy.trigger, policy.settings, registration.seed) for policy in policies]
     recorded = (*CONSTANT, *recorded_signals(registration))
