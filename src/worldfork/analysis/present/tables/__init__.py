@@ -13,7 +13,7 @@ from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["LABELS", "all_tables", "choose", "papers_arm", "scores_of", "without_lone_arm"]
+__all__ = ["LABELS", "all_tables", "choose", "of_tasks", "papers_arm", "scores_of", "without_lone_arm"]
 
 OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "effects": effects.effects,
@@ -27,20 +27,22 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "robust": value.robust,
     "triggers": triggers.rivals,
     "useful": triggers.usefulness,
-    "earnings": triggers.earnings,
     "position": triggers.position,
     "endpoints": triggers.endpoints,
     "controls": triggers.controls,
     "proxies": triggers.proxies,
     "contraction": effects.contraction,
+    "bins": effects.bins,
     "predictions": effects.predictions,
     "variance": design.variance,
     "draws": design.draws,
     "budget": design.budget,
 }
 OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
+    "over_tasks": effects.over_tasks,
     "arms": design.arms,
     "doses": lambda score: design.doses(score.doses, score.arms),
+    "windows": design.windows,
     "noises": lambda score: design.noises(score.noises),
     "deployments": lambda score: deployments.deployments(score.deployment),
     "over_always": lambda score: deployments.over_always(score.deployment),
@@ -50,9 +52,7 @@ OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
 }
 LABELS: Final = ("gate", *list(OF_TASKS)[:5], "seedrep", *list(OF_TASKS)[5:], *OF_STUDY)
 # Tables that arms other than the paper's have beside its figures.
-BRIEF: Final = (
-    *("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "predictions", "draws"),
-)
+BRIEF: Final = (*("effects", "grades", "severity", "triggers", "useful", "position", "predictions", "draws"),)
 
 
 def all_tables(
@@ -87,6 +87,11 @@ def all_tables(
     of_study = [build(score) for build in OF_STUDY.values()]
     tables += [beside_paper(table) if paper and table.label == "doses" else table for table in of_study]
     return [table for table in tables if table.rows]
+
+
+def of_tasks(label: str, scores: Scores) -> Table:
+    """Return the table of that label, of these tasks and arms."""
+    return OF_TASKS[label](scores)
 
 
 def choose(tables: Iterable[Table], labels: str | None) -> list[Table]:

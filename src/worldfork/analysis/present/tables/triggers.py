@@ -3,7 +3,8 @@
 import functools
 from collections.abc import Iterator
 
-from worldfork.analysis.present.table import Column, Table, Toned
+from worldfork.analysis.present.strips import Strip
+from worldfork.analysis.present.table import Cell, Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
@@ -12,22 +13,23 @@ from worldfork.analysis.present.text.formatting import (
     defined,
     digits_for,
     estimate,
+    listed,
     number,
     rate,
     span,
+    text_of,
     unsigned,
     with_span,
     word,
 )
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import Rule, rule_groups
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.judgement import Gain
-from worldfork.analysis.score.records import Endpoint, RandomControl, TaskScore, TriggerScore
+from worldfork.analysis.score.records import Endpoint, Estimand, RandomControl, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
 SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the ledger has them
-BASELINES = ("never", "always", "position_table")
 BEATEN = {
     "random": "random",
     "random_shift": "shifted",
@@ -66,8 +68,7 @@ def rivals(scores: Scores) -> Table:
 
 
 def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[str]:
-    random, shift = defined(trigger.random), defined(trigger.random_shift)
-    on_all, by_direction = defined(attempted.random), defined(trigger.by_direction) or {}
+    by_direction = defined(trigger.by_direction) or {}
     running = trigger.running_quantile
     return [
         _auc(trigger),
@@ -75,15 +76,15 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
         number(by_direction.get("toward"), digits),
         number(by_direction.get("away"), digits),
         word(trigger.fires),
-        with_span(random.mean, random.interval, digits) if random else DASH,
-        rate(random.p if random else None),
-        rate(shift.p if shift else None),
+        text_of(trigger.random, lambda random: with_span(random.mean, random.interval, digits)),
+        text_of(trigger.random, lambda random: rate(random.p)),
+        text_of(trigger.random_shift, lambda shift: rate(shift.p)),
         _yes(defined(trigger.passes_control)),
         DASH
         if isinstance(running.fires, Undefined)
         else f"{number(running.policy_total, digits)} ({running.fires})",
         number(attempted.policy_total, digits),
-        rate(on_all.p if on_all else None),
+        text_of(attempted.random, lambda on_all: rate(on_all.p)),
     ]
 
 
@@ -95,26 +96,46 @@ def _auc(trigger: TriggerScore) -> str:
     return auc_with_checkpoints(trigger, f"[{rate(interval.low)}, {rate(interval.high)}]{star}")
 
 
-def policies(scores: Scores) -> Table:
-    """Return what every rule gains per deployment on all attempted forks, references apart from the others."""
-    rows = [
-        (*key, group.title, rule.name, *_policy(rule, digits_for(score.effect.all_attempted)))
+def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
+    """Return what every rule gains per deployment, references apart from the others."""
+    rules = [
+        (key, group, rule, digits_for(score.effect.all_attempted))
         for key, score in scores.items()
-        for group in rule_groups(score, side="all_attempted")
+        for group in rule_groups(score, side=estimand)
         for rule in group.rules
     ]
     return Table(
         "policies",
-        "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, all attempted forks; and what "
-        "firing as often at random gains. p: the larger of two, against random and against shifted fires, "
-        "corrected.",
+        "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
+        f"{estimand.replace('_', ' ')} forks; and what firing as often at random gains. p: the larger of two, "
+        "against random and against shifted fires, corrected.",
         (
             *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
             *(Column("fires", term="fires"), Column("chance", term="chance"), Column("p, Holm", term="Holm")),
             *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
         ),
-        rows,
+        [
+            (*key, _explained(group.title, group.term), _explained(rule.name, rule.term), *_policy(rule, digits))
+            for key, group, rule, digits in rules
+        ],
         keys=4,
+        strips=[_rule_strip(rule) for _, _, rule, _ in rules],
+    )
+
+
+def _explained(name: str, term: str) -> str:
+    return Cell(name, note=TERMS[term]) if term else name
+
+
+def _rule_strip(rule: Rule) -> Strip:
+    """Return the chart of a rule beside its chance; always updating may lie far outside."""
+    return Strip(
+        mean=rule.earned,
+        student_t=rule.interval,
+        chance=rule.chance,
+        chance_interval=rule.chance_interval,
+        kind={"passes": "", "untested": "grey"}.get(rule.kind, "hollow"),
+        far=rule.name == "always",
     )
 
 
@@ -124,21 +145,26 @@ def _policy(rule: Rule, digits: int) -> list[str]:
         return ["never fired", "", "0", "", "", "", auc]
     cells = [number(rule.earned, digits), span(rule.interval, digits), word(rule.fires)]
     cells.append(number(rule.chance, digits) if rule.figures else "")
-    return [*cells, rate(rule.p) if rule.tested else "", _finding(rule.tested), auc]
+    return [*cells, rate(rule.p) if rule.tested else "", _finding(rule), auc]
 
 
-def _finding(trigger: TriggerScore | None) -> str:
+def _finding(rule: Rule) -> str:
     """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
+    trigger = rule.tested
     if trigger is None:
         return ""
-    useful = defined(trigger.useful)
+    useful, beats = defined(trigger.useful), _yes(defined(trigger.passes_control))
     if useful and useful.useful:
-        return Toned("yes, useful", "good")
-    return _yes(defined(trigger.passes_control))
+        return Cell("yes, useful", "good")
+    return (
+        Cell(beats, "good" if beats == "yes" else "", note=f"Not shown to beat {listed(rule.fails, last='or')}.")
+        if rule.fails
+        else beats
+    )
 
 
 def _yes(answer: bool | None) -> str:
-    return DASH if answer is None else Toned("yes", "good") if answer else "no"
+    return DASH if answer is None else Cell("yes", "good") if answer else "no"
 
 
 def controls(scores: Scores) -> Table:
@@ -152,20 +178,19 @@ def controls(scores: Scores) -> Table:
         rows,
         [
             ("total", lambda trigger, digits: number(trigger.policy_total, digits)),
-            ("random", lambda trigger, digits: _null(trigger.random, digits)),
+            ("random", lambda trigger, digits: text_of(trigger.random, lambda null: _null(null, digits))),
             *blocks,
-            ("shifted", lambda trigger, digits: _null(trigger.random_shift, digits)),
+            ("shifted", lambda trigger, digits: text_of(trigger.random_shift, lambda null: _null(null, digits))),
         ],
     )
 
 
 def _block(trigger: TriggerScore, digits: int, *, place: int) -> str:
-    blocks = defined(trigger.random_blocks)
-    return _null(list(blocks.values())[place], digits) if blocks else DASH
+    return text_of(trigger.random_blocks, lambda blocks: _null(list(blocks.values())[place], digits))
 
 
-def _null(null: RandomControl | Undefined, digits: int) -> str:
-    return DASH if isinstance(null, Undefined) else f"{number(null.mean, digits)}, p {rate(null.p)}"
+def _null(null: RandomControl, digits: int) -> str:
+    return f"{number(null.mean, digits)}, p {rate(null.p)}"
 
 
 def proxies(scores: Scores) -> Table:
@@ -203,43 +228,6 @@ def _chosen(scores: Scores) -> Iterator[Row]:
         yield from (row for name in chosen for row in rows if row[0][-1] == name)
 
 
-def earnings(scores: Scores) -> Table:
-    """Return what each policy earns in a checkpoint, beside what costs nothing to know."""
-    rows: list[tuple[str, ...]] = []
-    for key, score in scores.items():
-        digits, triggers = _digits(score), score.triggers.retained
-        policies = [(name, trigger.earned, trigger.gains) for name, trigger in triggers.items()]
-        policies += [
-            (f"{name}, running", trigger.running_quantile.earned, trigger.running_quantile.gains)
-            for name, trigger in triggers.items()
-        ]
-        rows += [
-            (*key, name, estimate(earned, digits), *(_gain(gains[baseline], digits) for baseline in BASELINES))
-            for name, earned, gains in policies
-            if not isinstance(earned, Undefined) and not isinstance(gains, Undefined)
-        ]
-        rows += [
-            (*key, name, estimate(earned, digits), DASH, DASH, DASH)
-            for name, earned in score.policies.retained.earned.items()
-        ]
-    return Table(
-        "earnings",
-        "Total dR of a checkpoint, mean and Student-t interval over checkpoints, retained forks; and how much more "
-        "than never, always, and the position table, with the larger p of Student-t and sign flips. The position "
-        "table and the clock of each direction read the schedule: baselines, not rules. Running: by the "
-        "label-free running quantile.",
-        (*KEYS, "Policy", "total of a checkpoint", "over never", "over always", "over the position table"),
-        rows,
-        keys=3,
-    )
-
-
-def _gain(gain: Gain, digits: int) -> str:
-    student, flips = defined(gain.p_student_t), defined(gain.p_sign_flip)
-    p = None if student is None or flips is None else max(student, flips)
-    return f"{number(gain.mean, digits)}, p {rate(p)}"
-
-
 def position(scores: Scores) -> Table:
     """Return what a signal knows beyond its place in the stream."""
     return Table.of(
@@ -273,8 +261,8 @@ def endpoints(scores: Scores) -> Table:
         KEYS_OF_TRIGGER,
         [row for row in _retained(scores) if _has_endpoint(row[1])],
         [
-            ("threshold fitted", lambda trigger, _: _endpoint(trigger.endpoint.leave_one_checkpoint_out)),
-            ("running quantile", lambda trigger, _: _endpoint(trigger.endpoint.running_quantile)),
+            ("threshold fitted", lambda trigger, _: text_of(trigger.endpoint.leave_one_checkpoint_out, _endpoint)),
+            ("running quantile", lambda trigger, _: text_of(trigger.endpoint.running_quantile, _endpoint)),
         ],
     )
 
@@ -284,9 +272,7 @@ def _has_endpoint(trigger: TriggerScore) -> bool:
     return not all(isinstance(endpoint, Undefined) for endpoint in both)
 
 
-def _endpoint(endpoint: Endpoint | Undefined) -> str:
-    if isinstance(endpoint, Undefined):
-        return DASH
+def _endpoint(endpoint: Endpoint) -> str:
     return f"{with_span(endpoint.value, endpoint.student_t, 2)} ({endpoint.clusters})"
 
 
@@ -312,17 +298,15 @@ def usefulness(scores: Scores) -> Table:
             ("total of a checkpoint", lambda trigger, digits: estimate(trigger.earned, digits)),
             ("over never and always", lambda trigger, digits: _gain_over(trigger, "better_of_both", digits)),
             ("over the position table", lambda trigger, digits: _gain_over(trigger, "position_table", digits)),
-            ("p, swapped", lambda trigger, _: rate(swapped.p if (swapped := defined(trigger.swapped)) else None)),
+            ("p, swapped", lambda trigger, _: text_of(trigger.swapped, lambda swapped: rate(swapped.p))),
             ("useful", lambda trigger, _: _not_beaten(trigger)),
         ],
     )
 
 
 def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
-    gains = defined(trigger.gains)
-    if gains is None:
-        return DASH
-    gain = gains[baseline]
+    assert not isinstance(trigger.gains, Undefined)  # such rows are left out
+    gain = trigger.gains[baseline]
     anew = "" if isinstance(gain.refitted, Undefined) else f", anew {span(gain.refitted, digits)}"
     return f"{estimate(gain, digits)}, p {rate(gain.p_sign_flip)}{anew}"
 

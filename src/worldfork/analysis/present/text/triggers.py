@@ -8,7 +8,7 @@ from worldfork.analysis.present.text.formatting import defined, listed
 from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.judgement import MeanOf
-from worldfork.analysis.score.records import TaskScore, TriggerScore
+from worldfork.analysis.score.records import Estimand, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
 
@@ -76,7 +76,7 @@ class Group:
     rules: Sequence[Rule]
 
 
-def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
+def rule_groups(score: TaskScore, *, side: Estimand) -> list[Group]:
     """Return every rule: without a signal, candidates, others, and references apart from all of them."""
     gained = score.policies[side].per_deployment
     forks = score.forks.attempted if side == "all_attempted" else score.forks.retained

@@ -11,6 +11,7 @@ from worldfork.analysis.present.text.formatting import (
     number,
     span,
     with_span,
+    without_plus,
 )
 from worldfork.analysis.score.judgement import BreakEven, PriceRange, Skew
 from worldfork.analysis.score.records import Curve, CurvePoint, Prices, TaskScore
@@ -126,7 +127,7 @@ def trial_words(score: TaskScore) -> str:
 
 def price(even: BreakEven, digits: int) -> str:
     """Return a break-even price with its interval, without plus signs: prices have no direction."""
-    return with_span(even.price, defined(even.interval), digits).replace("+", "")
+    return without_plus(with_span(even.price, defined(even.interval), digits))
 
 
 def price_words(score: TaskScore) -> str:
