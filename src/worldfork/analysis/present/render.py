@@ -126,7 +126,8 @@ def _html_cell(table: Table, index: int, text: str) -> str:
     tone = "" if cell.tone == "badge" else cell.tone
     if index < table.keys:
         return f'<th scope="row"{_class(tone)}>{shown}</th>'
-    names = [_side(table, index), tone, "" if cell else "empty"]
+    long = "wrap" if len(cell) > LONG and not cell.values else ""
+    names = [_side(table, index), tone, long, "" if cell else "empty"]
     head = escape(table.heads[index], quote=True)
     return f'<td{_class(" ".join(filter(None, names)))} data-head="{head}">{shown}</td>'
 
@@ -162,10 +163,7 @@ def strip(axis: Axis, drawn: Strip) -> str:
         )
     else:
         parts += [_bar("thin", axis, defined(drawn.student_t)), _bar("thick", axis, defined(drawn.bootstrap))]
-        inside = [
-            value for one in drawn.checkpoints if (value := defined(one)) is not None and not axis.beyond(value)
-        ]
-        parts += [_mark("checkpoint", axis, value) for value in inside]
+        parts += [_mark("checkpoint", axis, value) for value in drawn.dots if not axis.beyond(value)]
         forecast = defined(drawn.forecast)
         parts.append("" if forecast is None or axis.beyond(forecast) else _mark("forecast", axis, forecast))
         parts.append(_mark(f"mean {drawn.kind}".strip(), axis, mean))
@@ -201,6 +199,7 @@ def _in_html(text: str) -> str:
     return escape(minus(text))
 
 
+LONG = 24  # characters of words that a cell of a page breaks
 COLOURS = {"good": "green", "bad": "red", "open": "yellow", "badge": "", "": ""}
 GAP = 2  # between two columns of a screen
 NARROW_KEY = 26  # a name is broken at its hyphens beyond this where a screen has no room for the row

@@ -26,12 +26,18 @@ class Strip:
     kind: str = ""  # of the dot: "hollow" fails a test, "grey" was not tested
     far: bool = False  # leaves the axis where it would leave the others no room
 
+    @property
+    def dots(self) -> list[float]:
+        """The means of checkpoints that are defined."""
+        return [mean for mean in self.checkpoints if not isinstance(mean, Undefined)]
+
     def values(self) -> Iterator[float]:
         """Yield everything that the axis has to hold."""
         for bounds in (self.student_t, self.bootstrap, self.chance_interval):
             if isinstance(bounds, Interval):
                 yield from bounds
-        for figure in (self.mean, self.forecast, *self.checkpoints):
+        yield from self.dots
+        for figure in (self.mean, self.forecast):
             if figure is not None and not isinstance(figure, Undefined):
                 yield figure
 

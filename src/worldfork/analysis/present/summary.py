@@ -23,8 +23,8 @@ from worldfork.analysis.present.text.answers import MANY, answer, corrected, det
 from worldfork.analysis.present.text.arms import (
     arms_of,
     changed,
-    contrast_answer,
     contrast_summary,
+    contrast_words,
     dose_means,
     noise_words,
     sweep_words,
@@ -117,9 +117,8 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
             if settings := "; ".join(changed(score.registration, names[1], names[0])):
                 yield Paragraph(f"{later} instead of {earlier}: {settings}", faint=True)
         attempted = {task: both.all_attempted for task, both in tasks.items()}
-        answers = [contrast_answer(arms, task, contrast) for task, contrast in attempted.items()]
-        yield Paragraph("", lead=contrast_summary(arms, answers, attempted))
-        yield from (Paragraph(contrast.sentence) for contrast in answers)
+        yield Paragraph("", lead=contrast_summary(arms, attempted))
+        yield from (Paragraph(contrast_words(arms, task, contrast)) for task, contrast in attempted.items())
         if verbose:
             yield design.arms(dataclasses.replace(score, contrasts={pair: tasks})).without("Arms")
 

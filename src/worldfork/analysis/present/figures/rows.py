@@ -53,8 +53,7 @@ def _row(axes: Axes, row: int, strip: Strip) -> None:
         axes.plot(thin, [row, row], color=colour, lw=1.2)
     if thick := defined(strip.bootstrap):
         axes.plot(thick, [row, row], color=colour, lw=4, alpha=0.45)
-    dots = [value for one in strip.checkpoints if (value := defined(one)) is not None]
-    axes.plot(dots, [row + 0.3] * len(dots), "o", color=SOFT, ms=2.5)
+    axes.plot(strip.dots, [row + 0.3] * len(strip.dots), "o", color=SOFT, ms=2.5)
     if (forecast := defined(strip.forecast)) is not None:
         axes.plot(forecast, row, "D", mfc="none", mec=SOFT, ms=5)
     if mean is not None:

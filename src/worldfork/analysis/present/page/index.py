@@ -116,12 +116,12 @@ class Comparison:
                 for line, verdict in self.rows
             ],
             [
-                ("mean dR", lambda one, digits: number(one.effect.mean, digits)),
-                ("Student-t 95%", lambda one, digits: span(one.effect.student_t, digits)),
-                ("of frozen", lambda one, _: _share(one.answer.scale.of_frozen)),
-                ("checkpoints", lambda one, _: str(one.effect.clusters)),
+                ("mean dR", lambda verdict, digits: number(verdict.effect.mean, digits)),
+                ("Student-t 95%", lambda verdict, digits: span(verdict.effect.student_t, digits)),
+                ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
+                ("checkpoints", lambda verdict, _: str(verdict.effect.clusters)),
             ],
-            strip=lambda one: Strip(mean=one.effect.mean, student_t=one.effect.student_t),
+            strip=lambda verdict: Strip(mean=verdict.effect.mean, student_t=verdict.effect.student_t),
         )
 
 

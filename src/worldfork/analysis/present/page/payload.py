@@ -191,10 +191,10 @@ def _forks(shown: Places, score: TaskScore, *, small: bool) -> list[Json]:
 
 def _episodes(hold: Iterable[float | None], update: Iterable[float | None]) -> Json:
     """Return the returns of both branches, episode by episode."""
-    pairs = [(_short(one), _short(other)) for one, other in zip(hold, update, strict=False)]
+    pairs = [(_short(held), _short(updated)) for held, updated in zip(hold, update, strict=False)]
     pairs = [pair for pair in pairs if pair != (None, None)]
-    better = sum(one is not None and other is not None and other > one for one, other in pairs)
-    return {"hold": [one for one, _ in pairs], "update": [other for _, other in pairs], "better": better}
+    better = sum(held is not None and updated is not None and updated > held for held, updated in pairs)
+    return {"hold": [held for held, _ in pairs], "update": [updated for _, updated in pairs], "better": better}
 
 
 def _recorded(rows: Sequence[ForkRow]) -> Json:

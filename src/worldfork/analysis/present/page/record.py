@@ -236,5 +236,5 @@ def _checkpoints(manifests: Mapping[str, _Manifest], begun: Mapping[Cell, CellRe
             manifest.hardware or "generated",
             executed.checkpoint.digest[:8],
         )
-    heads = ("Task", "checkpoint", "clean", "gate", "registered floor", "seed", "trained on", "digest")
+    heads = ("Task", "no.", "clean", "gate", "registered floor", "seed", "trained on", "digest")
     return Table("checkpoints", "Checkpoints.", heads, [(*key, *cells) for key, cells in rows.items()], keys=2)

@@ -14,7 +14,7 @@ from worldfork.analysis.present.page.payload import SIDES, places
 from worldfork.analysis.present.strips import Axis, Strip, axis_of, round_up
 from worldfork.analysis.present.summary import value_words
 from worldfork.analysis.present.table import Paragraph, Table
-from worldfork.analysis.present.tables import of_tasks
+from worldfork.analysis.present.tables import OF_TASKS
 from worldfork.analysis.present.tables.effects import KEYS, mean_strip
 from worldfork.analysis.present.tables.triggers import policies
 from worldfork.analysis.present.text.answers import Answer, answer
@@ -86,7 +86,7 @@ class Part:
 
     @property
     def value_words(self) -> Sequence[Paragraph]:
-        """Where updates pay, what a trial is worth, and at which price which policy is best."""
+        """Sentences on where updates pay, what a trial is worth, and at which price which policy is best."""
         return list(value_words(self.score))
 
     @functools.cached_property
@@ -107,7 +107,7 @@ class Part:
 
     def table(self, label: str) -> Table:
         """Return a table of this task and arm alone, without what a narrow screen leaves out."""
-        return of_tasks(label, {("", ""): self.score}).without(*KEYS).brief()
+        return OF_TASKS[label]({("", ""): self.score}).without(*KEYS).brief()
 
     def rules(self, side: Estimand) -> Table:
         """Return what every rule gains, in groups."""

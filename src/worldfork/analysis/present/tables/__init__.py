@@ -13,7 +13,7 @@ from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["LABELS", "all_tables", "choose", "of_tasks", "papers_arm", "scores_of", "without_lone_arm"]
+__all__ = ["LABELS", "OF_TASKS", "all_tables", "choose", "papers_arm", "scores_of", "without_lone_arm"]
 
 OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "effects": effects.effects,
@@ -87,11 +87,6 @@ def all_tables(
     of_study = [build(score) for build in OF_STUDY.values()]
     tables += [beside_paper(table) if paper and table.label == "doses" else table for table in of_study]
     return [table for table in tables if table.rows]
-
-
-def of_tasks(label: str, scores: Scores) -> Table:
-    """Return the table of that label, of these tasks and arms."""
-    return OF_TASKS[label](scores)
 
 
 def choose(tables: Iterable[Table], labels: str | None) -> list[Table]:

@@ -162,12 +162,14 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
         pair, task, contrast = compared
         frozen = score.arms[pair.partition(" - ")[2]].tasks[task].scale.frozen
         times = 100 / frozen if in_per_cent else 1.0
-        dots = [times * value for one in contrast.by_checkpoint.values() if (value := defined(one)) is not None]
+        dots = [
+            times * value for figure in contrast.by_checkpoint.values() if (value := defined(figure)) is not None
+        ]
         mean, ends = defined(contrast.mean), defined(contrast.student_t)
         return Strip(
             mean=contrast.mean if mean is None else times * mean,
             student_t=None if ends is None else Interval(times * ends.low, times * ends.high),
-            checkpoints=dots,
+            checkpoints=[times * dot for dot in dots],
         )
 
     return Table.of(

@@ -16,7 +16,6 @@ from worldfork.analysis.present.text.formatting import (
     number,
     signal_digits,
 )
-from worldfork.analysis.score.judgement import Grade
 from worldfork.analysis.score.records import Contrast, TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep, alike_but_for, compared_pairs
@@ -29,51 +28,30 @@ DIFFERS: Final = ("resolved", "leaning")
 
 
 @dataclasses.dataclass(frozen=True)
-class ContrastAnswer:
-    """Two arms on one task: the first less the second."""
-
-    first: str
-    second: str
-    task: str
-    grade: Grade | None
-    difference: str  # with its interval
-    sentence: str
-
-
-@dataclasses.dataclass(frozen=True)
 class PairSummary:
-    """Two arms on all tasks they share: the later less the earlier."""
+    """Two arms on all tasks that they share, by their labels: the later less the earlier."""
 
     later: str
     earlier: str
     sentence: str
-    answers: Mapping[str, ContrastAnswer]  # by task
+    tasks: Sequence[str]
+    differing: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by task: the difference with its grade
     margin: float | None = None  # within which they were predicted to be equivalent on every task, and are
-    labels: tuple[str, str] = ("", "")  # of both, where they are not called by their names
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """Names of the later and the earlier arm in sentences."""
-        return self.labels[0] or self.later, self.labels[1] or self.earlier
-
-    @property
-    def differs(self) -> bool:
-        """True where the difference is resolved or leans on any task."""
-        return any(contrast.grade in DIFFERS for contrast in self.answers.values())
 
 
 def summarise_pairs(score: Score) -> list[PairSummary]:
     """Return every pair of arms that the score compares and that shares a task."""
     summaries = []
     for pair, tasks in score.contrasts.items():
-        labels = arms_of(score, pair)
-        attempted = {task: both.all_attempted for task, both in tasks.items()}
-        answers = {task: contrast_answer(labels, task, contrast) for task, contrast in attempted.items()}
-        if answers:
-            later, _, earlier = pair.partition(" - ")
-            sentence = contrast_summary(labels, list(answers.values()), attempted, sized=True)
-            margin = _margin(score, later, earlier, tasks=answers)
-            summaries.append(PairSummary(later, earlier, sentence, answers, margin, labels))
+        arms, attempted = arms_of(score, pair), {task: both.all_attempted for task, both in tasks.items()}
+        if attempted:
+            sentence = contrast_summary(arms, attempted, sized=True)
+            differing = {
+                task: (estimate(contrast), contrast.grade) for task, contrast in _differing(attempted).items()
+            }
+            shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
+            margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
+            summaries.append(PairSummary(*arms, sentence, list(attempted), shown, margin))
     return summaries
 
 
@@ -83,30 +61,30 @@ def arms_of(score: Score, pair: str) -> tuple[str, str]:
     return score.label(later), score.label(earlier)
 
 
-def contrast_answer(arms: tuple[str, str], task: str, contrast: Contrast | Undefined) -> ContrastAnswer:
-    """Return one arm less another, in a sentence."""
-    first, second = arms
+def _differing(contrasts: Mapping[str, Contrast | Undefined]) -> dict[str, Contrast]:
+    """Return the contrasts that are resolved or lean to a side, by task."""
+    return {
+        task: contrast
+        for task, contrast in contrasts.items()
+        if not isinstance(contrast, Undefined) and contrast.grade in DIFFERS and defined(contrast.mean) is not None
+    }
+
+
+def contrast_words(arms: tuple[str, str], task: str, contrast: Contrast | Undefined) -> str:
+    """Return one arm less another on a task, in a sentence."""
     if isinstance(contrast, Undefined):
-        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {contrast.why}.")
-    digits, mean = digits_for(contrast), defined(contrast.mean)
-    grade = None if isinstance(contrast.grade, Undefined) else contrast.grade
-    difference = estimate(contrast, digits)
-    comparison = "unresolved"
-    if grade in DIFFERS and mean is not None:
-        comparison = f"{'better' if mean > 0 else 'worse'} ({grade})"
-    sentence = (
-        f"{task}: {first} less {second} is {difference}, {comparison}; updating is worth "
+        return f"{task}: {contrast.why}."
+    (first, second), digits, comparison = arms, digits_for(contrast), "unresolved"
+    if _differing({task: contrast}):
+        comparison = f"{'better' if (defined(contrast.mean) or 0.0) > 0 else 'worse'} ({contrast.grade})"
+    return (
+        f"{task}: {first} less {second} is {estimate(contrast, digits)}, {comparison}; updating is worth "
         f"{number(contrast.first, digits)} with {first} and {number(contrast.second, digits)} with {second}."
     )
-    return ContrastAnswer(first, second, task, grade, difference, sentence)
 
 
 def contrast_summary(
-    arms: tuple[str, str],
-    answers: Sequence[ContrastAnswer],
-    contrasts: Mapping[str, Contrast | Undefined],
-    *,
-    sized: bool = False,
+    arms: tuple[str, str], contrasts: Mapping[str, Contrast | Undefined], *, sized: bool = False
 ) -> str:
     """Return all tasks of two arms in one sentence: which speak for which arm, and how surely.
 
@@ -114,28 +92,26 @@ def contrast_summary(
     the difference where there is one task; those of several stand in a table.
     """
     first, second = arms
-    differing: dict[str, list[str]] = {}
-    neither: list[str] = []
-    for graded in answers:
-        contrast = contrasts[graded.task]
-        mean = None if isinstance(contrast, Undefined) else defined(contrast.mean)
-        if mean is None or isinstance(contrast, Undefined) or graded.grade not in DIFFERS:
-            neither.append(graded.task)
-            continue
-        both = [defined(contrast.first), defined(contrast.second)]
-        lose = all(value is not None and value < 0 for value in both)
-        verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
-        differing.setdefault(verb, []).append(f"{graded.task} ({graded.grade})")
+    if not contrasts:
+        return f"{first} and {second} have no task in common."
+    differing = _differing(contrasts)
+    by_verb: dict[str, list[str]] = {}
+    for task, contrast in differing.items():
+        more = (defined(contrast.mean) or 0.0) > 0
+        lose = all((defined(value) or 0.0) < 0 for value in (contrast.first, contrast.second))
+        verb = f"cost {'less' if more else 'more'}" if lose else f"are worth {'more' if more else 'less'}"
+        by_verb.setdefault(verb, []).append(f"{task} ({contrast.grade})")
     parts = [
-        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in differing.items()
+        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in by_verb.items()
     ]
-    if neither:
+    if neither := [task for task in contrasts if task not in differing]:
         between = "" if parts else f" between {first} and {second}"
         parts.append(f"the difference{between} is unresolved on {listed(neither)}")
     text = "; ".join(parts)
-    if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
-        text += f": {answers[0].difference}{UNIT}"
-    return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
+    (only, *others) = contrasts.values()
+    if sized and not others and not isinstance(only, Undefined):
+        text += f": {estimate(only)}{UNIT}"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 ALIKE: Final = ""  # stands for the sentence of all pairs that do not differ
@@ -155,17 +131,17 @@ def _headlines(pairs: Sequence[PairSummary]) -> list[str]:
     in_sweeps = len({pair.earlier for pair in pairs}) > 1
     groups: dict[str, list[PairSummary]] = {}
     for pair in pairs:
-        groups.setdefault(_pattern(pair) if pair.differs else ALIKE, []).append(pair)
+        groups.setdefault(_pattern(pair) if pair.differing else ALIKE, []).append(pair)
     if not in_sweeps and ALIKE in groups:
         groups[ALIKE] = groups.pop(ALIKE)  # last; the pairs of several sweeps stay in their order, registered first
     # Arms of several sweeps are many together, whatever each sweep has.
-    many = sum(pair.differs for pair in pairs) if in_sweeps else 0
+    many = sum(bool(pair.differing) for pair in pairs) if in_sweeps else 0
     sentences: list[str] = []
     for pattern, members in groups.items():
         if pattern == ALIKE:
             sentences.append(_unresolved(members))
         elif len(members) > 1 and max(len(members), many) > MOST_SENTENCES:
-            sentences.append(pattern.replace("{}", listed([pair.shown[0] for pair in members])))
+            sentences.append(pattern.replace("{}", listed([pair.later for pair in members])))
         else:
             sentences += [pair.sentence for pair in members]
     return sentences
@@ -173,7 +149,7 @@ def _headlines(pairs: Sequence[PairSummary]) -> list[str]:
 
 def _pattern(pair: PairSummary) -> str:
     """Return its sentence with a place for the later arm, and without its size."""
-    return re.sub(rf": [^:]*{UNIT}\.$", ".", pair.sentence.replace(f"with {pair.shown[0]} than", "with {} than"))
+    return re.sub(rf": [^:]*{UNIT}\.$", ".", pair.sentence.replace(f"with {pair.later} than", "with {} than"))
 
 
 def _margin(score: Score, later: str, earlier: str, *, tasks: Collection[str]) -> float | None:
@@ -196,15 +172,14 @@ def _equivalent(pairs: Sequence[PairSummary]) -> list[str]:
         by_margin.setdefault(pair.margin or 0.0, []).append(pair)
     sentences = []
     for margin, members in by_margin.items():
-        tasks = dict.fromkeys(task for pair in members for task in pair.answers)
+        tasks = dict.fromkeys(task for pair in members for task in pair.tasks)
         where = "every task" if len(tasks) > 1 else next(iter(tasks))
-        named = "; ".join(" and ".join(pair.shown) for pair in members)
+        named = "; ".join(f"{pair.later} and {pair.earlier}" for pair in members)
         sentences.append(f"Equivalent within ±{margin:g}{UNIT} on {where}, as predicted: {named}.")
         sentences += [
-            f"Within that margin {' less '.join(pair.shown)} is {contrast.difference} on {task} ({contrast.grade})."
+            f"Within that margin {pair.later} less {pair.earlier} is {difference}."
             for pair in members
-            for task, contrast in pair.answers.items()
-            if contrast.grade in DIFFERS
+            for difference in pair.differing.values()
         ]
     return sentences
 
@@ -212,16 +187,15 @@ def _equivalent(pairs: Sequence[PairSummary]) -> list[str]:
 def _unresolved(alike: Sequence[PairSummary]) -> str:
     """Return which arms do not differ from the ones that they are compared with.
 
-    >>> pairs = [PairSummary("b", "a", "Alike.", {}), PairSummary("c", "a", "Alike.", {})]
+    >>> pairs = [PairSummary("b", "a", "Alike.", ()), PairSummary("c", "a", "Alike.", ())]
     >>> _unresolved(pairs)
     'The difference is unresolved on every task: b and c less a.'
-    >>> _unresolved([*pairs, PairSummary("y", "x", "Alike.", {})])
+    >>> _unresolved([*pairs, PairSummary("y", "x", "Alike.", ())])
     'The difference is unresolved on every task: b and c less a; y less x.'
     """
     by_earlier: dict[str, list[str]] = {}
     for pair in alike:
-        later, earlier = pair.shown
-        by_earlier.setdefault(earlier, []).append(later)
+        by_earlier.setdefault(pair.earlier, []).append(pair.later)
     each = "; ".join(f"{listed(names)} less {earlier}" for earlier, names in by_earlier.items())
     return f"The difference is unresolved on every task: {each}."
 

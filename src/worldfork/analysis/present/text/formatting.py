@@ -134,7 +134,7 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
 def estimate(estimated: Estimated | Undefined | None, digits: int | None = None) -> str:
     """Return a mean with its Student-t interval; a dash where there is none."""
     return text_of(
-        estimated, lambda one: with_span(one.mean, one.student_t, digits_for(one) if digits is None else digits)
+        estimated, lambda mean: with_span(mean.mean, mean.student_t, digits_for(mean) if digits is None else digits)
     )
 
 
