@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Cell, Column, Table
@@ -22,9 +23,10 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
     word,
 )
+from worldfork.analysis.present.text.terms import BEATEN as WORDS
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.present.text.triggers import Rule, rule_groups
 from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.judgement import MeanOf
 from worldfork.analysis.score.records import Endpoint, Estimand, RandomControl, TaskScore, TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 
@@ -96,14 +98,25 @@ def _auc(trigger: TriggerScore) -> str:
     return auc_with_checkpoints(trigger, f"[{rate(interval.low)}, {rate(interval.high)}]{star}")
 
 
+GROUPS = {
+    "fixed": ("Without a signal", ""),
+    "candidate": ("Candidate triggers", "candidate"),
+    "exploratory": ("Not among candidates", "exploratory"),
+    "reference": ("References", "reference"),
+}
+KNOWING = ("position table", "direction clock", "oracle")  # references that are no trigger
+
+
 def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
     """Return what every rule gains per deployment, references apart from the others."""
-    rules = [
-        (key, group, rule, digits_for(score.effect.all_attempted))
-        for key, score in scores.items()
-        for group in rule_groups(score, side=estimand)
-        for rule in group.rules
-    ]
+    rows, strips = [], []
+    for key, score in scores.items():
+        digits = digits_for(score.effect.all_attempted)
+        for group, rule in sorted(_rules(score, estimand), key=lambda row: list(GROUPS).index(row[0])):
+            title, term = GROUPS[group]
+            name = Cell(rule.name, note=TERMS[rule.name]) if rule.name in KNOWING else rule.name
+            rows.append((*key, Cell(title, note=TERMS.get(term, "")), name, *_policy(rule, digits)))
+            strips.append(_rule_strip(rule))
     return Table(
         "policies",
         "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
@@ -114,53 +127,68 @@ def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
             *(Column("fires", term="fires"), Column("chance", term="chance"), Column("p, Holm", term="Holm")),
             *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
         ),
-        [
-            (*key, _explained(group.title, group.term), _explained(rule.name, rule.term), *_policy(rule, digits))
-            for key, group, rule, digits in rules
-        ],
+        rows,
         keys=4,
-        strips=[_rule_strip(rule) for _, _, rule, _ in rules],
+        strips=strips,
     )
 
 
-def _explained(name: str, term: str) -> str:
-    return Cell(name, note=TERMS[term]) if term else name
+class _Rule(NamedTuple):
+    """Update rule: a trigger, or a policy that needs none."""
+
+    name: str
+    gained: MeanOf  # per deployment, relative to never updating
+    fires: int | Undefined | None
+    trigger: TriggerScore | None = None
+
+    @property
+    def tested(self) -> TriggerScore | None:
+        """The figures of a trigger that can beat chance; references are not tested."""
+        return self.trigger if self.trigger and self.trigger.standing != "reference" else None
 
 
-def _rule_strip(rule: Rule) -> Strip:
+def _rules(score: TaskScore, estimand: Estimand) -> Iterator[tuple[str, _Rule]]:
+    """Yield every rule with its group."""
+    gained = score.policies[estimand].per_deployment
+    forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
+    yield "fixed", _Rule("always", gained["always"], forks)
+    for name, trigger in score.triggers[estimand].items():
+        yield trigger.standing, _Rule(name, trigger.per_deployment, trigger.fires, trigger)
+    for name in KNOWING:
+        yield "reference", _Rule(name, gained[name.replace(" ", "_")], None)
+
+
+def _rule_strip(rule: _Rule) -> Strip:
     """Return the chart of a rule beside its chance; always updating may lie far outside."""
+    random, tested = rule.trigger.per_deployment if rule.trigger else None, rule.tested
     return Strip(
-        mean=rule.earned,
-        student_t=rule.interval,
-        chance=rule.chance,
-        chance_interval=rule.chance_interval,
-        kind={"passes": "", "untested": "grey"}.get(rule.kind, "hollow"),
+        mean=rule.gained.mean,
+        student_t=rule.gained.student_t,
+        chance=random.random if random else None,
+        chance_interval=random.random_interval if random else None,
+        kind="grey" if tested is None else "" if tested.passes_control is True else "hollow",
         far=rule.name == "always",
     )
 
 
-def _policy(rule: Rule, digits: int) -> list[str]:
-    auc = rate(rule.figures.auc) if rule.figures else ""
-    if rule.figures and rule.fires == 0:
+def _policy(rule: _Rule, digits: int) -> list[str]:
+    trigger, tested = rule.trigger, rule.tested
+    auc = rate(trigger.auc) if trigger else ""
+    if trigger and rule.fires == 0:
         return ["never fired", "", "0", "", "", "", auc]
-    cells = [number(rule.earned, digits), span(rule.interval, digits), word(rule.fires)]
-    cells.append(number(rule.chance, digits) if rule.figures else "")
-    return [*cells, rate(rule.p) if rule.tested else "", _finding(rule), auc]
+    cells = [number(rule.gained.mean, digits), span(rule.gained.student_t, digits), word(rule.fires)]
+    cells.append(number(trigger.per_deployment.random, digits) if trigger else "")
+    return [*cells, rate(tested.control_p) if tested else "", _finding(tested) if tested else "", auc]
 
 
-def _finding(rule: Rule) -> str:
-    """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
-    trigger = rule.tested
-    if trigger is None:
-        return ""
+def _finding(trigger: TriggerScore) -> str:
+    """Return how far a trigger comes: it beats chance, or all that a useful one has to."""
     useful, beats = defined(trigger.useful), _yes(defined(trigger.passes_control))
     if useful and useful.useful:
         return Cell("yes, useful", "good")
-    return (
-        Cell(beats, "good" if beats == "yes" else "", note=f"Not shown to beat {listed(rule.fails, last='or')}.")
-        if rule.fails
-        else beats
-    )
+    fails = [WORDS[name] for name in useful.does_not_beat] if useful else []
+    note = f"Not shown to beat {listed(fails, last='or')}." if fails else ""
+    return Cell(beats, "good" if beats == "yes" else "", note=note)
 
 
 def _yes(answer: bool | None) -> str:
