@@ -117,8 +117,9 @@ def test_there_is_one_count_of_candidates_read_or_not():
 
 def test_the_sentence_names_size_and_scale():
     said = only(score(lambda c, k: -30.0 - c))
-    assert said.sentence.startswith("Updating every time hurts (resolved): -33.5 [")
-    assert "-34% of the 100 that the frozen model returned" in said.sentence
+    assert said.lead == "Updating every time hurts (resolved)"
+    assert said.size.startswith("-33.5 [")
+    assert "-34% of the 100 that the frozen model returned" in said.size
     assert said.helped_words == "Updating helped at 0% of the decision points"
 
 

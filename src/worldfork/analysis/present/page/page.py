@@ -143,7 +143,7 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             parts=parts,
             followed=[_followed(task, deployed) for task, deployed in score.deployment.items()],
             sweeps=list(sweeps(score)),
-            overview=tables.without_lone_arm(effects.overview(scores)),
+            overview=effects.overview(scores),
             means={side: tables.without_lone_arm(effects.means(scores, side)) for side in SIDES},
             predictions=tables.without_lone_arm(effects.predictions(scores)),
             arms=_compared(score),

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.table import Cell, Table
 from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
+from worldfork.analysis.present.text.arms import arm_words
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
@@ -101,7 +102,7 @@ def scores_of(score: Score) -> Scores:
     """Return every task of every arm, by task and the arm's label; the arms of a task stand together."""
     tasks = dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks)
     return {
-        (task, score.label(name)): arm.tasks[task]
+        (task, Cell(score.label(name), note=arm_words(score.registration, name))): arm.tasks[task]
         for task in tasks
         for name, arm in score.arms.items()
         if task in arm.tasks

@@ -53,7 +53,8 @@ def overview(scores: Scores) -> Table:
     else:
         caption += " No trigger was found useful with any of these arms."
     table = Table.of("overview", caption, KEYS, _tasks(scores), columns, strip=mean_strip)
-    return dataclasses.replace(table, grouped=True)
+    lone = len({arm for _, arm in scores}) == 1
+    return table.without("Arm") if lone else dataclasses.replace(table, grouped=True)
 
 
 def _mean_and_diverged(score: TaskScore, digits: int) -> str:
@@ -85,7 +86,7 @@ def means(scores: Scores, estimand: Estimand) -> Table:
             ends = effect.by_direction_intervals[way]
             rows.append(((*key, way), (effect.by_direction[way], ends.student_t, ends.bootstrap), _digits(score)))
     counts = ", ".join(dict.fromkeys(f"{score.effect[estimand].forks:,}" for score in scores.values()))
-    return Table.of(
+    table = Table.of(
         "means",
         f"Mean dR, {estimand.replace('_', ' ')} forks (n = {counts}), return per episode. Line: Student-t 95%; "
         "thick: bootstrap 95%.",
@@ -98,6 +99,7 @@ def means(scores: Scores, estimand: Estimand) -> Table:
         ],
         strip=lambda mean: Strip(mean=mean[0], student_t=mean[1], bootstrap=mean[2]),
     )
+    return table if any(key[2] for key, _, _ in rows) else table.without("Direction")
 
 
 def over_tasks(score: Score) -> Table:
